@@ -38,9 +38,6 @@ class Resources:
             It has no effect on one machine.
         **kwargs: Accepted for Ray Tune's signature.
 
-    Attributes:
-        key: The same for equal requests. A dict finds it faster than the request, whose hash takes a call of Python.
-
     Raises:
         ValueError: If there is no bundle, the label selectors are not one dict for each bundle, an amount is negative
             or not a number, a bundle names a resource twice, or a bundle requests more than one GPU but not a whole
@@ -68,9 +65,13 @@ class Resources:
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
-        given: Any = () if bundle_label_selector is None else bundle_label_selector
+        given: Any = bundle_label_selector
+        if given is None:
+            given = ()
         is_list = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
-        labels: list[Any] = list(given) if is_list else [given]
+        labels: list[Any] = []
+        if is_list:
+            labels = list(given)
         has_dicts = is_list and all(isinstance(each, Mapping) for each in labels)
         if not has_dicts or (labels and len(labels) != len(bundles)):
             raise ValueError(
@@ -126,6 +127,7 @@ class Resources:
         return self
 
 
+# All requests that exist, by their content. Most trials of a run ask for the same.
 _known: weakref.WeakValueDictionary[Any, Resources] = weakref.WeakValueDictionary()
 
 
@@ -157,7 +159,7 @@ def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
         if name in clean:
             raise ValueError(f"a bundle must name a resource once, but got {name!r} twice in {bundle!r}")
         clean[name] = _check_amount(name, amount)
-    return {name: amount for name, amount in clean.items() if amount}
+    return {name: amount for name, amount in clean.items() if amount}  # no GPU is as 0 GPUs
 
 
 def _unfold(bundle: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -187,7 +189,9 @@ def _check_amount(name: str, amount: Any) -> float:
             f"a GPU amount above 1 must be whole, but got {amount!r}; ask for {math.ceil(plain)}, or for a fraction in "
             "a bundle of its own"
         )
-    return int(plain) if plain.is_integer() else plain
+    if plain.is_integer():  # 1 and 1.0 are the same request
+        return int(plain)
+    return plain
 
 
 class GpuShare(NamedTuple):

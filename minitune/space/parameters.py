@@ -133,9 +133,10 @@ def scales(space: Any) -> dict[str, dict[str, Any]]:
         if isinstance(domain, Categorical) and len(domain.categories) <= _MOST_CATEGORIES:
             scale = {"kind": "category", "values": [plain_or_short(value) for value in domain.categories]}
         elif isinstance(domain, Integer):
-            first, end = domain.index_range(int(step or 1))
+            whole_step = int(step or 1)
+            first, end = domain.index_range(whole_step)
             kind = "integer log" if is_log else "integer"
-            scale = {"kind": kind, "low": first * int(step or 1), "high": (end - 1) * int(step or 1)}
+            scale = {"kind": kind, "low": first * whole_step, "high": (end - 1) * whole_step}
         elif isinstance(domain, Float) and isinstance(sampler, (Uniform, LogUniform)):
             scale = {"kind": "log" if is_log else "linear", "low": domain.lower, "high": domain.upper}
         if scale:
@@ -186,6 +187,7 @@ def _texts(tree: Any, path: Path) -> list[str]:
     texts = []
     for key in path:
         text = str(key)
+        # Only such a key can be taken for another one: 1 for "1", or "a/b" for "b" below "a".
         if isinstance(tree, dict) and (type(key) is not str or "/" in text):
             others = (str(other) for other in tree if other is not key)
             if any(text == other or text.startswith(f"{other}/") for other in others):
@@ -223,7 +225,7 @@ def _read(
         except (LookupError, TypeError):
             continue
         domain = parameter.domain
-        if isinstance(value, Domain):
+        if isinstance(value, Domain):  # it is not drawn yet
             continue
         if isinstance(domain, Categorical):
             index = _category(domain.categories, value)
@@ -240,7 +242,10 @@ def _read(
 def _category(categories: Any, value: Any) -> int | None:
     """The index of the category that matches `value` best; see `values_of`."""
     if isinstance(categories, range):
-        return categories.index(value) if value in categories else None
+        if value in categories:
+            return categories.index(value)
+        return None
+    # The strictest test first, over all categories: with [1, True] the value True must not become the first one.
     tests: tuple[Callable[[Any], bool], ...] = (
         lambda category: category is value,
         lambda category: type(category) is type(value) and is_same(category, value),
@@ -249,7 +254,11 @@ def _category(categories: Any, value: Any) -> int | None:
         lambda category: fits(category, value),
         lambda category: _is_part(category, value),
     )
-    return next((index for test in tests for index, category in enumerate(categories) if test(category)), None)
+    for test in tests:
+        for index, category in enumerate(categories):
+            if test(category):
+                return index
+    return None
 
 
 def _is_part(space: Any, value: Any) -> bool:
@@ -312,7 +321,7 @@ def _canonical(value: Any) -> str:
     try:
         return f"<{_digest(cloudpickle.dumps(value))}>"
     except Exception:  # a user's class may raise anything
-        return f"<{type(value).__name__} {id(value)}>"
+        return f"<{type(value).__name__} {id(value)}>"  # then an object equals only itself
 
 
 def space_size(space: Any) -> float:
@@ -334,8 +343,15 @@ def _size(space: Any) -> float:
     if isinstance(domain, Categorical) and (domain.is_grid() or is_searchable(domain)):
         if isinstance(domain.categories, range):
             return len(domain)
-        plain = {_canonical(category) for category in domain.categories if not has_unresolved_values(category)}
-        return len(plain) + sum(_size(category) for category in domain.categories if has_unresolved_values(category))
+        # Equal categories give one configuration. Those with domains count as often as these have values.
+        plain = set()
+        size: float = 0
+        for category in domain.categories:
+            if has_unresolved_values(category):
+                size += _size(category)
+            else:
+                plain.add(_canonical(category))
+        return size + len(plain)
     if not is_searchable(domain):
         return math.inf
     q = sampler_and_step(domain)[1]
@@ -343,9 +359,13 @@ def _size(space: Any) -> float:
         if q is None:
             return domain.upper - domain.lower
         return len(range(*domain.index_range(int(q))))
-    if isinstance(domain, Float) and q is not None and math.isfinite(domain.upper - domain.lower):
-        return round((domain.upper - domain.lower) / q) + 1
-    return 1 if isinstance(domain, Float) and domain.lower == domain.upper else math.inf
+    if isinstance(domain, Float):
+        extent = domain.upper - domain.lower
+        if q is not None and math.isfinite(extent):
+            return round(extent / q) + 1
+        if extent == 0:
+            return 1
+    return math.inf
 
 
 # -- axes --------------------------------------------------------------------------------------------------------------
@@ -399,18 +419,21 @@ class Axis:
             self.width = (self._q or 0.0) / self._span
         elif isinstance(domain, Integer):
             step = int(self._q or 1)
-            first = -(-domain.lower // step)
-            last = domain.upper // step - (1 if step == 1 else 0)
+            first = -(-domain.lower // step)  # rounded up
+            last = domain.upper // step
+            if step == 1:  # without a step the upper bound is exclusive, as in Ray Tune
+                last -= 1
             self._cells = _Cells(first, last, step)
             self._begin = self._to(first)
             self._span = self._to(last + 1) - self._begin
             self._set_width(first, 1, last - first + 1)
         else:
-            margin = (self._q or 0.0) / 2
+            margin = (self._q or 0.0) / 2  # half a cell beyond both bounds, which are values themselves
             self._begin = self._to(domain.lower - margin)
             self._span = self._to(domain.upper + margin) - self._begin
             if self._q is not None:
-                self._set_width(domain.lower - margin, self._q, round((domain.upper - domain.lower) / self._q) + 1)
+                count = round((domain.upper - domain.lower) / self._q) + 1
+                self._set_width(domain.lower - margin, self._q, count)
         if self._span <= 0:
             self.count = 1
 
@@ -420,7 +443,8 @@ class Axis:
             cell = int(value) // self._cells.step
             place = (self._to(cell) + self._to(cell + 1)) / 2
         elif self._q is not None and self._to is math.log:
-            place = (math.log(value - self._q / 2) + math.log(value + self._q / 2)) / 2
+            half = self._q / 2
+            place = (math.log(value - half) + math.log(value + half)) / 2
         else:
             place = self._to(value)
         return (place - self._begin) / self._span
@@ -429,7 +453,9 @@ class Axis:
         """The value of the domain at a position; for a cell, the cell's value."""
         number = self._from(self._begin + place * self._span)
         if self._cells is not None:
-            return min(max(math.floor(number), self._cells.first), self._cells.last) * self._cells.step
+            cell = math.floor(number)
+            cell = min(max(cell, self._cells.first), self._cells.last)
+            return cell * self._cells.step
         if self._q is not None and isinstance(self._domain, Float):
             return self._domain.snap(number, self._q)
         return min(max(number, self._domain.lower), self._domain.upper)
