@@ -99,7 +99,8 @@ def pytest_sessionstart() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pickle what tests define by value: a worker that imported its test would import pytest, which takes long.
 
-    A module that says `BY_REFERENCE = True` has globals that cannot be pickled, or asks about pickles itself.
+    A module that says `BY_REFERENCE = True` has globals that cannot be pickled or that its functions share in a worker,
+    or it asks about pickles itself.
     """
     for module in {kit, *(item.module for item in items if isinstance(item, pytest.Function))}:
         if not getattr(module, "BY_REFERENCE", False):

@@ -31,6 +31,7 @@ from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
 
+BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 BY_REFERENCE = True  # see `conftest`: preload and actor share variables of this module
 
@@ -275,8 +276,9 @@ def test_preloads_that_are_not_safe_are_left_out(
 
 def test_a_worker_may_wait_for_a_slow_preload(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A preload has a time limit of its own."""
-    monkeypatch.setattr("minitune.actor.zygote_launcher.ZYGOTE_HELLO_S", 0.5)
-    zygote.group.preload(partial(time.sleep, 1.5))
+    zygote.start("earlier")
+    monkeypatch.setattr("minitune.actor.zygote_launcher.ZYGOTE_HELLO_S", 0.1)
+    zygote.group.preload(partial(time.sleep, 0.5))
     zygote.group.preload(_fill_cache)
     zygote.start("a")
     assert zygote.call("a", "call", _cached) is not None
