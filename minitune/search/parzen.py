@@ -138,12 +138,16 @@ class KernelSpace:
         for size in sizes:
             self.masks.append(((1 << size) - 1) << offset)
             offset += size
-        self._cell_variances = tuple(axis.width**2 / 12 for axis in axes)
+        self._cell_variances = tuple(axis.width**2 / 12 for axis in axes)  # of a uniform distribution over a cell
+        # The prior is a wide kernel in the middle of each axis, cut at the bounds, and uniform over categories. Its
+        # density is computed from distances, as those of the kernels are.
         self._inverse_sds = tuple(1 / axis.prior_sd for axis in axes)
         self._centre = tuple(0.5 / axis.prior_sd for axis in axes)
-        self._log_prior_norm = -sum(map(math.log, sizes)) - sum(
-            math.log(axis.prior_sd * _mass(axis, 0.5, axis.prior_sd)) + _LOG_SQRT_2PI for axis in axes
-        )
+        log_norms = []
+        for axis in axes:
+            mass = _mass(axis, 0.5, axis.prior_sd)
+            log_norms.append(math.log(axis.prior_sd * mass) + _LOG_SQRT_2PI)
+        self._log_prior_norm = -sum(map(math.log, sizes)) - sum(log_norms)
 
     def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
         """Make a point from positions and indices of categories."""
@@ -165,7 +169,12 @@ class KernelSpace:
 
     def draw_prior(self, rng: random.Random) -> Point:
         """Draw a point from the domains."""
-        places = [rng.random() if axis.high == 1.0 else rng.gauss(0.5, axis.prior_sd) for axis in self.axes]
+        places = []
+        for axis in self.axes:
+            if axis.high == 1.0:
+                places.append(rng.random())
+            else:
+                places.append(rng.gauss(0.5, axis.prior_sd))
         return self.pack(places, [rng.randrange(size) for size in self.sizes])
 
     def log_prior(self, point: Point) -> float:
@@ -175,15 +184,19 @@ class KernelSpace:
 
     def widened(self, bandwidths: Sequence[float]) -> list[float]:
         """Standard deviations, increased by those of the cells."""
-        return [
-            math.sqrt(bandwidth * bandwidth + variance) if variance else bandwidth
-            for bandwidth, variance in zip(bandwidths, self._cell_variances, strict=True)
-        ]
+        deviations = []
+        for bandwidth, variance in zip(bandwidths, self._cell_variances, strict=True):
+            if variance:
+                deviations.append(math.sqrt(bandwidth * bandwidth + variance))
+            else:
+                deviations.append(bandwidth)
+        return deviations
 
     def log_mass(self, places: Sequence[float], deviations: Sequence[float]) -> float:
         """The logarithm of a kernel's mass inside the domain."""
         total = 0.0
         for axis, place, deviation in zip(self.axes, places, deviations, strict=True):
+            # Far from both bounds the whole kernel is inside. Most are, and the error function is slow.
             if axis.high == 1.0 and not _FAR_SDS * deviation < place < 1 - _FAR_SDS * deviation:
                 total += math.log(_mass(axis, place, deviation))
         return total
@@ -223,14 +236,19 @@ class GoodSide:
         base = -len(kernel_space.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in kernel_space.sizes)
         for point, bandwidths, weight in zip(points, self._bandwidths, weights, strict=True):
             deviations = kernel_space.widened(bandwidths)
+            # The density counts only inside the bounds, so that kernels near them are not too low.
             log_norm = (
                 base
                 + math.log(weight)
                 - sum(map(math.log, deviations))
                 - kernel_space.log_mass(point.places, deviations)
             )
+            # A distance between scaled places is one in standard deviations: `math.dist` does all axes in one call.
+            factors = tuple(1 / each for each in deviations)
             scaled = tuple(map(truediv, point.places, deviations))
-            self._kernels.append((tuple(1 / each for each in deviations), scaled, point.bits, log_norm))
+            self._kernels.append((factors, scaled, point.bits, log_norm))
+        # A kernel gives its own category (n + 1) times as much as any other one. So the categories of one point never
+        # rule out the others.
         self._log_odds = math.log(count + 1)
 
     def draw(self, rng: random.Random) -> Point:
@@ -244,20 +262,24 @@ class GoodSide:
         bandwidths = self._bandwidths[number]
         places = []
         for index, axis in enumerate(kernel_space.axes):
+            # Drawn again outside of the bounds: to move it to a bound would crowd the points there.
             place = rng.gauss(point.places[index], bandwidths[index])
             while not axis.low <= place <= axis.high:
                 place = rng.gauss(point.places[index], bandwidths[index])
             places.append(kernel_space.snap(place, index))
         if not kernel_space.sizes:
             return Point(tuple(places), 0)
-        categories = [
-            rng.randrange(size) if rng.random() * (count + size) < size else own
-            for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True)
-        ]
+        categories = []
+        for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True):
+            if rng.random() * (count + size) < size:
+                categories.append(rng.randrange(size))
+            else:
+                categories.append(own)
         return kernel_space.pack(places, categories)
 
     def log_density(self, point: Point, log_prior: float) -> float:
         """The logarithm of the density, up to a constant. `log_prior` is the logarithm of the prior's density."""
+        # This and `BadSide._sum` take nearly all of the time of a suggestion, so they are as short as they can be.
         places = point.places
         bits = point.bits
         odds = self._log_odds
@@ -286,11 +308,12 @@ class Kernels:
     def __init__(self, kernel_space: KernelSpace):
         self.kernel_space = kernel_space
         self.points: dict[int, Point] = {}
+        # Columns of the points: a whole column is processed by one call.
         self.numbers: list[int] = []
         self.bits: list[int] = []
         self.scaled: list[tuple[float, ...]] = []
         self.shares: list[float] = []
-        self.bandwidth = 0.0
+        self.bandwidth = 0.0  # 0 until a suggestion sets it
         self.deviations: list[float] = []
         self.factors: list[float] = []
 
@@ -345,6 +368,7 @@ class BadSide:
             self._first = 0
         else:
             self._first = max(0, end - max_count)
+        # The newest observations all, older ones in parts that double in size, of which an ever smaller share is used.
         self._spans: list[range] = []
         size = _FIRST_PART
         while end > self._first:
@@ -354,6 +378,7 @@ class BadSide:
             self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in the sample or out
             end = end - size
             size = 2 * size
+        # All observations share one set of kernels. Those of the good side get the weight 0 instead of being removed.
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
         places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
         self._special = [each for each in places if any(each[0] in span for span in self._spans)]
@@ -390,9 +415,9 @@ class BadSide:
         """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
         first = self._first
         kernels = self._kernels
-        step = span.step
+        step = span.step  # one of so many is used, and stands for all of them
         count = len(kernels.numbers) - first
-        ramp = max(0, count - _NEWEST)
+        ramp = max(0, count - _NEWEST)  # how many are older than those with full weight
         rise = 0.0
         if count:
             rise = (1 - 1 / count) / max(ramp - 1, 1)
@@ -458,12 +483,12 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
     the same, and the parameters below the others would remain unknown. On a choice of three models (100 trials, 100
     seeds), 22 % of the runs ended with a wrong model, instead of 47 %.
     """
-    points = list(dict.fromkeys(candidates))
+    points = list(dict.fromkeys(candidates))  # each once, so that only the ratio decides
     log_ratios = []
     for point in points:
         log_prior = good.kernel_space.log_prior(point)
         log_ratios.append(good.log_density(point, log_prior) - bad.log_density(log_prior, sum(bad.parts(point))))
-    top = max(log_ratios)
+    top = max(log_ratios)  # so that the largest exponential is 1, and none overflows
     return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
 
 
@@ -472,7 +497,7 @@ def _gaps(places: Sequence[float]) -> list[float]:
     count = len(places)
     if count == 1:
         return [1.0]
-    least = 1 / min(100, count + 2)
+    least = 1 / min(100, count + 2)  # two equal points must not become a spike
     order = sorted(range(count), key=places.__getitem__)
     gaps = [places[right] - places[left] for left, right in pairwise(order)]
     found = [0.0] * count
@@ -492,7 +517,7 @@ def _mass(axis: Axis, mean: float, deviation: float) -> float:
 
 def _log_sum(terms: Sequence[float]) -> float:
     """The logarithm of a sum of exponentials."""
-    top = max(terms)
+    top = max(terms)  # so that the largest exponential is 1, and none overflows
     return top + math.log(sum([math.exp(term - top) for term in terms]))
 
 
@@ -581,6 +606,7 @@ class Ranking:
 
     def update(self, observation: Observation) -> None:
         """Insert a new observation, or move a changed one."""
+        # All are compared at another step now. That is rare: a search has few rungs.
         if self._rungs is not None and self._rungs.has_moved(observation):
             for each in self._rungs.observations.values():
                 self._place(each)
@@ -645,7 +671,10 @@ class Ranking:
             key = self._value_key(observation.value)
             if self._early_stop == "depth" and key != WORST:
                 key = (-observation.step, *key)
-        return key, math.inf if observation.arrival is None else observation.arrival, observation.number
+        arrival: float = math.inf
+        if observation.arrival is not None:
+            arrival = observation.arrival
+        return key, arrival, observation.number
 
     def _value_key(self, value: Any) -> Key:
         if isinstance(value, tuple):
@@ -658,7 +687,7 @@ class Ranking:
                 number = math.inf
                 if is_real(each):
                     number = sign * float(each)
-                if not number < math.inf:
+                if not number < math.inf:  # also for NaN
                     return WORST
                 key.append(number)
         return tuple(key)
@@ -792,6 +821,7 @@ class Model:
             members.setdefault(parameter.parent, []).append(parameter)
         choices = {parent[0] for parent in members if parent is not None}
         self._groups = {parent: Group(parent, found, choices) for parent, found in members.items()}
+        # Parameters learn together only if they exist together. So each category has a group of its own.
         self._learning = [*self._groups.values()]
         self.whole = self._groups.get(None)
         if len(self._groups) > 1:
@@ -874,6 +904,7 @@ class Model:
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
+            # If the mixtures draw only what was tried, the rest is elsewhere: the space itself finds it sooner.
             if ranking is not None and attempt < _ATTEMPTS / 2:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
             else:
