@@ -41,7 +41,7 @@ from itertools import islice, repeat
 from operator import mul
 from typing import Any
 
-from minitune.search.length_scales import FIRST_ROUNDS, ROUNDS, likely_logs
+from minitune.search.length_scales import FIRST_ROUNDS, ROUNDS, inverse_of_triangle, likely_logs
 from minitune.search.parzen import KernelSpace, Point
 
 MOST_POINTS = 100
@@ -466,7 +466,7 @@ class NumpyCovariance:
         covariance.flat[:: len(inputs) + 1] += noise
         factor = numpy.linalg.cholesky(covariance)
         self.log_determinant = float(numpy.log(factor.diagonal()).sum())
-        self._inverse = self._inverted(factor)
+        self._inverse = inverse_of_triangle(factor)
 
     def solve(self, values: Sequence[float]) -> float:
         """See `Covariance.solve`."""
@@ -487,19 +487,6 @@ class NumpyCovariance:
         differences = self._inputs[:, :, None] - inputs[:, None, :]
         distances = self._numpy.sqrt((differences * differences).sum(axis=0))
         return (1 + distances + distances * distances / 3) * self._numpy.exp(-distances)
-
-    def _inverted(self, lower: Any) -> Any:
-        """The inverse of a lower triangle, from those of its halves."""
-        half = len(lower) // 2
-        if half < _BLOCK:
-            return self._numpy.linalg.inv(lower)
-        found = self._numpy.zeros_like(lower)
-        top = self._inverted(lower[:half, :half])
-        found[:half, :half] = top
-        rest = self._inverted(lower[half:, half:])
-        found[half:, half:] = rest
-        found[half:, :half] = -rest @ lower[half:, :half] @ top
-        return found
 
 
 @cache
