@@ -14,7 +14,7 @@ Modules
     by_name               the searchers by their names
     foreign               SpaceSearcher and LibrarySearcher, the bases of the searchers below
     tpe                   TPESearch: `parzen` is its model, `transfer` learns from earlier runs; `bohb` is TPE for rungs
-    auto                  AutoSearch: TPE takes turns with `gaussian_process`, or leaves many numbers to `evolution`;
+    auto                  AutoSearch: `gaussian_process` takes turns with TPE, or for many numbers with `evolution`;
                           `length_scales` are those of the process where numpy is installed
     ax, bayesopt, hyperopt, nevergrad, optuna
                           other libraries, each imported with its own searcher only
