@@ -48,10 +48,13 @@ class Evolution:
         """Start in the middle of the space, with so many trials in a generation."""
         count = len(self._kernel_space.axes)
         self._population = population
-        self._generation: list[tuple[float, Point]] = []
+        self._generation: list[tuple[float, Point]] = []  # the ended trials of the present one, with their values
         self._mean = [0.5] * count
+        # The deviation of an axis is the step times the root of its variance. Only the diagonal of a whole covariance
+        # is learned: with n widths instead of n^2 / 2, it learns within a few generations.
         self._step = _FIRST_DEVIATION
         self._variances = [1.0] * count
+        # Fading sums of the mean's moves. A long one shows that moves in the same direction follow each other.
         self._path = [0.0] * count
         self._step_path = [0.0] * count
 
@@ -82,19 +85,27 @@ class Evolution:
     def _move(self, ranked: Sequence[Point]) -> None:
         """Move the distribution after a generation, best point first. Names and constants are those of the tutorial."""
         n = len(self._mean)
+        # Weights by rank: the better half pulls the mean, the worse half pushes it away.
         logs = [math.log((len(ranked) + 1) / 2) - math.log(rank) for rank in range(1, len(ranked) + 1)]
         total = sum(each for each in logs if each > 0)
         better = [max(0.0, each / total) for each in logs]
         total_worse = -sum(each for each in logs if each < 0)
-        weights = [each / total if each > 0 else _AVERSION * each / total_worse for each in logs]
-        mu_eff, mu_better = (1 / sum(each * each for each in some) for some in (weights, better))
+        weights = []
+        for each in logs:
+            if each > 0:
+                weights.append(each / total)
+            else:
+                weights.append(_AVERSION * each / total_worse)
+        mu_eff = 1 / sum(each * each for each in weights)
+        mu_better = 1 / sum(each * each for each in better)
+        # How fast the step's path, the step, the path and the variances follow.
         c_sigma = (mu_eff + 2) / (n + mu_eff + 5)
         damping = 1 + 2 * max(0.0, math.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_sigma
         c_c = (4 + mu_eff / n) / (n + 4 + 2 * mu_eff / n)
         faster = (n + 2) / 3  # than for a whole matrix
         c_1 = faster * 2 / ((n + 1.3) ** 2 + mu_eff)
         c_mu = min(1 - c_1, faster * 2 * (mu_better - 2 + 1 / mu_better) / ((n + 2) ** 2 + mu_eff))
-        longest = math.sqrt(n) + 2 * n / (n + 2)
+        longest = math.sqrt(n) + 2 * n / (n + 2)  # no move counts as longer
         deviations = [self._step * math.sqrt(variance) for variance in self._variances]
 
         whitened = []
@@ -102,19 +113,21 @@ class Evolution:
             step = [(p - m) / d for p, m, d in zip(point.places, self._mean, deviations, strict=True)]
             shrink = min(1.0, longest / max(math.hypot(*step), 1e-12))
             whitened.append([shrink * each for each in step])
-        mean_step = [sum(w * z for w, z in zip(weights, column, strict=True)) for column in zip(*whitened, strict=True)]
-        squares = [
-            sum(w * z * z for w, z in zip(better, column, strict=True)) for column in zip(*whitened, strict=True)
-        ]
-        self._mean = [
-            min(axis.high, max(axis.low, m + d * z))
-            for axis, m, d, z in zip(self._kernel_space.axes, self._mean, deviations, mean_step, strict=True)
-        ]
+        mean_step = []
+        squares = []
+        for column in zip(*whitened, strict=True):
+            mean_step.append(sum(w * z for w, z in zip(weights, column, strict=True)))
+            squares.append(sum(w * z * z for w, z in zip(better, column, strict=True)))
+        means = []
+        for axis, m, d, z in zip(self._kernel_space.axes, self._mean, deviations, mean_step, strict=True):
+            means.append(min(axis.high, max(axis.low, m + d * z)))
+        self._mean = means
         scale = math.sqrt(c_sigma * (2 - c_sigma) * mu_eff)
         self._step_path = [(1 - c_sigma) * p + scale * z for p, z in zip(self._step_path, mean_step, strict=True)]
+        # 1 if the moves were random: the divisor is the expected length of such a path.
         length = math.hypot(*self._step_path) / (math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n)))
         is_long = length > 1.4 + 2 / (n + 1)
-        if is_long:
+        if is_long:  # the step grows now; the variances must not grow with it
             scale = 0.0
         else:
             scale = math.sqrt(c_c * (2 - c_c) * mu_eff)

@@ -131,7 +131,10 @@ class Region:
             return
         self.wins = 0
         if ended - self.since >= _SHRINK_AFTER:
-            self.size = self.size / 2 if self.size >= 2 * _LEAST_SIZE else 1.0
+            if self.size >= 2 * _LEAST_SIZE:
+                self.size = self.size / 2
+            else:
+                self.size = 1.0
             self.since = ended
 
 
@@ -164,6 +167,7 @@ class GaussianProcess:
         self._best = points[:4]
         self._values = _standardised(values)
         coordinates = [self._coordinates(point) for point in points]
+        # A fit costs O(n^3). In plain Python only some points can be afforded: the best, and the newest of the others.
         few = [*range(len(points))]
         scales.has_numpy = covariance_kind() is NumpyCovariance
         if len(few) > _MOST_FITTED and not scales.has_numpy:
@@ -173,6 +177,8 @@ class GaussianProcess:
         self._learn(scales, [coordinates[i] for i in few], [self._values[i] for i in few])
         self._weights = self._weights_of(scales.logs)
         inputs = self._scaled(points)
+        # Pending and failed points have no values, so they change no mean. But the process counts as certain there, and
+        # so it keeps away.
         waiting = self._scaled([*pending, *failed])
         self._covariance = covariance_kind()([*inputs, *waiting], math.exp(scales.logs[-1]))
         self._outcomes = [(each, 1.0) for each in coordinates]
@@ -195,10 +201,12 @@ class GaussianProcess:
             for mask, exists in zip(kernel_space.masks, exist[len(places) :], strict=True):
                 if not exists:
                     bits &= ~mask
-        flags = []
+        flags: list[float] = []
         for mask in kernel_space.masks:
-            first = (mask & -mask).bit_length() - 1
-            flags += [_SQRT_HALF * (bits >> i & 1) for i in range(first, mask.bit_length())]
+            first = (mask & -mask).bit_length() - 1  # its lowest bit
+            for position in range(first, mask.bit_length()):
+                is_set = bits >> position & 1
+                flags.append(_SQRT_HALF * is_set)
         return (*places, *flags)
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
@@ -233,17 +241,24 @@ class GaussianProcess:
             scales.logs = likely_logs(inputs, widths, values, scales.logs, bounds, rounds)
             return
         least = self._loss(scales.logs, inputs, values)
-        share = min(1.0, 3 / count)
-        for _ in range(_FIRST_FITS if is_first else _FITS):
-            moved = [
-                min(8.0, max(-6.0, each + rng.gauss(0, scales.step))) if rng.random() < share else each
-                for each in scales.logs[:-1]
-            ]
-            noise = scales.logs[-1] + (rng.gauss(0, scales.step) if rng.random() < 0.3 else 0.0)
+        share = min(1.0, 3 / count)  # about three move at a time: a joint move of many hardly ever helps
+        num_fits = _FIRST_FITS if is_first else _FITS
+        for _ in range(num_fits):
+            moved = []
+            for each in scales.logs[:-1]:
+                if rng.random() < share:
+                    each = min(8.0, max(-6.0, each + rng.gauss(0, scales.step)))
+                moved.append(each)
+            noise = scales.logs[-1]
+            if rng.random() < 0.3:
+                noise = noise + rng.gauss(0, scales.step)
             moved.append(min(0.0, max(math.log(_LEAST_NOISE), noise)))
             loss = self._loss(moved, inputs, values)
+            # The factors balance at about one success in five (Rechenberg's rule).
             if loss < least:
-                least, scales.logs, scales.step = loss, moved, min(2.0, scales.step * 1.6)
+                least = loss
+                scales.logs = moved
+                scales.step = min(2.0, scales.step * 1.6)
             else:
                 scales.step = max(0.15, scales.step * 0.88)
 
@@ -272,14 +287,16 @@ class GaussianProcess:
         centre = self._best[0]
         # The next cells of an axis must be in the region.
         sizes = [min(1.0, max(size, 2 * axis.width)) for axis in self._kernel_space.axes]
-        bounds = [
-            (place + share * (axis.low - place), place + share * (axis.high - place))
-            for axis, place, share in zip(self._kernel_space.axes, centre.places, sizes, strict=True)
-        ]
+        bounds = []
+        for axis, place, share in zip(self._kernel_space.axes, centre.places, sizes, strict=True):
+            low = place + share * (axis.low - place)
+            high = place + share * (axis.high - place)
+            bounds.append((low, high))
         candidates = [self._from_region(size, sizes) for _ in range(_RANDOM)]
-        candidates += [
-            self._near(point, scale, bounds) for point in self._best for scale in _SCALES for _ in range(_NEAR)
-        ]
+        for point in self._best:
+            for scale in _SCALES:
+                for _ in range(_NEAR):
+                    candidates.append(self._near(point, scale, bounds))
         starts = self._best_of(candidates, _STARTS)
         for scale in _REFINEMENTS:
             for number, (gain, start) in enumerate(starts):
@@ -340,31 +357,33 @@ class GaussianProcess:
         rng = self._rng
         centre = self._best[0]
         drawn = kernel_space.draw_prior(rng)
-        places = [
-            kernel_space.snap(own + share * (new - own), number)
-            for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True))
-        ]
+        places = []
+        for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True)):
+            places.append(kernel_space.snap(own + share * (new - own), number))
+        categories = []
         pairs = zip(kernel_space.categories(centre.bits), kernel_space.categories(drawn.bits), strict=True)
-        return kernel_space.pack(places, [new if rng.random() < size else own for own, new in pairs])
+        for own_category, new_category in pairs:  # categories cannot be contracted: some of them change instead
+            categories.append(new_category if rng.random() < size else own_category)
+        return kernel_space.pack(places, categories)
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved, to places within the bounds."""
         kernel_space = self._kernel_space
         rng = self._rng
+        # Half of the coordinates, but about four of many: a step along all of them hardly ever helps.
         if self._parameters < 8:
             share = 0.5
         else:
             share = 4 / self._parameters
-        places = [
-            kernel_space.snap(min(high, max(low, place + rng.gauss(0, scale))), number)
-            if rng.random() < share
-            else place
-            for number, (place, (low, high)) in enumerate(zip(point.places, bounds, strict=True))
-        ]
-        categories = [
-            rng.randrange(size) if rng.random() < 0.3 * share else own
-            for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True)
-        ]
+        places = []
+        for number, (place, (low, high)) in enumerate(zip(point.places, bounds, strict=True)):
+            if rng.random() < share:
+                moved = place + rng.gauss(0, scale)
+                place = kernel_space.snap(min(high, max(low, moved)), number)
+            places.append(place)
+        categories = []
+        for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True):
+            categories.append(rng.randrange(size) if rng.random() < 0.3 * share else own)
         return kernel_space.pack(places, categories)
 
 
@@ -373,7 +392,7 @@ def _standardised(values: Sequence[float]) -> list[float]:
     largest = max(map(abs, values)) or 1.0  # squares must not overflow
     known = sorted(value / largest for value in values)
     median = known[len(known) // 2]
-    top = median + 3 * (median - known[0])
+    top = median + 3 * (median - known[0])  # smaller is better, so nothing is cut off below
     cut = [min(value / largest, top) for value in values]
     mean = math.fsum(cut) / len(cut)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in cut) / len(cut)) or 1.0

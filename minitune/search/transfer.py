@@ -89,16 +89,21 @@ class Transfer:
         model = Model(self._space, **self._options)
         if number < len(self._sources):
             return model.draw_prior(rng, dict(self._sources[number].observations[0].values))
-        has_value = (each for each in ended if is_real(each.value) and not each.has_failed)
-        own = [(each, self._sign * float(each.value)) for each in has_value if math.isfinite(each.value)]
+        own = []
+        for each in ended:
+            if is_real(each.value) and not each.has_failed and math.isfinite(each.value):
+                own.append((each, self._sign * float(each.value)))
         if len(own) < _LEAST_TO_COMPARE:
             weights = [1 / 3] * len(self._sources)
         else:
             newest = own[-_MOST_COMPARED:]
             weights = [source.weight([(each.values, value) for each, value in newest]) for source in self._sources]
-        if rng.random() >= max(weights) * min(1.0, _FEWER_FROM / max(1, len(ended))):
+        # With more trials of its own, the search needs the earlier runs less, however alike they are.
+        chance = max(weights) * min(1.0, _FEWER_FROM / max(1, len(ended)))
+        if rng.random() >= chance:
             return None
         source = rng.choices(self._sources, weights)[0]
+        # Values of two runs cannot be compared, only their ranks can. So all values are shares of the earlier run.
         shares = dict(zip([each.number for each, _ in own], source.as_shares(own), strict=True))
         both = list(source.observations)
         for each in sorted([*ended, *live], key=lambda one: one.number):
@@ -151,7 +156,8 @@ class _Source:
         self.observations: list[Observation] = []
         better = 0
         for rank, (value, _, values) in enumerate(scored):
-            if not (rank and value == scored[rank - 1][0]):
+            is_tied = rank > 0 and value == scored[rank - 1][0]
+            if not is_tied:
                 better = rank
             share = better / len(scored)
             has_failed = value == math.inf
@@ -160,6 +166,7 @@ class _Source:
             one.arrival = rank
             one.has_failed = has_failed
             self.observations.append(one)
+        # Of many trials the best, and an even choice of the others: they show where the space is bad.
         rest = self.observations[_MOST_BEST:]
         if len(self.observations) > _MOST_EARLIER:
             step = len(rest) / (_MOST_EARLIER - _MOST_BEST)
@@ -177,10 +184,15 @@ class _Source:
         pairs = 0.0
         discordant = 0.0
         for one, other in combinations(range(len(own)), 2):
-            order = (own[one][1] - own[other][1]) * (predicted[one] - predicted[other])
-            if own[one][1] != own[other][1]:
-                pairs += 1
-                discordant += 1.0 if order < 0 else 0.5 if order == 0 else 0.0
+            difference = own[one][1] - own[other][1]
+            if own[one][1] == own[other][1]:  # a pair without an order says nothing
+                continue
+            pairs += 1
+            order = difference * (predicted[one] - predicted[other])
+            if order < 0:
+                discordant += 1.0
+            elif order == 0:
+                discordant += 0.5
         if not pairs:
             return 0.0
         # With few trials a small distance may be luck. So the standard deviation of Kendall's tau between unrelated
@@ -199,18 +211,24 @@ class _Source:
 
     def _encode(self, values: Values) -> dict[str, Any]:
         """The positions of numbers, and the indices of categories as text."""
-        return {
-            name: str(values[name]) if axis is None else axis.encode(values[name])
-            for name, axis in self._axes.items()
-            if values.get(name) is not None
-        }
+        encoded: dict[str, Any] = {}
+        for name, axis in self._axes.items():
+            value = values.get(name)
+            if value is None:
+                continue
+            if axis is None:
+                encoded[name] = str(value)
+            else:
+                encoded[name] = axis.encode(value)
+        return encoded
 
     def _predict(self, values: Values) -> float:
         """The share of this run's trials that are better: a weighted mean over the nearest ones."""
         own = self._encode(values)
         nearest = sorted((_distance(own, encoded), share) for encoded, share in self._encoded)[:_NEIGHBOURS]
-        weights = [1 / (distance + 1e-6) for distance, _ in nearest]
-        return sum(weight * share for weight, (_, share) in zip(weights, nearest, strict=True)) / sum(weights)
+        weights = [1 / (distance + 1e-6) for distance, _ in nearest]  # not infinite for an equal configuration
+        total = sum(weight * share for weight, (_, share) in zip(weights, nearest, strict=True))
+        return total / sum(weights)
 
 
 def _fitting(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
