@@ -18,6 +18,8 @@ from typing import Any
 
 _is_lent: ContextVar[bool] = ContextVar("minitune_global_draws_are_lent", default=False)
 _is_on_loan = False
+# The first seed that is a text makes Python 3.13 import a module. Here that happens once, and not in each worker.
+random.Random("")
 
 
 @contextmanager

@@ -33,7 +33,6 @@ from minitune.actor.messages import Exited, Started
 
 BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
-BY_REFERENCE = True  # see `conftest`: preload and actor share variables of this module
 
 
 @pytest.fixture
