@@ -61,7 +61,7 @@ class TrialActions:
             self._recorder.write()
         commands = self.commands
         if commands:
-            self.commands = []
+            self.commands = []  # first: a command may lead to others, which need a write of their own
             for command, arguments in commands:
                 command(*arguments)
 
@@ -78,7 +78,7 @@ class TrialActions:
             self._pause(running, decision.reason)
             if decision.resources is not None:
                 self._change_resources(running.trial, decision.resources)
-        elif decision == NOOP:
+        elif decision == NOOP:  # the scheduler has decided by requests, which may concern this trial
             running.idle = True
             self.run_requests()
             if running.idle and running.actor_id in self._state.running:
@@ -112,7 +112,9 @@ class TrialActions:
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial
         start = self._state.goes_on_from(trial)
-        reached = 0 if start is None else start.progress.num_reports
+        reached = 0
+        if start is not None:
+            reached = start.progress.num_reports
         if trial.progress.num_reports > reached and not self._warned_pause:
             self._warned_pause = True
             where = f"report {reached}" if reached else "the beginning"
@@ -124,7 +126,7 @@ class TrialActions:
                 where,
                 extra=about(trial),
             )
-        if not self._experiments[trial.experiment_number].saves:
+        if not self._experiments[trial.experiment_number].saves:  # a function has saved when it reported
             self._hooks.tell("on_trial_save", trial)
         self.let_go(running)
         self.move(trial, Step.PAUSE, reason)
@@ -133,6 +135,7 @@ class TrialActions:
     def end(self, running: RunningTrial, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
         trial = running.trial
+        # After a signal the journal keeps the trial unfinished: no record of its end, so that a resume continues it.
         if not running.ends_by_itself and self._state.interrupted:
             self.let_go(running)
             self._hooks.interrupted(trial)
@@ -203,7 +206,7 @@ class TrialActions:
     def release_inherited(self, trial: Trial) -> None:
         """Release the donor's checkpoint, since `trial` no longer needs it."""
         inherited = self._state.inherited.pop(trial.trial_id, None)
-        if inherited is not None:
+        if inherited is not None:  # the donor may have left it behind, so that only the pin has kept it
             self._recorder.unpin(inherited.donor, inherited.record)
 
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
@@ -284,6 +287,7 @@ class TrialActions:
             running.idle = False
             running.decision = decision
             self.save(running)
+        # A trial that has not trained yet has nothing to save, so it need not be waited for.
         elif running.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
             if not running.idle:
                 self._state.cut_short[running.actor_id] = trial
@@ -332,6 +336,7 @@ class TrialActions:
         self._state.inherited[trial.trial_id] = inherited
         running = self._state.running.get(trial.attempt.actor_id)
         if running is not None:
+            # Its state is of no use any more. A fresh attempt loads the donor's checkpoint, as after any pause.
             running.idle = False
             self.let_go(running)
             self.move(trial, Step.PAUSE, f"exploits {donor.name}")
@@ -356,4 +361,6 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
     others = rank[str(other)]
     if mine == others == 1 and decision.resources is None and decision.exploit is None:
         return other
-    return decision if mine >= others else other
+    if mine >= others:
+        return decision
+    return other

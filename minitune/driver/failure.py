@@ -67,7 +67,9 @@ class Failures:
         end_run: Callable[[Ending], None],
     ):
         metric = state.settings.metric
-        names = hooks.metrics(metric) if state.settings.strict_metric else ()
+        names: tuple[str, ...] = ()
+        if state.settings.strict_metric:
+            names = hooks.metrics(metric)
         self.failed_fast: Trial | None = None
         self._executor = executor
         self._state = state
@@ -116,6 +118,7 @@ class Failures:
             gone: True if the actor has already exited.
         """
         trial = running.trial
+        # After so many losses in a row the trial itself is probably the cause.
         if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
             self.failed(running, error, gone=gone)
             return
@@ -127,7 +130,9 @@ class Failures:
             self._let_rest(trial, cause, by_signal=by_signal)
 
     def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
-        level = logging.WARNING if self._backoff.is_untold(cause) else logging.DEBUG
+        level = logging.DEBUG
+        if self._backoff.is_untold(cause):
+            level = logging.WARNING
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
         self._actions.move(trial, Step.RETRY, ending)
@@ -156,6 +161,7 @@ class Failures:
         retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
         if not gone:
             self._actions.let_go(running, keep=False)
+        # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
         self._recorder.failure(trial, error)
         if retries:
             self._hooks.failed(trial)
@@ -180,17 +186,24 @@ class Failures:
     def _retry(self, trial: Trial, error: TrialError) -> None:
         cause = error.summary()
         self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
+        most: int | str = "any number"
+        if trial.max_failures >= 0:
+            most = trial.max_failures + 1
+        start = "the beginning"
+        if trial.checkpoints:
+            start = trial.checkpoints[-1].record.directory
         logger.warning(
             "trial %s failed (%s); attempt %d of %s starts from %s",
             trial.name,
             cause,
             trial.num_failures + 1,  # for users, a start after a pause is not another attempt
-            trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
-            trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
+            most,
+            start,
             extra=about(trial),
         )
         self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._hooks.recovers(trial)
+        # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
         if trial.max_failures < 0 and self._state.ending is None:
             if isinstance(error, WorkerStartError):
                 self._backoff.failed_to_start(trial.trial_id, cause)
@@ -323,7 +336,9 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
 
 def _last_report(trial: Trial) -> str:
     iteration = trial.progress.metrics.get(TRAINING_ITERATION)
-    return "none" if iteration is None else f"iteration {iteration}"
+    if iteration is None:
+        return "none"
+    return f"iteration {iteration}"
 
 
 def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:

@@ -68,6 +68,7 @@ class _ReportText:
         return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:
+        """A text with marks as a pattern for `%`."""
         text = text.replace("%", "%%")
         for mark in self._marks:
             text = text.replace(f'"{mark}"', "%s")
@@ -96,7 +97,10 @@ def _text_of_config(trial: Trial) -> str | None:
         text = "".join(try_chunks(config, 0))
     except Exception:  # NaN, infinities, or any error of an object in the configuration
         return None
-    return text if text.count("[") + text.count("{") < MAX_DEPTH else None
+    # So many brackets may be so deep that a reader refuses them. The general path shortens such a value.
+    if text.count("[") + text.count("{") >= MAX_DEPTH:
+        return None
+    return text
 
 
 class ReportPath:
@@ -123,7 +127,7 @@ class ReportPath:
         add_encoded: Callable[[str], object],
     ):
         self._trial = trial
-        self._tag = trial.experiment_tag
+        self._tag = trial.experiment_tag  # a part of the pattern; with another tag the general path is taken
         self._shape = shape
         self.names = shape.names
         self.kinds = shape.kinds
@@ -151,8 +155,10 @@ class ReportPath:
         if not _TEXT.issuperset(map(type, result)):
             return None
         shape = _shape_of(tuple(result), tuple(map(type, result.values())))
-        config_text = None if shape is None else _text_of_config(trial)
-        if shape is None or config_text is None:
+        if shape is None:
+            return None
+        config_text = _text_of_config(trial)
+        if config_text is None:
             return None
         return cls(trial, shape, config_text, logs, add_encoded)
 
