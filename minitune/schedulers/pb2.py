@@ -121,9 +121,12 @@ class TimeVaryingGP:
         """The covariances with others, for the variance 1."""
         time, *place = point
         fade = 0.5 * math.log1p(-self.forgetting)
-        return [
-            math.exp(fade * abs(time - other[0]) - math.dist(place, other[1:]) ** 2 / self.length) for other in others
-        ]
+        covariances = []
+        for other in others:
+            old = fade * abs(time - other[0])
+            far = math.dist(place, other[1:]) ** 2 / self.length
+            covariances.append(math.exp(old - far))
+        return covariances
 
     def _solve(self, values: Sequence[float]) -> list[float]:
         """X with factor * x = values, for the first rows of the factor."""
@@ -253,8 +256,10 @@ class PB2(PopulationBasedTraining):
             synch=synch,
         )
         self._axes = list(_axes(domains))
-        self._gains: list[_Gain] = []
+        self._gains: list[_Gain] = []  # the newest ones of all members, on which the model is fitted
+        # By member: time and score of its last turn, or of the copy that it became; its next gain begins there.
         self._begun: dict[str, tuple[float, float]] = {}
+        # By member: the hyperparameters that it has got since its last turn, so that their gain is not known yet.
         self._explored: dict[str, tuple[float, ...]] = {}
 
     def get_state(self) -> dict[str, Any]:
@@ -278,7 +283,9 @@ class PB2(PopulationBasedTraining):
             return
         if begun is not None and at > begun[0]:
             place = self._place(self._trials[member.trial_id].config)
-            self._gains.append(_Gain(*begun, place, (member.turn_score - begun[1]) / (at - begun[0])))
+            begun_at, begun_score = begun
+            rate = (member.turn_score - begun_score) / (at - begun_at)
+            self._gains.append(_Gain(begun_at, begun_score, place, rate))
             del self._gains[:-_WINDOW]
         self._begun[member.trial_id] = (at, member.turn_score)
 
@@ -336,6 +343,7 @@ class PB2(PopulationBasedTraining):
         # Members that have explored since their last result are points without a value, so that two members do not get
         # the same place.
         model = TimeVaryingGP.fitted(points, values, [(*here, *place) for place in self._explored.values()])
+        # The width of the confidence bound. It grows with the number of points, as the regret bound of the paper needs.
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
 
         def worth(place: Sequence[float]) -> float:

@@ -274,10 +274,10 @@ class SearchGenerator(SearchAlgorithm):
             raise TypeError(f"searcher must be a Searcher, but got a {type(searcher).__name__}")
         self.searcher = searcher
         self._experiment: ExperimentSpec | None = None
-        self._count = 0
+        self._count = 0  # of the trials so far
         self._seed = random.SystemRandom().getrandbits(63)
-        self._draws: GlobalDraws | None = None
-        self._live: set[str] = set()
+        self._draws: GlobalDraws | None = None  # for the next suggestion
+        self._live: set[str] = set()  # the ids of suggestions whose end the searcher does not know yet
 
     @property
     def metric(self) -> Metric:
@@ -299,7 +299,10 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def end_reason(self) -> str:
-        return next((one.end_reason for one in self._wrappers() if isinstance(one, FilteredSearcher)), "")
+        for one in self._wrappers():
+            if isinstance(one, FilteredSearcher):
+                return one.end_reason
+        return ""
 
     def set_rules(self, rules: Rules) -> None:
         """See `SearchAlgorithm.set_rules`. The filter goes between the innermost searcher and its wrappers."""
@@ -318,7 +321,9 @@ class SearchGenerator(SearchAlgorithm):
                 f"only, but got a domain at {path!r}; pass the space to only one of them"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
-            several = list(kept) if isinstance(kept, (list, tuple)) else [kept]
+            several = [kept]
+            if isinstance(kept, (list, tuple)):
+                several = list(kept)
             if isinstance(given, (list, tuple)):
                 is_same = list(given) == several
             else:
@@ -357,6 +362,8 @@ class SearchGenerator(SearchAlgorithm):
         trial_id = maker.next_id()
         if self._draws is None:  # one stream for each trial, however often the searcher has no suggestion at first
             self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
+        # A searcher of the user may draw from the global generators. For its call they are seeded by trial, so that a
+        # resume repeats what it drew.
         with self._draws.lent():
             suggestion = self.searcher.suggest(trial_id)
         if isinstance(suggestion, str) and suggestion == Searcher.FINISHED:
@@ -372,6 +379,7 @@ class SearchGenerator(SearchAlgorithm):
         self._live.add(trial_id)
         try:
             merged, fixed = overlay(self._experiment.param_space, suggestion)
+            # The searched values: those that were suggested, and those that are drawn here.
             paths = topmost(fixed + [path for path, _ in find_unresolved(merged)])
             config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
             searched = leaves(config, paths)
