@@ -19,15 +19,15 @@ Where the page faults are (Python 3.11.7; the mean of five layouts of memory, wh
 160 in the zygote. The fork takes 250 of them, until it has returned; then 190 until Hello is sent, 160 until the
 factory is loaded, 130 until the user's function begins. Of a worker's faults, 450 copy a page with an object that it
 refers to (a name 100, code 97, a function 44, a tuple 36, a type 31), 110 a page with a free place for a new object,
-130 a page with data of the interpreter's own libraries, and 90 map program text. So what counts is on how many pages
-these objects lie. A module that the zygote does not load makes them lie closer together.
+130 a page with data of the interpreter's own libraries, and 90 map program text. So their number depends on the
+number of pages with such objects. The fewer modules the zygote loads, the closer together these objects lie.
 
-These were tried, and gained too little for what they need: a fork without Python's hooks (60 faults less, but the
-hooks of preloaded packages must run), a whole trial in the zygote before the first fork (80), the free places filled
-before the fork (30), all symbols of libraries bound at the start (8); all four together leave 800. Loading the
-factory in the zygote takes away 10, since what follows refers to the same objects. Nothing, or the contrary, came of
-other settings of malloc, of a collection of garbage before the fork (95 more: it leaves gaps), and of malloc in place
-of Python's pools (100 more).
+We tried the following, and it gained too little for the code that it needs: a fork without Python's hooks (60 faults
+less, but the hooks of preloaded packages must run), a whole trial in the zygote before the first fork (80), the free
+places filled before the fork (30), all symbols of libraries bound at the start (8); all four together leave 800.
+Loading the factory in the zygote takes away 10, since what follows refers to the same objects. Other settings of
+malloc gained nothing, and neither did a garbage collector that is off. A collection of garbage before the fork costs
+95, because it leaves gaps, and malloc in place of Python's pools costs 100.
 """
 
 from __future__ import annotations
