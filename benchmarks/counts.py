@@ -122,7 +122,9 @@ def _run(command: list[str]) -> str:
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
     # Unlike in `compare.py`, with the usual loggers. The hashes decide which objects share a page.
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    with tempfile.TemporaryDirectory() as scratch:
+        environment["TMPDIR"] = scratch
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
     return done.stdout

@@ -19,6 +19,19 @@ from minitune.search.searcher import SearcherWrapper
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEPT = "the run was ended; its reports are kept"
 
+num_forks = 0
+"""How many forks lead from the first process to this one: it shows whether a hook has forked. It is looked up after
+each call of a hook, where `os.getpid` would be a system call."""
+
+
+def _count_fork() -> None:
+    global num_forks
+    num_forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # Windows imports this module, and has no forks
+    os.register_at_fork(after_in_child=_count_fork)
+
 
 class PluginError(TuneError):
     """A plug-in has raised an error. The text names the hook and the trial.
@@ -41,16 +54,16 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
         PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
         TuneError: In a child process that the hook has forked, if the child returns from the hook.
     """
-    pid = os.getpid()
+    forks = num_forks
     try:
         value = hook(*args, **kwargs)
     except PluginError:
         raise
     except Exception as error:
-        if os.getpid() != pid:  # a forked child handles its own errors
+        if num_forks != forks:  # a forked child handles its own errors
             raise
         raise_told(hook, trial, error)
-    if os.getpid() != pid:
+    if num_forks != forks:
         raise forked_error(hook_name(hook))
     return value
 
@@ -79,12 +92,12 @@ def forked_error(who: str) -> TuneError:
 
 def unforked(function: _Function) -> _Function:
     """The function, but a child process that it has forked and that returns from it gets an error."""
-    pid = os.getpid()
+    forks = num_forks
 
     @functools.wraps(function)
     def guarded(*args: Any) -> Any:
         value = function(*args)
-        if os.getpid() != pid:
+        if num_forks != forks:
             raise forked_error("a plug-in")
         return value
 

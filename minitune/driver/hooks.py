@@ -11,11 +11,11 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from minitune import plugin_calls
 from minitune.callback import Callback
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
@@ -480,7 +480,7 @@ class _Caller:
         # A slower hook delays all trials, so the log names it once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
-        self._pid = os.getpid()
+        self._num_forks = plugin_calls.num_forks
 
     def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         """Call hooks one after the other with the same arguments, and return the answer of the last one.
@@ -502,7 +502,7 @@ class _Caller:
             except (PluginError, DiskError):  # a logger of this package raises a DiskError
                 raise
             except Exception as error:
-                if os.getpid() != self._pid:  # a forked child handles its own errors
+                if plugin_calls.num_forks != self._num_forks:  # a forked child handles its own errors
                     raise
                 raise_told(hook, trial, error)
             finally:
@@ -511,7 +511,7 @@ class _Caller:
                 if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                     self._warn_slow(hook_name(hook), taken_s)
             # The child must not go on: it would answer workers and write records beside its parent.
-            if os.getpid() != self._pid:
+            if plugin_calls.num_forks != self._num_forks:
                 raise forked_error(hook_name(hook))
         return value
 

@@ -22,10 +22,10 @@ ROOM = 1.05
     ("kind", "calls", "modules", "records", "system_calls"),
     [
         ("report", 22, 15, 1, 6),
-        ("asha", 31, 20, 1, 7),
-        ("fresh", 272, 41, 4, 47),
-        ("reused", 201, 35, 4, 30),
-        ("returned", 182, 35, 3, 26),
+        ("asha", 31, 20, 1, 6),
+        ("fresh", 272, 41, 4, 38),
+        ("reused", 201, 35, 4, 21),
+        ("returned", 182, 35, 3, 17),
     ],
 )
 def test_the_driver_takes_few_steps(
