@@ -44,6 +44,7 @@ from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, ProcessSnapshot, is_h
 HAS_HYPOTHESIS = importlib.util.find_spec("hypothesis") is not None
 collect_ignore_glob = [] if HAS_HYPOTHESIS else ["*_properties.py"]
 
+EXTRAS = Path(__file__).parent / "extras"
 MARKER = "MINITUNE_TEST_SESSION"
 TEMPORARY_BYTES = 2 << 30
 """More than the files of any one test take; those of a test that has passed are removed."""
@@ -100,9 +101,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pickle what tests define by value: a worker that imported its test would import pytest, which takes long.
 
     A module that says `BY_REFERENCE = True` has globals that cannot be pickled or that its functions share in a worker,
-    or it asks about pickles itself.
+    or it asks about pickles itself. The tests of optional packages are as their users are, who have modules.
     """
-    for module in {kit, *(item.module for item in items if isinstance(item, pytest.Function))}:
+    own = {item.module for item in items if isinstance(item, pytest.Function) and EXTRAS not in item.path.parents}
+    for module in {kit, *own} if own else ():
         if not getattr(module, "BY_REFERENCE", False):
             cloudpickle.register_pickle_by_value(module)
 
