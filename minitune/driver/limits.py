@@ -26,6 +26,8 @@ _MAX_IN_VAIN = 30
 """After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
 _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
+_MAX_REFUSED = 8
+"""Or if so many starts in a row were refused, and no worker has started: that is after a minute."""
 REPORT = "report"
 TRIAL = "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
@@ -161,13 +163,16 @@ class Backoff:
     @property
     def is_hopeless(self) -> bool:
         """Whether so many attempts in a row have brought no new report that the run ends if nothing runs."""
-        return len(self._in_vain) == _MAX_IN_VAIN
+        if len(self._in_vain) == _MAX_IN_VAIN:
+            return True
+        # Shortages pass. But if no worker ever came up, the cause is probably in the settings of the machines.
+        return self._num_refused >= _MAX_REFUSED and not self.has_come_up
 
     def error(self) -> CrashLoopError:
         """The error of a run that ends because it is hopeless and nothing runs."""
         common, count = Counter(self._in_vain).most_common(1)[0]
         return CrashLoopError(
-            f"{_MAX_IN_VAIN} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
+            f"{len(self._in_vain)} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
             "times). Fix the cause, then resume the run. If processes cannot be started, look at the limits on "
             "processes, memory and open files (ulimit -u, -v and -n, those of the container), or let fewer trials run "
             "at a time"

@@ -750,7 +750,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         if here is None:
             if is_stopped:
                 return Exited(actor.actor_id, "stopped", "stopped before it had a place in the cluster")
-            return Exited(actor.actor_id, "refused", f"no place in the cluster: {in_words(error)}", counts=False)
+            return Exited(actor.actor_id, "refused", f"Ray could not start it: {in_words(error)}", counts=False)
         lines = ""
         if actor.shows_stacks or not is_stopped:
             place = Place(None, *actor.transfer.home.outputs)
