@@ -218,9 +218,13 @@ def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
         own = scored[index][0]
         # Of two scores, the second never falls along the front: if any item of the front dominates, the last one does.
         rivals = front[-1:] if len(own) == 2 else front
-        if not any(
-            scored[each][0] != own and all(b >= a for a, b in zip(own, scored[each][0], strict=True)) for each in rivals
-        ):
+        is_dominated = False
+        for each in rivals:
+            other = scored[each][0]
+            if other != own and all(b >= a for a, b in zip(own, other, strict=True)):
+                is_dominated = True
+                break
+        if not is_dominated:
             front.append(index)
     return [scored[index][1] for index in sorted(front)]
 
@@ -248,15 +252,12 @@ def best_trial(
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
     statistic = mode if scope == "all" else scope
-    values = ((trial.progress.analysis.get(metric, statistic), trial) for trial in trials)
-    return best_of(
-        (
-            (value, trial)
-            for value, trial in values
-            if value is not None and (math.isfinite(value) or not filter_nan_and_inf)
-        ),
-        mode,
-    )
+    scored = []
+    for trial in trials:
+        value = trial.progress.analysis.get(metric, statistic)
+        if value is not None and (math.isfinite(value) or not filter_nan_and_inf):
+            scored.append((value, trial))
+    return best_of(scored, mode)
 
 
 def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
@@ -281,7 +282,11 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
     """
     beginning = f"no trial of {len(trials)} has reported"
-    values = [flat[metric] for flat in (flatten(trial.progress.metrics) for trial in trials) if metric in flat]
+    values = []
+    for trial in trials:
+        flat = flatten(trial.progress.metrics)
+        if metric in flat:
+            values.append(flat[metric])
     if values:
         return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
     known = reported_metrics(trials)
@@ -326,8 +331,11 @@ def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
 
 def reported_metrics(trials: Iterable[Trial]) -> list[str]:
     """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
-    own = ({key: value for key, value in t.progress.metrics.items() if key not in AUTO_RESULT_KEYS} for t in trials)
-    return list(dict.fromkeys(name for result in own for name in flatten(result)))
+    names: dict[str, None] = {}  # a dict keeps the order
+    for trial in trials:
+        own = {key: value for key, value in trial.progress.metrics.items() if key not in AUTO_RESULT_KEYS}
+        names.update(dict.fromkeys(flatten(own)))
+    return list(names)
 
 
 def _what_it_was(values: Sequence[Any]) -> str:
@@ -351,8 +359,9 @@ def _kind_of_value(value: Any) -> str:
 
 
 def _earlier(trials: Sequence[Trial], metric: str) -> str:
-    best = best_trial(trials, metric, "max", "all")
-    return "" if best is None else "; earlier results had finite values, which scope='all' uses"
+    if best_trial(trials, metric, "max", "all") is None:
+        return ""
+    return "; earlier results had finite values, which scope='all' uses"
 
 
 def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:

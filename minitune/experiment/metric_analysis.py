@@ -100,6 +100,7 @@ class MetricAnalysis:
 
         The values are added one after the other, so that the rounded sum does not depend on how rows are grouped.
         """
+        # With a NaN in the column, `max` and `min` may miss it, but the sum below does not.
         highest = max(column)
         lowest = min(column)
         if not -_LARGEST_INT < lowest <= highest < _LARGEST_INT:
@@ -123,6 +124,7 @@ class MetricAnalysis:
             if known is None:
                 self._metrics[key] = [value, value, value, 1, [value]]
                 continue
+            # The first value may be NaN, and any number takes its place. A later NaN is neither larger nor smaller.
             if value > known[0] or known[0] != known[0]:
                 known[0] = value
             if value < known[1] or known[1] != known[1]:
@@ -150,13 +152,12 @@ class _Shape:
     def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...]):
         self.names = names
         self.kinds = kinds
-        found = [
-            (name, kind in (float, int))
-            for name, kind in zip(names, kinds, strict=True)
-            if name not in _EXCLUDED and kind not in _NO_METRICS
-        ]
-        self.metrics = [name for name, _ in found]
-        self.are_plain = [is_plain for _, is_plain in found]
+        self.metrics: list[str] = []
+        self.are_plain: list[bool] = []
+        for name, kind in zip(names, kinds, strict=True):
+            if name not in _EXCLUDED and kind not in _NO_METRICS:
+                self.metrics.append(name)
+                self.are_plain.append(kind in (float, int))
         self.pick = _picker(self.metrics)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -66,14 +66,16 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._constant_grid_search = constant_grid_search
         self._is_seeded_by_user = random_state is not None
         # An unseeded generator takes its seed once from the system: no global generator is used.
-        self._seed = (
-            random_generator(random_state) if random_state is not None else random.SystemRandom()
-        ).getrandbits(63)
+        generator: random.Random = random.SystemRandom()
+        if random_state is not None:
+            generator = random_generator(random_state)
+        self._seed = generator.getrandbits(63)
+        # One for each experiment, in order.
         self._tables: list[tuple[VariantTable, TrialMaker]] = []
         self._rules = Rules()
-        self._filters: list[Filter | None] = []
-        self._left_out = 0
-        self._current = 0
+        self._filters: list[Filter | None] = []  # None where the rules do not concern an experiment
+        self._current = 0  # the experiment whose trials are made now
+        self._left_out = 0  # points of grids that no value fulfils
         self._live: set[str] = set()
         self._paused: set[str] = set()
 
@@ -121,7 +123,8 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._filters.append(one)
 
     def next_trial(self) -> Trial | None:
-        if self._finished or 0 < self.max_concurrent <= len(self._live) - len(self._paused):
+        num_running = len(self._live) - len(self._paused)
+        if self._finished or 0 < self.max_concurrent <= num_running:
             return None
         while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
             self._current += 1
@@ -188,6 +191,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             if verdict is Verdict.ADMITTED:
                 return drawn
             refused[verdict] += 1
+            # If the first draws are all equal, nothing is drawn at this place, and more tries are of no use.
             if attempt < _SAME_DRAWS:
                 keys.add(config_key(drawn.config))
             elif one.is_exhausted or len(keys) == 1:

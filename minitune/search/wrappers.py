@@ -53,11 +53,12 @@ class ConcurrencyLimiter(SearcherWrapper):
         require_flag("batch", batch)
         self.max_concurrent = max_concurrent
         self.batch = batch
+        # Both, because a paused trial leaves its place to another one, but has not ended for the searcher.
         self._running: set[str] = set()
         self._paused: set[str] = set()
         # The members of the open batch in order of suggestion, with their outcomes once they have ended.
         self._members: dict[str, _Outcome | None] = {}
-        self._is_fed = True
+        self._is_fed = True  # whether the searcher had a suggestion when it was last asked
         self._limits = not searcher.set_max_concurrency(max_concurrent)
 
     @property
@@ -237,8 +238,12 @@ class Repeater(SearcherWrapper):
             found = {}
         else:
             found = result or {}
-        values = {name: found[name] for name in self._names or found if isinstance(found.get(name), numbers.Real)}
-        group.outcomes[trial_id] = {name: float(value) for name, value in values.items() if not math.isnan(value)}
+        values = {}
+        for name in self._names or found:
+            value = found.get(name)
+            if isinstance(value, numbers.Real) and not math.isnan(value):
+                values[name] = float(value)
+        group.outcomes[trial_id] = values
         group.error_count += error
         group.paused.discard(trial_id)
         if len(group.outcomes) == self.repeat and None not in group.outcomes.values():
@@ -273,10 +278,17 @@ class Repeater(SearcherWrapper):
         is_paused = bool(unfinished) and len(group.outcomes) == self.repeat and unfinished <= group.paused
         if is_paused != group.is_paused:
             group.is_paused = is_paused
-            (self.searcher.on_pause if is_paused else self.searcher.on_unpause)(group.primary)
+            if is_paused:
+                self.searcher.on_pause(group.primary)
+            else:
+                self.searcher.on_unpause(group.primary)
 
     @property
     def _names(self) -> list[str]:
         """The names of the objectives. Empty if none is named; then every number counts."""
         metric = self.metric
-        return [] if metric is None else [metric] if isinstance(metric, str) else metric
+        if metric is None:
+            return []
+        if isinstance(metric, str):
+            return [metric]
+        return metric
