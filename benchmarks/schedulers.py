@@ -19,7 +19,8 @@ order statistics). A gate is missed if the whole interval is beyond the goal, an
 epoch takes a second; with `--measured-seconds` it takes as long as the training did, so that big models end late.
 
 *Peer*: the share of orders in which ASHA finds a smaller loss than Optuna's `SuccessiveHalvingPruner` with the same
-levels, within half of the epochs of 100 full trials. Both take the configurations in the same order. Needs Optuna.
+levels, within an eighth and half of the epochs of 100 full trials. Both take the configurations in the same order. It
+needs Optuna. Only the stopping variant has a goal.
 
 *Toy* (Jaderberg et al. 2017, section 4): population based training changes a configuration during the trial, so it
 cannot use curves of fixed configurations. Two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
@@ -280,19 +281,20 @@ def peer_gate(num_seeds: int) -> Iterator[Row]:
         return
     for table in TABLES:
         curves = [[(metrics, 1.0) for metrics, _ in curve] for curve in read_curves(table)]
-        for num_workers in (1, 4, 16):
-            settings = [(num_workers, seed, 100 * EPOCHS // 2) for seed in range(num_seeds)]
+        for num_workers, part in ((1, 8), (4, 8), (16, 8), (1, 2), (4, 2), (16, 2)):
+            settings = [(num_workers, seed, 100 * EPOCHS // part) for seed in range(num_seeds)]
             peers = [least_loss_of_optuna(curves, 3, *setting) for setting in settings]
             for variant in ("stop", "promote"):
                 own = [least_loss(curves, _asha(variant=variant), *each, variant == "promote") for each in settings]
                 won = sum((left < right) + 0.5 * (left == right) for left, right in zip(own, peers, strict=True))
                 low, high = interval_of_share(won, num_seeds)
+                has_goal = variant == "stop"
                 yield Row(
-                    f"ASHA {variant} over Optuna, {table}, {num_workers} workers, {num_seeds} orders",
+                    f"ASHA {variant} over Optuna, {table}, {num_workers} workers, 1/{part}, {num_seeds} orders",
                     f"{won / num_seeds:.3f} ({low:.3f} to {high:.3f})",
-                    ">= 0.50",
-                    high >= 0.5,
-                    low < 0.5 <= high,
+                    ">= 0.50" if has_goal else "-",
+                    high >= 0.5 or not has_goal,
+                    has_goal and low < 0.5 <= high,
                 )
 
 
