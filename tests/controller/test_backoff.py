@@ -235,10 +235,10 @@ def test_where_workers_are_refused_fewer_trials_run_at_a_time_and_none_fails(
 
 def test_run_that_cannot_start_workers_ends_and_names_limits() -> None:
     executor = Losing(cpus=2, room=lambda: 0)
-    with pytest.raises(CrashLoopError, match=r"no more processes \(30 times\)") as caught:
+    with pytest.raises(CrashLoopError, match=r"no more processes \(8 times\)") as caught:
         fit(lambda config: {"n": 1}, {"i": grid_search([0, 1])}, executor=executor)
     assert "ulimit -u" in str(caught.value)
-    assert executor.refused_s[-1] > 600
+    assert 60 <= executor.refused_s[-1] < 100
     grid = resume(lambda config: {"n": 1}, executor=Losing(cpus=2))
     assert [result.metrics["n"] for result in grid] == [1, 1]
 
