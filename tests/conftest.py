@@ -5,7 +5,7 @@ suite passes under `nohup`, in cron, without a terminal and on a machine of any 
 
 `MINITUNE_TEST_TIMEFACTOR` (default 1) multiplies every bound of the suite: set it to 10 on a crowded machine or under a
 debugger. A passing test never waits for a bound, which only ends a test that hangs. Each test has a limit besides, see
-`time_limit`. The whole suite runs in two processes, see `side_by_side`.
+`time_limit`. The whole suite runs in three processes, see `side_by_side`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     """Say how long the suite takes, before it does, and what it leaves out."""
-    lines = ["minitune: the whole suite takes about 4 minutes on two free cores; one folder, or -k, takes seconds"]
+    lines = ["minitune: the whole suite takes 3 to 4 minutes on two free cores; one folder, or -k, takes seconds"]
     if not HAS_HYPOTHESIS:
         lines.append("minitune: the property tests are left out, since hypothesis is not installed")
     return lines

@@ -1,9 +1,9 @@
-"""A whole session in two processes: tests wait for processes of their own half of the time.
+"""A whole session in three processes: tests wait for processes of their own a third of the time.
 
-A selection of many tests is shared out file by file, to whichever of two copies of this process is free. Their reports
-come back here and are told in the order of the files, so that output, exit code and reports are those of a session in
-one process. `MINITUNE_TEST_PROCESSES=1` has everything in one; so has whatever needs to see the tests as they run: a
-debugger, `-s`, `-x` and `--stepwise`, `pytest-cov`, `pytest-xdist`.
+A selection of many tests is shared out file by file, to whichever of three copies of this process is free. Their
+reports come back here and are told in the order of the files, so that output, exit code and reports are those of a
+session in one process. `MINITUNE_TEST_PROCESSES=1` has everything in one; so has whatever needs to see the tests as
+they run: a debugger, `-s`, `-x` and `--stepwise`, `pytest-cov`, `pytest-xdist`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-PROCESSES = int(os.environ.get("MINITUNE_TEST_PROCESSES", "2"))
+PROCESSES = int(os.environ.get("MINITUNE_TEST_PROCESSES", "3"))
 MANY = 1000
 _NUMBER_BYTES = 2
 _Seen = tuple[list[dict[str, Any]], list[tuple[Any, ...]]]

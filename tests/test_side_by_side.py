@@ -1,4 +1,4 @@
-"""A session in two processes reports the same as a session in one."""
+"""A session in several processes reports the same as a session in one."""
 
 from __future__ import annotations
 
