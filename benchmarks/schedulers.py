@@ -215,7 +215,9 @@ class Spent(Stopper):
     """Ends the run after a number of epochs. Knows the least loss so far."""
 
     def __init__(self, budget: int) -> None:
-        self.budget, self.epochs, self.least = budget, 0, math.inf
+        self.budget = budget
+        self.epochs = 0
+        self.least = math.inf
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Count an epoch. The trial goes on."""

@@ -47,11 +47,11 @@ from operator import mul
 from pathlib import Path
 from typing import Any
 
-from schedulers import EPOCHS, read_curves
+from schedulers import EPOCHS, Spent, read_curves
 from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, Asker, Other, Ours, lacks
 from search_tasks import LARGE_TASKS, TASKS, Config, Task, coco_tasks, hypervolume, relative, zdt
 
-from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
+from minitune import ASHAScheduler, RunConfig, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
 from minitune.simulation import simulate
 from minitune.space.domains import Categorical, LogUniform
@@ -333,24 +333,6 @@ class Digits:
         return tuple(place)
 
 
-class Best(Stopper):
-    """Ends the run after so many epochs, and keeps the best value."""
-
-    def __init__(self, budget: int) -> None:
-        self.budget, self.epochs, self.best = budget, 0, math.inf
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Count an epoch. The trial goes on."""
-        if not self.stop_all():
-            self.epochs += 1
-            self.best = min(self.best, result["loss"])  # NaN is never less
-        return False
-
-    def stop_all(self) -> bool:
-        """Whether all epochs are used."""
-        return self.epochs >= self.budget
-
-
 def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
     """The best log-loss by setting, for each seed."""
     curves = Digits()
@@ -370,17 +352,17 @@ def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
 
 def digits_run(curves: Digits, search_alg: Any, scheduler: Any, budget: int, seed: int) -> float:
     """The best log-loss of a run."""
-    best = Best(budget)
+    spent = Spent(budget)
     config = TuneConfig(metric="loss", mode="min", num_samples=-1, search_alg=search_alg, scheduler=scheduler)
     simulate(
         curves,
         param_space=DIGITS_SPACE,
         tune_config=config,
-        run_config=RunConfig(stop=best),
+        run_config=RunConfig(stop=spent),
         num_workers=WORKERS,
         seed=seed,
     )
-    return best.best
+    return spent.least
 
 
 def show_digits(found: Mapping[str, Sequence[float]], budget: int) -> Iterator[str]:

@@ -344,7 +344,7 @@ def commit_copy(
     if os.path.samefile(source, trial_directory):
         leave_out = _OF_CHECKPOINT
     entries = walk(source, leave_out)
-    # Only a rename commits: whoever finds the final name, finds all files.
+    # A checkpoint gets its final name last, so a directory with that name has all files.
     with prepared(trial_directory, number, attempt) as temporary:
         with written_by_us(os.fspath(trial_directory)):
             _copy(source, entries, temporary)

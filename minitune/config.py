@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -39,19 +40,19 @@ def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, 
         warn_once("sync_config is ignored: everything is written in place, there is nothing to synchronise")
 
 
-class Config:
+class Config(ABC):
     """Base class of the configs: a dataclass that checks its fields when it is created and at every assignment."""
 
     def __post_init__(self) -> None:
         self._check()
 
+    @abstractmethod
     def _check(self) -> None:
         """Check all fields.
 
         Raises:
             ValueError: If a field has an invalid value.
         """
-        raise NotImplementedError(f"{type(self).__name__} must override _check()")
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Assign a field. An invalid value raises an error and leaves the config unchanged."""

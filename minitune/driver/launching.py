@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minitune import clock
 from minitune.base import descriptors
@@ -334,16 +334,8 @@ class ReusingLauncher(TrialLauncher):
     For the plug-ins the trial begins, reports once and ends.
     """
 
-    def __init__(
-        self,
-        executor: TrialExecutor,
-        state: RunState,
-        hooks: Hooks,
-        recorder: Recorder,
-        actions: TrialActions,
-        on_started: Callable[[RunningTrial, Started], None],
-    ):
-        super().__init__(executor, state, hooks, recorder, actions, on_started)
+    def __init__(self, *parts: Any):
+        super().__init__(*parts)
         self._by_key: dict[str, list[Trial]] = {}
         self._num_known = 0
         self._num_reused = 0

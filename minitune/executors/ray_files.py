@@ -366,8 +366,8 @@ class Scratch:
         _sweep()
         self._path = _path_of(name)
         os.mkdir(self._path, mode=0o700)
-        # It stays open: the system releases the lock with the process, however that ends.
-        self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115
+        # The system releases the lock with the process, however that ends.
+        self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115 - stays open
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.trial = ""
         self._outputs: list[str] = []

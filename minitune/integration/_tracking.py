@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class RecordEnd(Enum):
     CUT_SHORT = "cut short"
 
 
-class TrackerCallback(LoggerCallback):
+class TrackerCallback(LoggerCallback, ABC):
     """Base class of trackers' callbacks. Override `open`, `write` and `close`, which run on the callback's thread.
 
     Args:
@@ -100,23 +101,23 @@ class TrackerCallback(LoggerCallback):
 
     # -- on the thread -------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def open(self, facts: TrialFacts) -> Any:
         """Open a trial's record, or open it again; return an object that represents it. May block and may raise."""
-        raise NotImplementedError(f"{type(self).__name__} must define open()")
 
     def restart(self, record: Any, facts: TrialFacts) -> None:
         """A trial whose record is open has started again, perhaps with another configuration."""
 
+    @abstractmethod
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """Write a flattened result, including `config/...`."""
-        raise NotImplementedError(f"{type(self).__name__} must define write()")
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         """Store the checkpoint in a directory."""
 
+    @abstractmethod
     def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
         """Close a record."""
-        raise NotImplementedError(f"{type(self).__name__} must define close()")
 
     @contextmanager
     def settings(self) -> Iterator[None]:
