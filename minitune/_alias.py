@@ -125,10 +125,7 @@ OLD_NAMES = {
         "is_session_enabled": "trainables",
     },
     "minitune.integration.wandb": {"WandbLogger": "wandb"},
-    "minitune.experiment.trial": {
-        "ExportFormat": "trainables",
-        **dict.fromkeys(("EarlierRun", "Goal", "TrialIds", "TrialInfo", "TrialMaker"), "moved"),
-    },
+    "minitune.experiment.trial": {"ExportFormat": "trainables"},
     "minitune.logger": dict.fromkeys(
         ("CSVLogger", "DEFAULT_LOGGERS", "JsonLogger", "LegacyLoggerCallback", "Logger", "NoopLogger", "TBXLogger"),
         "loggers",
@@ -137,8 +134,7 @@ OLD_NAMES = {
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
     "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
 }
-"""For each module, names that later versions of Ray, or of this package, dropped or moved, and the module of
-`minitune.legacy` that has them."""
+"""For each module, names that later versions of Ray dropped, and the module of `minitune.legacy` that defines them."""
 
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"

@@ -266,7 +266,7 @@ def read_dict(directory: str) -> dict[str, Any] | None:
     return state
 
 
-@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+@dataclass(frozen=True)
 class CheckpointRecord:
     """One committed checkpoint of a trial, as the journal records it.
 

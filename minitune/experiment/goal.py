@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from minitune.base.checks import is_real, require, shown
-from minitune.experiment import lifecycle
+from minitune.base.checks import require, shown
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
@@ -36,32 +35,6 @@ def check_mode(mode: str) -> None:
     """Raise a ValueError if a mode is neither `"min"` nor `"max"`."""
     if mode not in ("min", "max"):
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
-
-
-@dataclass(frozen=True)  # no named tuple: interrupted runs have it in their pickles
-class EarlierRun:
-    """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
-
-    Attributes:
-        path: The run's directory, for texts.
-        tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
-            has None in place of the metrics.
-    """
-
-    path: str
-    tried: Sequence[tuple[dict[str, Any], dict[str, float] | None]]
-
-    @classmethod
-    def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
-        """Collect the configurations and last results of trials."""
-        tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
-        for trial in trials:
-            if trial.status == ERROR:
-                tried.append((trial.raw_config, None))
-            elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
-                flat = flatten(trial.progress.metrics)
-                tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
-        return cls(path, tried)
 
 
 def check_objectives(metric: Metric, mode: Metric) -> None:
@@ -98,7 +71,7 @@ def check_several(metric: Sequence[Any], mode: Any) -> None:
         raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")
 
 
-@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+@dataclass(frozen=True)
 class Goal:
     """The objectives of a run.
 

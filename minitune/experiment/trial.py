@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple
@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 from minitune import clock
 from minitune._alias import submodules
 from minitune.base import files
+from minitune.base.checks import is_real
 from minitune.base.files import StorageContext
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
-from minitune.experiment.endings import Ending, translated
-from minitune.experiment.lifecycle import FINISHED, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.endings import Ending
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
@@ -103,7 +104,7 @@ class Progress:
         return Progress(self.num_reports, self.metrics, self.config, self.analysis.copy())
 
 
-@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+@dataclass(frozen=True)
 class KeptCheckpoint:
     """A committed checkpoint together with the progress of its trial at that time, for a rollback.
 
@@ -114,13 +115,6 @@ class KeptCheckpoint:
 
     record: CheckpointRecord
     progress: Progress
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled checkpoint. Earlier versions had the fields of the progress here."""
-        if "progress" not in state:
-            progress = Progress(state["report_number"], state["metrics"], state.get("config"), state["analysis"])
-            state = {"record": state["record"], "progress": progress}
-        self.__dict__.update(state)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -252,24 +246,6 @@ class Trial:
             self.set_name(str(trial_name_creator(self)))
         if trial_dirname_creator is not None:
             self.set_directory(self.experiment_path, _check_dirname(str(trial_dirname_creator(self))))
-
-    def __setstate__(self, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
-        """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, lack some attributes."""
-        attributes, slots = state
-        scheduler = slots.pop("stopped_by", "")
-        if "light_config" not in slots:
-            slots.pop("light", None)
-            slots["light_config"] = slots["raw_config"] if "raw_config" in slots else slots["config"]
-        if "progress" not in slots:
-            slots = {**_parts_of(slots), **slots}  # first, because some had `last_result`, whose setter needs them
-        self.__dict__.update(attributes or {})
-        for name, value in slots.items():
-            setattr(self, name, value)
-        if "name" not in slots:
-            self.set_name(self.custom_trial_name)
-        if "ending" not in slots:
-            has_ended = self.phase in FINISHED and bool(self.story)
-            self.ending = translated(self.story[-1][2], self.status, scheduler) if has_ended else None
 
     @classmethod
     def generate_id(cls) -> str:
@@ -614,22 +590,6 @@ class Trial:
         return self.name
 
 
-def _parts_of(slots: dict[str, Any]) -> dict[str, Any]:
-    """Take attributes of an earlier version's pickled trial that are parts of its attempt or progress today."""
-    number = slots.pop("attempt")
-    actor_id = slots.pop("actor_id", f"{slots['trial_id']}#{number}")
-    raw_config = slots["raw_config"] if "raw_config" in slots else slots["config"]
-    progress = Progress(slots.pop("report_count"), analysis=slots.pop("analysis"))
-    progress.metrics = slots.pop("last_metrics", {})
-    progress.config = slots.pop("reported_config", None)
-    config = slots.pop("attempt_config", raw_config)
-    slots.pop("reports_before", None)
-    return {
-        "attempt": Attempt(number, actor_id, config, slots.pop("pid"), slots.pop("start_time")),
-        "progress": progress,
-    }
-
-
 def _for_users(progress: Progress) -> dict[str, Any]:
     """A copy of the last metrics and of the configuration with which they were reported, if there is one."""
     metrics = copy_of_metrics(progress.metrics)
@@ -682,3 +642,29 @@ class InheritedCheckpoint(NamedTuple):
     def path(self) -> str:
         """The checkpoint's directory."""
         return os.path.join(self.donor.local_path, self.record.directory)
+
+
+@dataclass(frozen=True)  # no named tuple, and in this module: runs of earlier versions have it in `tuner.pkl`
+class EarlierRun:
+    """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
+
+    Attributes:
+        path: The run's directory, for texts.
+        tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
+            has None in place of the metrics.
+    """
+
+    path: str
+    tried: Sequence[tuple[dict[str, Any], dict[str, float] | None]]
+
+    @classmethod
+    def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
+        """Collect the configurations and last results of trials."""
+        tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
+        for trial in trials:
+            if trial.status == ERROR:
+                tried.append((trial.raw_config, None))
+            elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
+                flat = flatten(trial.progress.metrics)
+                tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
+        return cls(path, tried)

@@ -38,7 +38,7 @@ from minitune.base.files import local_path
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.goal import EarlierRun, Goal
+from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import (
     ERROR,
     FINISHED,
@@ -52,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
-from minitune.experiment.trial import InheritedCheckpoint, Trial
+from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources

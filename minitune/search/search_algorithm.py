@@ -18,8 +18,7 @@ from typing import Any, Protocol
 from minitune.base import files
 from minitune.base.pickling import dumps_by_value
 from minitune.base.randomness import GlobalDraws
-from minitune.experiment.goal import EarlierRun
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import EarlierRun, Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.resources import Resources
 from minitune.search.filters import FilteredSearcher, Rules

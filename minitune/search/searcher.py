@@ -19,10 +19,10 @@ from typing import Any
 from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.pickling import dumps_by_value
-from minitune.experiment.goal import EarlierRun, check_objectives
 from minitune.experiment.goal import Metric as Metric
+from minitune.experiment.goal import check_objectives
 from minitune.experiment.lifecycle import ERROR
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import EarlierRun, Trial
 from minitune.result import DONE, flatten
 
 logger = logging.getLogger("minitune")

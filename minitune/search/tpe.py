@@ -10,7 +10,8 @@ from typing import Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, require, shown
-from minitune.experiment.goal import EarlierRun, check_objectives
+from minitune.experiment.goal import check_objectives
+from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values, nested
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop

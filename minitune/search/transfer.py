@@ -26,7 +26,7 @@ from itertools import combinations
 from typing import Any
 
 from minitune.base.checks import is_real
-from minitune.experiment.goal import EarlierRun
+from minitune.experiment.trial import EarlierRun
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.search.foreign import nested
 from minitune.search.parzen import Model, Observation, Ranking, numbers_of

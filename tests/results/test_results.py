@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,6 @@ from minitune import (
     report,
     with_resources,
 )
-from minitune.checkpoint import CheckpointRecord
-from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.goal import EarlierRun, Goal
-from minitune.experiment.lifecycle import Step
-from minitune.experiment.trial import KeptCheckpoint, Progress, Trial
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -400,52 +394,3 @@ def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) 
     shutil.copytree(result.path, tmp_path / "alone")
     (tmp_path / "alone" / "result.json").unlink()
     assert Result.from_path(tmp_path / "alone").config == {"x": 1}
-
-
-class Pickled:
-    """Is loaded as an object with these attributes, as the versions so far have pickled them."""
-
-    def __init__(self, kind: type, **attributes: Any):
-        self.kind, self.attributes = kind, attributes
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return object.__new__, (self.kind,), self.attributes
-
-
-def test_a_trial_that_an_earlier_version_has_pickled_can_be_loaded() -> None:
-    trial = Trial("train", trial_id="t", config={"x": 1})
-    trial.begin_attempt(2)
-    for step, reason in ((Step.START, ""), (Step.TRAIN, ""), (Step.STOP, "rank 3 of 4")):
-        trial.move(step, reason)
-    trial.record_result({"loss": 1})
-    attributes, slots = trial.__reduce_ex__(4)[2]  # type: ignore[index, misc]
-    for name in ("attempt", "ending", "name", "progress", "raw_config"):
-        del slots[name]
-    earlier = {"attempt": 2, "config": {"x": 1}, "pid": 3, "start_time": 4.0, "stopped_by": "ASHA", "report_count": 1}
-    earlier |= {"analysis": trial.progress.analysis, "last_result": {"loss": 1, "config": {"x": 1}}}
-
-    loaded = Trial.__new__(Trial)
-    loaded.__setstate__((attributes, {**slots, **earlier}))
-
-    assert loaded.ending == Ending(EndKind.SCHEDULER, "rank 3 of 4", {"scheduler": "ASHA"})
-    again = pickle.loads(pickle.dumps(loaded))
-    assert (again.stopped_by, again.config, again.start_time) == ("ASHA", {"x": 1}, 4.0)
-    assert (again.attempt.number, again.attempt.actor_id, again.attempt.config) == (2, "t#2", {"x": 1})
-    assert (again.progress.num_reports, again.last_result) == (1, {"loss": 1, "config": {"x": 1}})
-    assert again.metric_analysis == trial.metric_analysis
-
-
-def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
-    record = CheckpointRecord(1, 2, 3)
-    older = [
-        Pickled(CheckpointRecord, number=1, file_count=2, total_bytes=3, listing_crc=4),
-        Pickled(KeptCheckpoint, record=record, report_number=1, metrics={"loss": 1}, analysis=None),
-        Pickled(Goal, metric="loss", mode="min", objectives={}),
-        Pickled(EarlierRun, path="run", tried=[({"x": 1}, {"loss": 1.0})]),
-    ]
-    assert pickle.loads(pickle.dumps(older)) == [
-        record,
-        KeptCheckpoint(record, Progress(1, {"loss": 1}, None, None)),  # type: ignore[arg-type]  # the statistics
-        Goal("loss", "min"),
-        EarlierRun("run", [({"x": 1}, {"loss": 1.0})]),
-    ]

@@ -16,7 +16,7 @@ import pytest
 from kit import cut, fit, resume, run_path
 
 import minitune as tune
-from minitune.experiment.goal import EarlierRun
+from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, Study, TPESearch
 from minitune.search.parzen import Observation
 from minitune.search.transfer import Transfer
@@ -386,3 +386,12 @@ def test_a_study_that_has_learned_can_be_pickled() -> None:
     study = Study(SPACE, "tpe", num_samples=9, seed=0, warm_start=[earlier(bowl)], **GOAL)
     other = pickle.loads(pickle.dumps(study))
     assert study.ask() == other.ask()
+
+
+def test_an_interrupted_run_of_an_earlier_version_has_the_trials_that_it_learns_from() -> None:
+    in_tuner_file = (
+        b"\x80\x02cminitune.experiment.trial\nEarlierRun\nq\x00)\x81q\x01}q\x02(X\x04\x00\x00\x00pathq\x03X\x03\x00\x00\x00runq"
+        b"\x04X\x05\x00\x00\x00triedq\x05]q\x06}q\x07X\x01\x00\x00\x00xq\x08K\x01s}q\tX\x04\x00\x00\x00lossq\nG?\xf0\x00\x00\x00"
+        b"\x00\x00\x00s\x86q\x0baub."
+    )
+    assert pickle.loads(in_tuner_file) == EarlierRun("run", [({"x": 1}, {"loss": 1.0})])
