@@ -178,6 +178,11 @@ class WaitingLine:
         return itertools.islice(self._groups.values(), _WATCHED)
 
 
+def already_holds(holder: str) -> RuntimeError:
+    """The error of a second request under the name of a present holder."""
+    return RuntimeError(f"{holder!r} holds resources already; each holder needs a name of its own")
+
+
 # -- the ledger --------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class _Demand:
@@ -319,7 +324,7 @@ class Ledger:
             TuneError: If the request can never fit.
         """
         if holder in self._holdings:
-            raise RuntimeError(f"{holder!r} holds resources already; each holder needs a name of its own")
+            raise already_holds(holder)
         demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
         if placement is None:

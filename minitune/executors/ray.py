@@ -330,8 +330,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
         self._check_open()
-        if spec.actor_id in self._actors:
-            raise RuntimeError(f"{spec.actor_id!r} holds resources already; each holder needs a name of its own")
         with shared_values.noting() as locations:
             actor = _ActorOnCluster(spec)
         actor.values = self._values.for_actor(locations)

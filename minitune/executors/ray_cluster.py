@@ -15,7 +15,7 @@ from typing import Any
 
 from minitune.error import TuneError
 from minitune.executors.devices import Machine
-from minitune.executors.ledger import Ledger
+from minitune.executors.ledger import Ledger, already_holds
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 
 logger = logging.getLogger("minitune")
@@ -91,8 +91,10 @@ class ClusterLedger(Ledger):
         """Admit an actor. Its devices are Ray's to choose.
 
         Raises:
-            RuntimeError: If there is no room for it. `can_acquire` was to be asked first.
+            RuntimeError: If there is no room for it (`can_acquire` was to be asked first), or it was admitted before.
         """
+        if holder in self._requests:
+            raise already_holds(holder)
         waiter = holder.rpartition("#")[0]
         if waiter != self._admitted and not self._fits(request, waiter):
             raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_start first")

@@ -51,9 +51,9 @@ class AutoSearch(TPESearch):
     than 60 parameters, and if trials are stopped early, since their values cannot be compared. Parameters below
     categories all count for these limits.
 
-    What was chosen, on 60 random functions that are shaped like losses of models: noisy, with plateaus, categories and
-    failing corners, two runs of each. The figures are shares of pairs won with 95 % intervals, after 20 and 40 trials,
-    against the search without it:
+    We chose these parts on 60 random functions that are shaped like losses of models: noisy, with plateaus, categories
+    and failing corners, two runs of each. The figures are shares of pairs won with 95 % intervals, after 20 and 40
+    trials, against the search without the part:
 
     - in spaces with parameters below categories, one process for all branches: .57 [.48, .67] and .65 [.55, .75]; with
       the middle first and the process after five trials: .68 [.59, .76] and .65 [.57, .74];
@@ -80,7 +80,7 @@ class AutoSearch(TPESearch):
     functions of each of three kinds, with numpy); on eight other functions of each kind, with 30 parameters, .50 to .75
     after 20 trials and .88 after 50.
 
-    What was tried and did not help clearly. On the 60 functions, without conditional parameters:
+    The following did not help clearly. On the 60 functions, without conditional parameters:
 
     - the first ten trials stratified on each axis, with all categories equally often: .42 [.32, .53] and .51 [.42,
       .62]; with the middle first: .47 [.37, .57] and .52 [.42, .61];

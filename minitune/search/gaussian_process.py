@@ -23,7 +23,7 @@ have imported, and a resumed run goes on as it would have. With numpy, length sc
 of the model (`length_scales`), so suggestions are others than without it. On eight smooth functions (60 trials, six
 seeds) that won .74 [.57, .91] of the pairs, and .50 [.40, .59] on 60 functions with noise and conditional parameters.
 
-What did not help, as shares of pairs won with numpy:
+The following did not help. The figures are shares of pairs won with numpy:
 
 - a region shaped by the length scales: .40 [.24, .55] on the same eight functions;
 - other forms of the values, after 20 trials on 40 functions with noise, two runs of each (the first figure without
