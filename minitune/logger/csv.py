@@ -121,9 +121,8 @@ class CSVLoggerCallback(LoggerCallback):
         key = trial.trial_id
         path = f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
-            if (
-                not trial.attempt.number
-            ):  # outside of a run only: in a run, a new directory would hide that it was removed
+            # Outside of a run only: in a run, a new directory would hide that it was removed.
+            if not trial.attempt.number:
                 trial.init_local_path()
             if self._files.open(key, path):
                 table = self._files.with_room(functools.partial(_read_table, path))

@@ -28,9 +28,8 @@ class JsonLoggerCallback(LoggerCallback):
         """Write the configuration, and open the file. An error of a file is logged, unless the disk has refused it."""
         path = f"{trial.local_path}{os.sep}{EXPR_RESULT_FILE}"
         try:
-            if (
-                not trial.attempt.number
-            ):  # outside of a run only: in a run, a new directory would hide that it was removed
+            # Outside of a run only: in a run, a new directory would hide that it was removed.
+            if not trial.attempt.number:
                 trial.init_local_path()
             self._files.open(trial.trial_id, path)
         except OSError as error:

@@ -223,7 +223,7 @@ class Story:
         self.grafts: dict[str, Origin] = {}
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
-        # What makes reading faster.
+        # These make reading faster.
         self._details = details
         # by trial id, its configuration nested and flattened, so that it is flattened only once
         self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
