@@ -18,7 +18,7 @@ from typing import Any
 
 from search_tasks import Config, draw_at_random
 
-from minitune.experiment.goal import EarlierRun
+from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, TPESearch
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Parameter, draw

@@ -28,6 +28,10 @@ _FLAGS = (
 )
 
 
+class ProtocolError(RuntimeError):
+    """The browser refused a call, or the page that it was for has gone."""
+
+
 class Browser:
     """A Chromium with a profile of its own. Close it, or use it as a context.
 
@@ -70,7 +74,11 @@ class Browser:
         os.close(self._out)
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
-        """Call a method of the protocol, and return its result. Blocks."""
+        """Call a method of the protocol, and return its result. Blocks.
+
+        Raises:
+            ProtocolError: If the browser answers with an error.
+        """
         self._last += 1
         message = {"id": self._last, "method": method, "params": parameters}
         if session is not None:
@@ -81,7 +89,7 @@ class Browser:
             answer = self._read(deadline_s)
             if answer.get("id") == self._last:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    raise ProtocolError(f"{method}: {answer['error']}")
                 return answer["result"]
 
     def _read(self, deadline_s: float) -> dict[str, Any]:
@@ -133,12 +141,22 @@ class Page:
         return found["result"].get("value")
 
     def wait_for(self, condition: str) -> None:
-        """Block until an expression is true."""
+        """Block until an expression is true, in this page or in one that it leads to."""
         deadline_s = time.monotonic() + self._browser.limit_s
-        while not self.run(condition):
+        while not self._is_true(condition):
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"not true in time: {condition}; errors: {self.errors}")
             time.sleep(0.02)
+
+    def _is_true(self, condition: str) -> bool:
+        try:
+            return bool(self.run(condition))
+        except ProtocolError:  # the page went to another one meanwhile
+            return False
+
+    def follow(self, link: str) -> None:
+        """Click on the element that an expression names, and do not wait for the page that it leads to."""
+        self.run(f"void setTimeout(() => {link}.click())")  # after the answer: a page that leaves may not answer
 
     def click(self, selector: str) -> None:
         """Click on the first element that fits a selector."""

@@ -103,10 +103,10 @@ def test_the_list_of_runs_leads_to_their_pages(chromium: Browser) -> None:
         page: Page = chromium.open(server.address)
         names = "[...document.querySelectorAll('td:first-child')].map((cell) => cell.textContent)"
         assert page.run(names) == ["other", "project/a <b>b"], "the newest first"
-        page.run("document.querySelectorAll('td a')[1].click()")
+        page.follow("document.querySelectorAll('td a')[1]")
         page.wait_for(
             "document.querySelector('h1')?.textContent === 'minitune: a <b>b' && !!document.querySelector('.count')"
         )
-        page.run("document.querySelector('main > a').click()")
+        page.follow("document.querySelector('main > a')")
         page.wait_for("document.querySelectorAll('td a').length === 2")
         assert page.errors == []
