@@ -321,7 +321,7 @@ class _Rerun:
         """Show the traceback and open the debugger, before anything is cleaned up."""
         import bdb
 
-        if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self.opens_debugger):
+        if isinstance(error, bdb.BdbQuit) or (_is_ctrl_c(error) and not self.opens_debugger):
             return
         echo(format_traceback(error), end="", file=sys.stderr, flush=True)
         trace = user_traceback(error)
@@ -331,6 +331,11 @@ class _Rerun:
             keys = "`up` and `down` move, `p NAME` prints, `q` quits"
             echo(f"the debugger has stopped where the trial failed: {keys}", flush=True)
             pdb.post_mortem(trace)
+
+
+def _is_ctrl_c(error: BaseException | None) -> bool:
+    """Whether the user has pressed Ctrl-C. A program that a signal has ended raises the same class, with a text."""
+    return isinstance(error, KeyboardInterrupt) and not error.args
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
@@ -353,7 +358,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
     import bdb
 
     reports = counted(again.reports, "report")
-    if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
+    if isinstance(again.error, bdb.BdbQuit) or _is_ctrl_c(again.error):
         echo(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:

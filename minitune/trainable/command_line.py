@@ -46,9 +46,18 @@ class ParameterPlace(NamedTuple):
 
     Attributes:
         name: The name of the parameter.
+        is_whole: Whether the values of its domain have a whole step. Then 4.0 is written as 4, which programs take
+            for an integer, too.
     """
 
     name: str
+    is_whole: bool = False
+
+    def filled(self, value: Any) -> str:
+        """A value as the text that stands here."""
+        if self.is_whole and isinstance(value, float) and value.is_integer():
+            return str(int(value))
+        return text_of(value)
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class CommandLine:
         """
         quoted = shlex.quote if self.is_for_shell else str
         words = [
-            "".join(part if isinstance(part, str) else quoted(text_of(values[part.name])) for part in parts)
+            "".join(part if isinstance(part, str) else quoted(part.filled(values[part.name])) for part in parts)
             for parts in self.words
         ]
         return [*_SHELL, *words] if self.is_for_shell else words
@@ -146,7 +155,19 @@ def read_command(
                 f"{{{name}: uniform(0, 1)}}, or --param {name}='uniform(0, 1)'; {{{{{name}}}}} is the plain text "
                 f"{{{name}}}"
             )
-    return CommandLine(tuple(read), is_for_shell), space
+    whole = {name for name, domain in space.items() if _has_whole_step(domain)}
+    made = tuple(
+        tuple(part if isinstance(part, str) else ParameterPlace(part.name, part.name in whole) for part in parts)
+        for parts in read
+    )
+    return CommandLine(made, is_for_shell), space
+
+
+def _has_whole_step(domain: Any) -> bool:
+    if not isinstance(domain, domains.Float):
+        return False
+    step = domains.sampler_and_step(domain)[1]
+    return step is not None and float(step).is_integer()
 
 
 def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:

@@ -82,6 +82,22 @@ def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
+    words = [
+        "{a: quniform(4, 6, 2)}",
+        "{b: qrandn(0, 0.01, 3)}",
+        "{c: quniform(0, 1, 0.5)}",
+        "{d: choice([2.0])}",
+        "{b}",
+    ]
+    _, out, _ = run("run", "--dry-run", "--", "echo", *words)
+
+    for line in out.splitlines():
+        _, a, b, c, d, again = line.split()
+        assert (a in ("4", "6"), c in ("0.0", "0.5", "1.0")) == (True, True)
+        assert (b, d, again) == ("0", "2.0", "0")
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -246,6 +262,9 @@ def test_a_program_that_a_signal_for_all_has_ended_starts_again(run: Run, caplog
 
     assert (status, trials()[0].num_failures) == (0, 0)
     assert "lost its worker (KeyboardInterrupt: the program was killed by SIGHUP)" in caplog.text
+    status, out, err = run("rerun", "run")
+    assert (status, "failed after 1 report" in out) == (3, True)
+    assert "the program was killed by SIGHUP" in err
 
 
 def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run: Run) -> None:
@@ -372,6 +391,7 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
             "log_steps": 'distribution = "q_log_uniform"\nmin = 0\nmax = 1',
             "log_values_steps": 'distribution = "q_log_uniform_values"\nmin = 0.7\nmax = 3\nq = 0.5',
             "normal": 'distribution = "normal"\nmu = 2\nsigma = 0.5',
+            "normal_steps": 'distribution = "q_normal"\nmu = 8\nsigma = 0.01\nq = 4',
             "fixed": 'value = "{x: 7}"',
         }.items()
     )
@@ -381,7 +401,10 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
     domains = sweep.parameters
     assert sweep.command[:4] == ["/usr/bin/env", "python", "train.py", "--values={values}"]
     assert domains["fixed"] == "{x: 7}"
-    assert set(read_command(sweep.command, domains)[1]) == set(domains)
+    command, space = read_command(sweep.command, domains)
+    assert set(space) == set(domains)
+    drawn_values = dict.fromkeys(domains) | {"normal_steps": domains["normal_steps"].sample(random_state=1)}
+    assert "--normal_steps=8" in command.filled(drawn_values)
     assert isinstance(domains["values"], Categorical)
     assert domains["values"].categories == ["a", 2]
     assert isinstance(domains["whole"], Integer)
