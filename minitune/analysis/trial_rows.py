@@ -7,7 +7,6 @@ have written files with these names itself.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
@@ -191,7 +190,7 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
 
     Returns:
         The reports, without incomplete lines; None if there is neither file. If a metric is a number in all other rows,
-        or NaN in `progress.csv`, then `null` becomes NaN and `"Infinity"` becomes a float.
+        `null` becomes NaN and `"Infinity"` becomes a float.
 
     Raises:
         OSError: If a file cannot be read.
@@ -201,7 +200,7 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
             rows = read(directory)
         except FileNotFoundError:
             continue
-        _restore_numbers(rows, directory)
+        _restore_numbers(rows)
         return rows
     return None
 
@@ -262,7 +261,7 @@ def _cell(name: str, text: str) -> Any:
     return text
 
 
-def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
+def _restore_numbers(rows: list[Row]) -> None:
     """Convert the texts by which strict JSON replaces NaN and infinities back to floats, where that is certain."""
     numbers: set[str] = set()
     others: set[str] = set()
@@ -280,9 +279,6 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
                 numbers.add(key)
             else:
                 others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # only null, so either None or always NaN; `progress.csv` shows which
-        with contextlib.suppress(FileNotFoundError):
-            numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
     restored = odd & numbers - others
     levels = []
     if restored:

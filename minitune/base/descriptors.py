@@ -11,8 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import time
-from typing import NamedTuple
 
 # The descriptors of a worker: the work pipe, the control pipe, and that of its process if it is a new interpreter.
 _PER_WORKER = 3
@@ -23,18 +21,6 @@ _MOST_FOR_FILES = 192
 _TABLE = "/dev/fd"
 if sys.platform == "linux":
     _TABLE = "/proc/self/fd"
-_SURE_S = 1.0
-
-
-class _Sure(NamedTuple):
-    """The result of the last count: the limit, how many more workers fit, and until when this is valid."""
-
-    limit: int = 0
-    workers: int = 0
-    until_s: float = 0.0
-
-
-_sure = _Sure()
 
 
 def limit() -> int | None:
@@ -60,24 +46,13 @@ def is_lack(error: BaseException) -> bool:
 
 
 def has_room_for_worker() -> bool:
-    """Whether there are enough descriptors for another worker and the driver. Called before each start of a worker.
-
-    The function counts the open descriptors, which takes some microseconds. If many are free, it reuses the count for a
-    while.
-    """
-    global _sure
+    """Whether there are enough descriptors for another worker and the driver. Called before each start of a worker."""
     soft = limit()
-    now_s = time.monotonic()
     if soft is None:
-        return True
-    if _sure.limit == soft and _sure.workers > 0 and now_s < _sure.until_s:
-        _sure = _sure._replace(workers=_sure.workers - 1)
         return True
     try:
         used = len(os.listdir(_TABLE)) - 1  # the listing itself uses one
     except OSError as error:
         return not is_lack(error)
     kept = min(3 * soft // 16, _MOST_FOR_FILES) + _FOR_A_MOMENT
-    workers = (soft - used - kept) // _PER_WORKER
-    _sure = _Sure(soft, workers // 2, now_s + _SURE_S)  # only half, because other code opens files as well
-    return workers > 0
+    return used + kept + _PER_WORKER <= soft

@@ -1,7 +1,7 @@
 """`minitune doctor` and `minitune ci`: check whether this machine can run trials, and whether a script's tuning
 succeeds.
 
-`doctor` checks versions, limits and leftovers, and runs one trial in a process. Each problem comes with its solution.
+`doctor` checks versions, limits and runs, and runs one trial in a process. Each problem comes with its solution.
 
 `ci` is for jobs of continuous integration. It runs an unchanged script in a separate process and controls it by
 environment variables: `MAX_SAMPLES` and `END_AT` limit each of its runs, and each run that has ended appends its
@@ -43,7 +43,7 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment.lifecycle import NOT_STARTED
-from minitune.record.layout import RunDirectory, find_runs
+from minitune.record.layout import find_runs
 from minitune.record.standing import state_of
 from minitune.record.story import read_overview
 from minitune.result import AUTO_RESULT_KEYS
@@ -122,7 +122,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Run `minitune doctor`: look for all facts, then print them."""
     found = _Findings()
     # The trial comes last, and only if nothing is broken: its error would only repeat the reason.
-    for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _leftovers):
+    for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _runs):
         look(found)
     if not found.problems:
         _try_trial(found)
@@ -252,11 +252,10 @@ def _storage(found: _Findings) -> None:
         found.warnings.append(f"little space is left for {path}: {_size(free)}")
 
 
-# -- doctor: leftovers -------------------------------------------------------------------------------------------------
-def _leftovers(found: _Findings) -> None:
-    """Find runs that can be resumed, values of killed drivers on the disk, and processes without a driver."""
+# -- doctor: runs ------------------------------------------------------------------------------------------------------
+def _runs(found: _Findings) -> None:
+    """Find runs that can be resumed, and damaged ones."""
     unfinished = []
-    left = []
     for path in find_runs(default_storage_path()):
         try:
             seen = read_overview(path)
@@ -267,30 +266,7 @@ def _leftovers(found: _Findings) -> None:
             continue
         if seen.is_unfinished and state_of(seen).can_go_on:
             unfinished.append(path)
-            shared = RunDirectory(path).shared
-            if os.path.isdir(shared):
-                left.append(shared)
     found.facts["unfinished"] = ", ".join(unfinished)
-    if left:
-        found.warnings.append(f"a killed run has left values on the disk; resume it, or remove them: {', '.join(left)}")
-    orphans = [str(pid) for pid in _orphans()]
-    if orphans:
-        found.warnings.append(f"trials whose driver is gone still run: kill {' '.join(orphans)}")
-
-
-def _orphans() -> Iterator[int]:
-    """Find processes of trials whose driver is gone. Except for process 1, all their ancestors belong to trials."""
-    for process in psutil.process_iter():
-        try:
-            # process 1 belongs to another user, so its environment is not read
-            if _is_of_trial(process) and all(one.pid == 1 or _is_of_trial(one) for one in process.parents()):
-                yield process.pid
-        except (psutil.Error, OSError):
-            continue  # it has ended, or it belongs to another user
-
-
-def _is_of_trial(process: Any) -> bool:
-    return "MINITUNE_TRIAL" in process.environ()
 
 
 # -- doctor: a trial ---------------------------------------------------------------------------------------------------

@@ -31,30 +31,8 @@ from minitune.record.standing import RUNNING, Standing, put_back, read_on
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
-"""The interval between two looks at the size of a file."""
-_ALIVE_S = 1.0
-"""The interval between two checks whether the run's process is alive."""
+"""The interval between two looks at a run or a file."""
 _CHUNK_BYTES = 1 << 20
-
-
-class _WatchedRun:
-    """A run that may be live. Its state is read at most once a second.
-
-    Args:
-        path: The directory of the run.
-    """
-
-    def __init__(self, path: str):
-        self.follower = RunFollower(path)
-        _, self._state = read_on(self.follower)
-        self._looked_s = time.monotonic()
-
-    def state(self) -> Standing:
-        """Return the state of the run."""
-        if self.follower.run.driver.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
-            _, self._state = read_on(self.follower)
-            self._looked_s = time.monotonic()
-        return self._state
 
 
 # -- watch -------------------------------------------------------------------------------------------------------------
@@ -93,13 +71,13 @@ def watch(options: argparse.Namespace) -> int:
         return _serve(options)
     options.run = options.run or LAST
     try:
-        watched = _WatchedRun(existing_run(options.run))
-        state = _show_until_end(watched)
+        follower = RunFollower(existing_run(options.run))
+        state = _show_until_end(follower)
     except KeyboardInterrupt:
         echo(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         raise
-    echo(f"{watched.follower.run.path}: {state.text}")
-    return exit_status(watched.follower.run, state)
+    echo(f"{follower.run.path}: {state.text}")
+    return exit_status(follower.run, state)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -123,13 +101,13 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_until_end(watched: _WatchedRun) -> Standing:
-    """Show the run until it ends. Blocks."""
+def _show_until_end(follower: RunFollower) -> Standing:
+    """Show a run until it ends. Blocks."""
     from minitune.output.reporters import default_reporter
     from minitune.output.table import RunInfo, early_end
 
-    run = watched.follower.run
-    state = watched.state()
+    _, state = read_on(follower)
+    run = follower.run
     is_live = state.name == RUNNING
     info = RunInfo(run.path, ended_before=len(run.driver.ended_before))
     reporter = default_reporter(run.driver.time_budget_s)
@@ -144,9 +122,9 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
             if reporter.should_report(run.trials):
                 reporter.report(run.trials, False, *info.lines(False))
             time.sleep(_LOOK_S)
-            if watched.follower.read_new():
+            has_new, state = read_on(follower)
+            if has_new:
                 _tell_changes(reporter, run.trials, known)
-            state = watched.state()
         # Trials that a dead driver has left as running wait again. A resume would see them so, too.
         put_back(run.trials)
         reporter.note_run(RunInfo(run.path, ending=early_end(run.trials)))
@@ -176,10 +154,11 @@ def _tell_changes(reporter: Any, trials: Sequence[Trial], known: dict[str, tuple
 def logs(options: argparse.Namespace) -> int:
     """Run `minitune logs`. Blocks until the trial has ended if the command follows it."""
     path, wanted = run_and_trial(options.run, options.trial)
-    watched = _WatchedRun(path)
-    trial = find_trial(watched.follower.run.trials, wanted)
+    follower = RunFollower(path)
+    follower.read_new()
+    trial = find_trial(follower.run.trials, wanted)
     name = options.file or ("stderr" if options.stderr else "stdout")
-    shown = _show_file(watched, trial, name, follows=options.follow)
+    shown = _show_file(follower, trial, name, follows=options.follow)
     other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
     if not shown:
         hint = ""
@@ -191,7 +170,7 @@ def logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_file(watched: _WatchedRun, trial: Trial, name: str, *, follows: bool) -> bool:
+def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool) -> bool:
     """Print a file of a trial, and return whether it has any content. If it `follows`, block until the trial has ended.
 
     Raises:
@@ -201,7 +180,7 @@ def _show_file(watched: _WatchedRun, trial: Trial, name: str, *, follows: bool) 
     position_bytes = 0
     while True:
         # Decided before the file is read, so that what a trial prints before its end is always shown.
-        is_over = not follows or trial.is_finished() or watched.state().name != RUNNING
+        is_over = not follows or read_on(follower)[1].name != RUNNING or trial.is_finished()
         path = os.path.join(trial.local_path, name)
         if is_over and not os.path.exists(path):
             raise FileNotFoundError(_why_missing(trial, path))
@@ -216,7 +195,6 @@ def _show_file(watched: _WatchedRun, trial: Trial, name: str, *, follows: bool) 
         if is_over:
             return position_bytes > 0
         time.sleep(_LOOK_S)
-        watched.follower.read_new()
 
 
 def _why_missing(trial: Trial, path: str) -> str:

@@ -5,22 +5,15 @@ Also the step of a result, for the loggers whose programs draw curves over steps
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from minitune.base.json_text import clean, dumps
+from minitune.base.text import one_line
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.result import TIMESTEPS_TOTAL, TRAINING_ITERATION
 
-_FLOW_LENGTH = 3
-# Text that needs no quotes in YAML, unless `_OTHER` matches it.
-_PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)
-# Text that a YAML reader takes for a keyword, a number or a date.
-_OTHER = re.compile(
-    r"(?i:true|false|null|yes|no|on|off|\.nan|\.inf)|[0-9._]+(?i:e-?[0-9]+)?|0[xo][0-9a-fA-F_]+|\d{4}-\d\d?-\d\d?"
-)
 _NOT_PRINTED = ("config", "hist_stats")
 _STEP_LIMIT = 2**63
 
@@ -102,34 +95,15 @@ def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = No
     """
     hidden = {*_NOT_PRINTED, *(exclude or ())}
     shown = {key: value for key, value in result.items() if value is not None and key not in hidden}
-    return "".join(f"{line}\n" for line in _block(clean(shown), "")) or "{}\n"
+    return "".join(f"{line}\n" for line in _lines(clean(shown), "")) or "{}\n"
 
 
-def _block(value: Any, indent: str) -> list[str]:
-    """The indented lines of a cleaned dict or a short list."""
-    lines: list[str] = []
-    if isinstance(value, dict):
-        items = sorted(value.items())
-    else:
-        items = [(None, item) for item in value]
-    for key, item in items:
-        head = f"{indent}-" if key is None else f"{indent}{_scalar(key)}:"
-        is_block = isinstance(item, dict) or (isinstance(item, list) and len(item) <= _FLOW_LENGTH)
-        if is_block and item:
-            lines.append(head)
-            # Like YAML writers, do not indent the items of a list below their key.
-            lines.extend(_block(item, indent if isinstance(item, list) and key is not None else indent + "  "))
+def _lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """The lines of a cleaned dict, and indented those of the dicts in it."""
+    for key, value in sorted(values.items()):
+        if isinstance(value, dict) and value:
+            yield f"{indent}{one_line(key)}:"
+            yield from _lines(value, f"{indent}  ")
         else:
-            lines.append(f"{head} {_scalar(item)}")
-    return lines
-
-
-def _scalar(value: Any) -> str:
-    """The text of a leaf, with quotes if a YAML reader would take it for another type."""
-    if not isinstance(value, str):
-        return dumps(value)
-    if _PLAIN.fullmatch(value) and not _OTHER.fullmatch(value):
-        return value
-    if value.isascii() and value.isprintable():
-        return "'" + value.replace("'", "''") + "'"
-    return dumps(value)
+            text = one_line(value) if isinstance(value, str) else dumps(value)
+            yield f"{indent}{one_line(key)}: {text}"

@@ -29,7 +29,7 @@ from minitune.base.table import Part, as_html, as_text, format_cell, left_out_li
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
 from minitune.experiment.goal import Goal, Metric, check_mode
-from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
+from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
 from minitune.output import table
 from minitune.output.live import (
@@ -560,8 +560,6 @@ class LiveReporter(ScreenReporter):
         self._info = table.RunInfo()
         self._notebook = None
         self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
-        self._ranked: set[str] = set()
-        self._best_ended: list[Trial] = []
         self._has_news = True
         self._wait_s = 0.0
         self._cost_s = 0.0
@@ -741,6 +739,9 @@ class LiveReporter(ScreenReporter):
         if metric:
             names = [metric]
         names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
+        best: list[Trial] = []
+        if goal is not None:
+            best = table.best_trials((trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS)
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
@@ -763,26 +764,13 @@ class LiveReporter(ScreenReporter):
             left_s=left_s,
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
-            best=[] if goal is None else [self._row(trial, names) for trial in self._best_so_far(statuses)],
+            best=[self._row(trial, names) for trial in best],
             running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
             note=self._info.ending,
         )
-
-    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]]) -> list[Trial]:
-        """The best trials, the best first. Each trial that has ended is compared only once."""
-        # Trials that have ended do not change any more. With thousands of them, a new comparison for each redraw would
-        # be slow.
-        ended = (*statuses[TERMINATED], *statuses[ERROR])
-        new = [trial for trial in ended if trial.trial_id not in self._ranked]
-        self._ranked.update(trial.trial_id for trial in new)
-        self._best_ended = table.best_trials([*self._best_ended, *new], self._goal, _MAX_BEST_ROWS)
-        going_on = [
-            trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.progress.metrics
-        ]
-        return table.best_trials([*self._best_ended, *going_on], self._goal, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
         """The number of trials; None if it is endless or unknown."""

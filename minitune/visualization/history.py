@@ -288,20 +288,14 @@ def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory
     return run
 
 
-def shown_params(
-    history: RunHistory, params: Sequence[str] | None, trials: Sequence[TrialHistory] | None = None
-) -> list[str]:
-    """The parameters to show: the given ones; by default all that took more than one value in these trials, or in all.
+def check_params(history: RunHistory, params: Sequence[str]) -> None:
+    """Refuse parameters that the run does not have.
 
     Raises:
-        ValueError: If the run has no such parameter.
+        ValueError: If there is one.
     """
-    if params is None:
-        trials = history.trials if trials is None else trials
-        return [path for path in history.params if len({str(t.params.get(path)) for t in trials}) > 1]
     for path in params:
         require(path in history.params, f"params: some of {', '.join(history.params) or '(none)'}", path)
-    return list(params)
 
 
 class _HistoryReader(Decisions):

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from minitune.base.table import Column, Table, as_html
-from minitune.visualization.history import RunLike, TrialHistory, history_of, shown_params
+from minitune.visualization.history import RunLike, history_of
 
 _FEWEST = 10
 _MOST = 2000
@@ -77,32 +78,26 @@ class Importances:
         return "\n".join([*lines, self.confidence])
 
 
-def get_param_importances(
-    run: RunLike,
-    *,
-    params: Sequence[str] | None = None,
-    metric: str | None = None,
-    mode: str | None = None,
-) -> Importances:
+def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Importances:
     """Estimate how much each parameter matters for the objective.
 
     Args:
         run: The run's directory, `ResultGrid`, `ExperimentAnalysis` or `RunHistory`. Blocks while it reads the run and
             fits the model, which takes seconds. Of more than 2,000 trials, the model learns from an even choice of
             2,000.
-        params: The parameters; by default all that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
     Raises:
         ImportError: If scikit-learn is not installed.
         FileNotFoundError: If there is no run.
-        ValueError: If fewer than 10 trials have a finite objective, no parameter has varied, there is no such
-            parameter, or there is no metric or mode.
+        ValueError: If fewer than 10 trials have a finite objective, no parameter has varied, or there is no metric or
+            mode.
     """
     try:
         import numpy
         from sklearn.ensemble import RandomForestRegressor
+        from sklearn.inspection import permutation_importance
         from sklearn.model_selection import KFold
     except ImportError as error:
         raise ImportError(
@@ -116,62 +111,52 @@ def get_param_importances(
         )
     if len(trials) > _MOST:
         trials = [trials[i * len(trials) // _MOST] for i in range(_MOST)]
-    varied = shown_params(history, None, trials)
-    names = shown_params(history, params, trials)
-    if not varied:
+    names = [path for path in history.params if len({str(trial.params.get(path)) for trial in trials}) > 1]
+    if not names:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
 
-    columns, owners = _columns(trials, varied)
-    inputs = numpy.array(columns, dtype=float).T
+    inputs = numpy.array([_column([trial.params.get(name) for trial in trials]) for name in names]).T
     values = numpy.array([trial.value for trial in trials])
     ranks = numpy.searchsorted(numpy.sort(values), values, side="left") / len(values)
-    draw = numpy.random.default_rng(_SEED)
-    increases: dict[str, list[float]] = {name: [] for name in varied}
     unexplained = 0.0
+    increases = []
     for fitted, held in KFold(_FOLDS, shuffle=True, random_state=_SEED).split(inputs):
         forest = RandomForestRegressor(_TREES, min_samples_leaf=2, max_features=0.7, random_state=_SEED)
         forest.fit(inputs[fitted], ranks[fitted])
-        errors = (forest.predict(inputs[held]) - ranks[held]) ** 2
-        unexplained += float(errors.sum())
-        for _ in range(_REPEATS):
-            order = draw.permutation(len(held))
-            for name in varied:
-                of_name = [i for i, owner in enumerate(owners) if owner == name]
-                shuffled = inputs[held].copy()
-                shuffled[:, of_name] = shuffled[order][:, of_name]  # shuffle the columns of one parameter together
-                worse = (forest.predict(shuffled) - ranks[held]) ** 2
-                increases[name].append(float((worse - errors).mean()))
+        unexplained += float(((forest.predict(inputs[held]) - ranks[held]) ** 2).sum())
+        shuffled = permutation_importance(
+            forest,
+            inputs[held],
+            ranks[held],
+            scoring="neg_mean_squared_error",
+            n_repeats=_REPEATS,
+            random_state=_SEED,
+        )
+        increases.append(shuffled.importances)
     variance = float(((ranks - ranks.mean()) ** 2).sum())
     r2 = 1 - unexplained / variance if variance else 0.0
-    raw = {name: max(0.0, float(numpy.mean(found))) for name, found in increases.items()}
-    total = sum(raw.values()) or 1.0
-    mean = {name: raw.get(name, 0.0) / total for name in sorted(names, key=lambda name: -raw.get(name, 0.0))}
+    by_name = numpy.hstack(increases)  # a row for each parameter
+    means = numpy.maximum(0.0, by_name.mean(axis=1))
+    means /= means.sum() or 1.0
     # The spread is that of shares, as the importances are. How much worse the predictions become in all differs between
     # folds, which says nothing about the parameters.
-    shares = numpy.maximum(0.0, numpy.array([increases[name] for name in varied]))
+    shares = numpy.maximum(0.0, by_name)
     shares /= numpy.maximum(shares.sum(axis=0), 1e-300)
-    spreads = dict(zip(varied, shares.std(axis=1).tolist(), strict=True))
-    std = {name: spreads.get(name, 0.0) for name in mean}
+    spreads = shares.std(axis=1)
+    order = numpy.argsort(-means, kind="stable")
+    mean = {names[i]: float(means[i]) for i in order}
+    std = {names[i]: float(spreads[i]) for i in order}
     return Importances(mean, std, r2, len(trials))
 
 
-def _columns(trials: Sequence[TrialHistory], names: Sequence[str]) -> tuple[list[list[float]], list[str]]:
-    """The parameters as columns of numbers, and the parameter of each column.
+def _column(values: Sequence[Any]) -> list[float]:
+    """The values of a parameter as numbers. Other values than numbers are replaced by their places in order.
 
-    A numeric parameter has one column. Any other parameter has a column of 0 and 1 for each of its values. A missing
-    value is smaller than all others, so a forest can distinguish it.
+    A missing number is smaller than all others, so a forest can distinguish it.
     """
-    columns: list[list[float]] = []
-    owners: list[str] = []
-    for name in names:
-        values = [trial.params.get(name) for trial in trials]
-        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        if len(numbers) == sum(v is not None for v in values):
-            absent = min(numbers) - (max(numbers) - min(numbers)) - 1
-            columns.append([absent if v is None else float(v) for v in values])
-            owners.append(name)
-            continue
-        for category in sorted({str(v) for v in values}):
-            columns.append([float(str(v) == category) for v in values])
-            owners.append(name)
-    return columns, owners
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if len(numbers) == sum(v is not None for v in values):
+        absent = min(numbers) - (max(numbers) - min(numbers)) - 1
+        return [absent if v is None else float(v) for v in values]
+    categories = sorted({str(v) for v in values})
+    return [float(categories.index(str(v))) for v in values]

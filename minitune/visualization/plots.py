@@ -21,7 +21,7 @@ from typing import Any
 from minitune.base.checks import require
 from minitune.base.files import atomic_write, local_path
 from minitune.experiment.goal import check_mode, require_reported
-from minitune.visualization.history import RunHistory, RunLike, shown_params
+from minitune.visualization.history import RunHistory, RunLike, check_params
 from minitune.visualization.page import read_histories, report_page
 
 _HEIGHT = 520
@@ -61,7 +61,7 @@ def _of_params(
 ) -> Plot:
     (history,) = read_histories([run], metric, mode)
     if params is not None:
-        shown_params(history, params)  # refuses unknown ones
+        check_params(history, params)
         settings["params"] = list(params)
     return _plot(view, [history], **settings)
 

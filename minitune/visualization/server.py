@@ -54,13 +54,11 @@ class LiveRun:
 
     Args:
         path: The run's directory. The constructor blocks while it reads the run.
-        metric: The objective; None means the run's.
-        mode: Its mode; None means the run's.
     """
 
-    def __init__(self, path: str, metric: str | None = None, mode: str | None = None):
+    def __init__(self, path: str):
         self._lock = threading.Lock()
-        self._history = RunHistory(path, metric, mode, needs_metric=metric is not None)
+        self._history = RunHistory(path, needs_metric=False)
         self._data = RunData(self._history)
         self._learned_from = 0
         self._learning: threading.Thread | None = None
@@ -80,7 +78,7 @@ class LiveRun:
     def _learn(self) -> None:
         """Compute the importances. This may take seconds, in which the page goes on, so it reads the run once more."""
         try:
-            found = describe_importances(RunHistory(self._history.path, self._history.metric, self._history.mode))
+            found = describe_importances(RunHistory(self._history.path))
         except (OSError, TuneError, ValueError):  # the run was removed, or it has no metric yet
             return
         with self._lock:
@@ -180,8 +178,6 @@ class PageServer:
         path: The run's directory, or the directory of the runs.
         is_list: Whether `path` is a directory of runs.
         port: The port; 0 means any free one.
-        metric: The objective; None means each run's own.
-        mode: Its mode; None means each run's own.
 
     Attributes:
         address: The address of the page, with the token.
@@ -192,16 +188,13 @@ class PageServer:
         FileNotFoundError, ValueError, TuneError: See `RunHistory`.
     """
 
-    def __init__(
-        self, path: str, *, is_list: bool = False, port: int = 0, metric: str | None = None, mode: str | None = None
-    ):
-        self._goal = metric, mode
+    def __init__(self, path: str, *, is_list: bool = False, port: int = 0):
         self._list = RunList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
         self.is_closed = False
         if not is_list:
-            self._runs[""] = LiveRun(path, *self._goal)
+            self._runs[""] = LiveRun(path)
         token = secrets.token_urlsafe(18)
         self._server = ThreadingHTTPServer((_HOSTS[0], port), _handler_of(token, self))
         self._server.daemon_threads = True
@@ -229,7 +222,7 @@ class PageServer:
             if name not in self._runs and self._list is not None:
                 path = self._list.paths().get(name)  # no name leads out of the directory
                 if path is not None:
-                    self._runs[name] = LiveRun(path, *self._goal)
+                    self._runs[name] = LiveRun(path)
             return self._runs.get(name)
 
     def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:

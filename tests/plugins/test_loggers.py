@@ -535,21 +535,10 @@ def test_pretty_print_is_sorted_and_leaves_out_long_values() -> None:
         "config": {"lr": 1},
         "hist_stats": [1],
         "none": None,
-        "eval": {"b": [1, 2, 3, 4], "a": [1, 2], "e": {}},
-        "name": "two: words",
-        "word": "plain",
-        "number": "12",
+        "eval": {"b": [1, 2], "a": {"deep": 1.5}, "e": {}},
+        "name": "two\nwords",
         "done": True,
     }
     assert pretty_print(result, exclude={"done"}) == (
-        "eval:\n"
-        "  a:\n"
-        "  - 1\n"
-        "  - 2\n"
-        "  b: [1, 2, 3, 4]\n"
-        "  e: {}\n"
-        "loss: 0.5\n"
-        "name: 'two: words'\n"
-        "number: '12'\n"
-        "word: plain\n"
+        "eval:\n  a:\n    deep: 1.5\n  b: [1, 2]\n  e: {}\nloss: 0.5\nname: two words\n"
     )

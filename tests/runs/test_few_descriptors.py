@@ -101,7 +101,6 @@ def few_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A limit of so many descriptors more than there are now; the list takes some that the test's end closes."""
     used = len(os.listdir("/dev/fd"))
     monkeypatch.setattr(descriptors, "limit", lambda: used + 60)
-    monkeypatch.setattr(descriptors, "_sure", descriptors._Sure())
     opened: list[int] = []
     yield opened
     for descriptor in opened:
@@ -120,19 +119,6 @@ def test_workers_start_until_only_the_drivers_descriptors_are_left(few_left: lis
         os.close(descriptor)
     del few_left[:50]
     assert descriptors.has_room_for_worker()
-
-
-def test_many_free_descriptors_are_not_counted_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-    listdir = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda path: counts.append(path) or listdir(path))
-    monkeypatch.setattr(descriptors, "limit", lambda: 100_000)
-    monkeypatch.setattr(descriptors, "_SURE_S", 3600.0)
-    monkeypatch.setattr(descriptors, "_sure", descriptors._Sure())
-    assert all(descriptors.has_room_for_worker() for _ in range(1000))
-    assert len(counts) == 1
-    monkeypatch.setattr(descriptors, "limit", lambda: 20)
-    assert not descriptors.has_room_for_worker(), "a limit that was changed is seen"
 
 
 def test_a_parked_worker_gives_way_to_one_that_cannot_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
