@@ -1,8 +1,7 @@
 """`minitune rerun` and `minitune resume`: run one trial again, and resume a run.
 
 `rerun` runs a trial in this process, in a separate directory, and does not change the run. The trainable runs on the
-main thread, as in a worker, because debuggers, signal handlers and some libraries need it. So the driver's code runs on
-another thread.
+main thread, as in a worker, because debuggers, signal handlers and some libraries need it.
 
 `resume` takes a script or a run. It executes a script in this process, and a variable (`settings.RESUME`) makes its
 `fit()` resume an earlier run (see `minitune.driver.resume`). It resumes a run in this process, with the trainable that
@@ -214,7 +213,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
 
 @dataclass
 class _Rerun:
-    """Runs one trial. A separate thread drives it, so that the trainable runs on the main thread.
+    """Runs one trial on the calling thread. It is the trial's host, too: a report is shown where it is made.
 
     Args:
         trainable: A handle of the trainable.

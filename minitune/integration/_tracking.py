@@ -39,8 +39,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 logger = logging.getLogger("minitune")
 
-_MOST_WAITING = 100_000
-"""How many events may wait for a slow tracker. Further results are left out, so that memory does not fill up."""
 _PATIENCE_S = 5.0
 """After this time, the end of a run logs what it is waiting for."""
 
@@ -97,7 +95,6 @@ class TrackerCallback(LoggerCallback, ABC):
         self._thread: threading.Thread | None = None
         self._is_given_up = threading.Event()
         self._warned: set[str] = set()
-        self._left_out = 0
 
     # -- on the thread -------------------------------------------------------------------------------------------------
 
@@ -193,10 +190,6 @@ class TrackerCallback(LoggerCallback, ABC):
         self._put(trial.trial_id, "start", facts)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        # Only results are left out. Without its start or end, a record would stay open or never begin.
-        if self._events.qsize() >= _MOST_WAITING:
-            self._left_out += 1
-            return
         self._put(trial.trial_id, "result", flatten(result), step_of(result))
 
     def log_trial_save(self, trial: Trial) -> None:
@@ -220,8 +213,8 @@ class TrackerCallback(LoggerCallback, ABC):
         # The results are safe in the journal; only the copy in the tracker is cut.
         except KeyboardInterrupt:
             pass
-        left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
-        if left_out:
+        if thread.is_alive():
+            left_out = max(1, self._events.qsize())
             logger.warning("%s was too slow: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
         self._is_given_up.set()  # if the thread still runs, it ends after its present event
         self._begin()
@@ -229,7 +222,7 @@ class TrackerCallback(LoggerCallback, ABC):
     def __getstate__(self) -> dict[str, Any]:
         """The arguments without the thread, because callbacks are saved with the run."""
         # Neither a queue nor a thread can be pickled.
-        running = ("_events", "_thread", "_is_given_up", "_warned", "_left_out")
+        running = ("_events", "_thread", "_is_given_up", "_warned")
         return {name: value for name, value in self.__dict__.items() if name not in running}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -20,8 +20,6 @@ from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 # Types of values that need no flattening.
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 _TEXT = frozenset((str,))
-# Types of values that may be very long.
-_LONG = frozenset((str, bytes))
 # The largest number of characters in a cell. Longer text is cut. Python's csv reader refuses more than 131,072.
 _MAX_CELL = 100_000
 # The largest number of rows whose values for new columns are kept in memory until the file is rewritten.
@@ -191,11 +189,6 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _format(self, values: list[Any]) -> str:
         """The text of a row. It ends in its only newline, so that rows can be counted and cut without parsing them."""
-        for value in values:
-            if type(value) in _LONG and len(value) > _MAX_CELL:
-                # cut it before formatting, which would block the run for seconds
-                values = [_text(value) for value in values]
-                break
         try:
             self._put_row(values)
         except Exception:  # the text of a user's object may raise any error

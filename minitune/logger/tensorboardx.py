@@ -27,8 +27,6 @@ _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
 # A text or list that is longer is shortened in the table of hyperparameters.
 _MAX_TEXT = 1_000
-# The smallest positive int that numpy's int64 cannot represent.
-_NO_INT = 2**63
 _numbers = itertools.count()
 
 
@@ -159,14 +157,14 @@ class TBXLoggerCallback(LoggerCallback):
             logger.warning("the hyperparameters of trial %s are not shown in TensorBoard: %s", trial.name, error)
 
 
-def _number_of(value: Any) -> int | float | None:
-    """The number in a value, which may be a bool or a numpy scalar; None for other values. Large ints become floats."""
-    number: int | float | None = value if isinstance(value, (int, float)) else scalar_of(value)
-    if not isinstance(number, int) or -_NO_INT < number < _NO_INT:
-        return number
+def _number_of(value: Any) -> float | None:
+    """The number in a value, which may be a bool or a numpy scalar, as a float; None for other values."""
+    number = value if isinstance(value, (int, float)) else scalar_of(value)
+    if number is None:
+        return None
     try:
         return float(number)
-    except OverflowError:
+    except OverflowError:  # an int that is larger than all floats
         return math.inf if number > 0 else -math.inf
 
 

@@ -87,7 +87,7 @@ _Path = tuple[Any, ...]
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
 """Hands a report to the driver and blocks until the driver asks for the next one. Its argument makes the report and a
-commit function. The commit function is called when the report counts, possibly several times."""
+commit function, which is called when the report counts."""
 _of_process: Session | None = None
 
 
@@ -247,7 +247,7 @@ class Session:
         result = fields.fill(metrics, about)
 
         def commit() -> None:
-            self.fields.__dict__ = fields.__dict__  # one atomic step, which may be repeated
+            self.fields.__dict__ = fields.__dict__
             self._unreported = None
             if record is not None:
                 self._has_saved(record)
