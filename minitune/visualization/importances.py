@@ -96,9 +96,12 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     """
     try:
         import numpy
+        from sklearn.compose import make_column_transformer
         from sklearn.ensemble import RandomForestRegressor
         from sklearn.inspection import permutation_importance
         from sklearn.model_selection import KFold
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder
     except ImportError as error:
         raise ImportError(
             'parameter importances need scikit-learn; `pip install "minitune[report]"` installs it'
@@ -115,17 +118,21 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     if not names:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
 
-    inputs = numpy.array([_column([trial.params.get(name) for trial in trials]) for name in names]).T
+    columns = [_column([trial.params.get(name) for trial in trials]) for name in names]
+    inputs = numpy.array(columns, dtype=object).T
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    texts = [i for i, column in enumerate(columns) if isinstance(column[0], str)]
     values = numpy.array([trial.value for trial in trials])
     ranks = numpy.searchsorted(numpy.sort(values), values, side="left") / len(values)
     unexplained = 0.0
     increases = []
     for fitted, held in KFold(_FOLDS, shuffle=True, random_state=_SEED).split(inputs):
         forest = RandomForestRegressor(_TREES, min_samples_leaf=2, max_features=0.7, random_state=_SEED)
-        forest.fit(inputs[fitted], ranks[fitted])
-        unexplained += float(((forest.predict(inputs[held]) - ranks[held]) ** 2).sum())
+        model = make_pipeline(make_column_transformer((one_hot, texts), remainder="passthrough"), forest)
+        model.fit(inputs[fitted], ranks[fitted])
+        unexplained += float(((model.predict(inputs[held]) - ranks[held]) ** 2).sum())
         shuffled = permutation_importance(
-            forest,
+            model,
             inputs[held],
             ranks[held],
             scoring="neg_mean_squared_error",
@@ -149,14 +156,13 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     return Importances(mean, std, r2, len(trials))
 
 
-def _column(values: Sequence[Any]) -> list[float]:
-    """The values of a parameter as numbers. Other values than numbers are replaced by their places in order.
+def _column(values: Sequence[Any]) -> list[float] | list[str]:
+    """The values of a parameter: numbers if all of them are, otherwise texts.
 
     A missing number is smaller than all others, so a forest can distinguish it.
     """
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
-    if len(numbers) == sum(v is not None for v in values):
-        absent = min(numbers) - (max(numbers) - min(numbers)) - 1
-        return [absent if v is None else float(v) for v in values]
-    categories = sorted({str(v) for v in values})
-    return [float(categories.index(str(v))) for v in values]
+    if len(numbers) < sum(v is not None for v in values):
+        return [str(v) for v in values]
+    absent = min(numbers) - (max(numbers) - min(numbers)) - 1
+    return [absent if v is None else float(v) for v in values]
