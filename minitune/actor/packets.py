@@ -15,6 +15,7 @@ import sys
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,49 @@ def send_packet(end: socket.socket, packet: Packet, descriptors: Sequence[int] =
             if error.errno != errno.ETOOMANYREFS:
                 raise
     end.sendmsg([data], (), _FLAGS)
+
+
+class Outbox:
+    """Packets to one receiver, in order. What its socket does not accept now waits for `flush`.
+
+    Waiting for the receiver instead would hide its death, and stop whatever else the sender has to do.
+
+    Args:
+        end: The socket.
+
+    Attributes:
+        unsent: The packets that wait, each with the sockets to attach.
+    """
+
+    def __init__(self, end: socket.socket):
+        self._end = end
+        self.unsent: deque[tuple[Packet, Sequence[socket.socket]]] = deque()
+
+    def send(self, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
+        """Send a packet now, or by a later `flush`; then close the attached sockets."""
+        self.unsent.append((packet, attached))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send as much as possible now. A dead receiver is no error here: both sides notice its end elsewhere."""
+        while self.unsent:
+            packet, attached = self.unsent[0]
+            try:
+                send_packet(self._end, packet, list(map(socket.socket.fileno, attached)))
+            except BlockingIOError:
+                return
+            except OSError:
+                pass
+            self.unsent.popleft()
+            for each in attached:
+                each.close()
+
+    def drop(self) -> None:
+        """Drop what waits."""
+        for _, attached in self.unsent:
+            for each in attached:
+                each.close()
+        self.unsent.clear()
 
 
 def receive_packet(end: socket.socket) -> tuple[Packet, list[int]] | None:

@@ -61,8 +61,10 @@ class ActorPhase(Enum):
         MAKING ----------------------> IDLE | CLEAN <-> BUSY
         TAKEN [-> MOVING] -> MOVING -> IDLE | BUSY
         every phase -> [STOPPING ->] QUITTING -> ENDED
-        IDLE | BUSY -> [STOPPING ->] PARKING -> PARKED | PARKED_CLEAN -> QUITTING | ENDED
+        IDLE -> PARKING, BUSY -> STOPPING_TO_PARK -> PARKING
+        PARKING -> PARKED | PARKED_CLEAN -> QUITTING | ENDED
         TAKEN | CLEAN -> PARKED_CLEAN
+        STOPPING_TO_PARK | PARKING -> STOPPING, at a second stop that does not keep the process
     """
 
     MAKING = "starting"  # its object is being made
@@ -72,6 +74,7 @@ class ActorPhase(Enum):
     CLEAN = "clean"  # no call is running, and the process can be parked without a message: a reset will succeed
     BUSY = "busy"
     STOPPING = "stopping"  # Stop was sent; Quit is the answer to the worker's next message
+    STOPPING_TO_PARK = "stopping to be parked"  # the same, but the process shall stay
     QUITTING = "quitting"  # Quit was sent; the process exits
     PARKING = "parking"  # Quit was sent, but the process shall stay
     PARKED = "parked"  # the actor has ended, and its process waits for another one
@@ -82,7 +85,14 @@ class ActorPhase(Enum):
 # The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported.
 _READS = frozenset({ActorPhase.IDLE, ActorPhase.CLEAN, ActorPhase.TAKEN, ActorPhase.PARKED, ActorPhase.PARKED_CLEAN})
 _STOPPED = frozenset(
-    {ActorPhase.STOPPING, ActorPhase.QUITTING, ActorPhase.PARKING, ActorPhase.PARKED, ActorPhase.PARKED_CLEAN}
+    {
+        ActorPhase.STOPPING,
+        ActorPhase.STOPPING_TO_PARK,
+        ActorPhase.QUITTING,
+        ActorPhase.PARKING,
+        ActorPhase.PARKED,
+        ActorPhase.PARKED_CLEAN,
+    }
 )
 
 
@@ -116,8 +126,7 @@ class RemoteActor:
         self._method = ""  # the method that was called last
         self._open_method = ""  # the method that has reported and waits for an answer
         self._first: tuple[str, bytes] | None = None  # the call that was made before the object exists
-        self._keeps = False  # it is stopped so that its process can be parked
-        self._shows_stacks = False
+        self._shows_stacks = False  # whether the worker was told to write them, so that they are its last lines
 
     # -- methods for the executor --------------------------------------------------------------------------------
 
@@ -240,25 +249,28 @@ class RemoteActor:
             return Exited(self.actor_id, "parked")
         if dump:
             self._show()
-        if phase in (ActorPhase.STOPPING, ActorPhase.PARKING):
-            # A second stop. The message was sent; only the grace period changes, and whether the process stays.
-            self._keeps = self._keeps and keep
-        elif phase is not ActorPhase.QUITTING:
-            self._keeps = keep and phase in (ActorPhase.IDLE, ActorPhase.BUSY)
+        # At a second stop, the message was sent: only the grace period changes, and whether the process stays.
+        if phase in (ActorPhase.STOPPING_TO_PARK, ActorPhase.PARKING):
+            if not keep:
+                self.phase = ActorPhase.STOPPING
+        elif phase not in (ActorPhase.STOPPING, ActorPhase.QUITTING):
+            parks = keep and phase in (ActorPhase.IDLE, ActorPhase.BUSY)
             if phase not in _READS or self._open_method:  # user code may run
                 self.process.tell(encode(Stop(self._attempt)))
             if phase in _READS:
-                self._quit()
+                self._quit(parks=parks)
+            elif parks:
+                self.phase = ActorPhase.STOPPING_TO_PARK
             else:
                 self.phase = ActorPhase.STOPPING
         self.process.limit.set(grace_s, lambda: self.process.limit.follow(self._enforce_stop(grace_s)))
         return None
 
-    def _quit(self) -> None:
+    def _quit(self, *, parks: bool) -> None:
         process = self.process
         process.number += 1
-        frames = encode(Quit(process.number, self._keeps))
-        if self._keeps:
+        frames = encode(Quit(process.number, parks))
+        if parks:
             self.phase = ActorPhase.PARKING
             process.work.send(*frames)
         else:
@@ -352,8 +364,8 @@ class RemoteActor:
                 except (Exception, SystemExit) as error:
                     event = CallRaised(self.actor_id, self._unloadable(error))
             self._tell(event)
-        elif phase is ActorPhase.STOPPING:
-            self._quit()
+        elif phase is ActorPhase.STOPPING or phase is ActorPhase.STOPPING_TO_PARK:
+            self._quit(parks=phase is ActorPhase.STOPPING_TO_PARK)
         elif phase is ActorPhase.PARKING:
             self._on_parked(message)
         elif isinstance(message, Reported):
@@ -378,10 +390,7 @@ class RemoteActor:
             self._tell_started()
 
     def _on_parked(self, reply: Any) -> None:
-        """The worker is parked by Quit, unless it was stopped again meanwhile, without `keep`."""
-        if not self._keeps:
-            self._quit()
-            return
+        """Quit has parked the worker."""
         self.process.limit.clear()
         self.phase = ActorPhase.PARKED
         if type(reply) is Finished:

@@ -43,7 +43,6 @@ import socket
 import sys
 import time
 import traceback
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -65,7 +64,7 @@ from minitune.actor.messages import (
     THREAD_CAPS,
     UNKNOWN_PASSES,
 )
-from minitune.actor.packets import PACKET_BYTES, Packet, receive_packet, send_packet
+from minitune.actor.packets import PACKET_BYTES, Outbox, receive_packet
 from minitune.actor.surroundings import arm_stack_dump, fork_by_default, line_buffer_c_output, move_high
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -105,7 +104,7 @@ class Zygote:
         self._workers: dict[int, _Child] = {}
         self._by_pid: dict[int, _Child] = {}
         self._sweeping: dict[int, _Child] = {}
-        self._unsent: deque[Packet] = deque()
+        self._outbox = Outbox(end)
         process_tree.wake_at_end_of_parent()
         # End-of-file on the socket would not do: a process that the user has forked from the driver may hold it, too.
         self._driver = os.pidfd_open(driver_pid)
@@ -119,9 +118,6 @@ class Zygote:
         line_buffer_c_output()
         fork_by_default()
         self._take_signals()
-        self._poll = select.poll()
-        for descriptor in (end.fileno(), self._driver, self._wakeup):
-            self._poll.register(descriptor, select.POLLIN)
 
     def _take_signals(self) -> None:
         """Ignore Ctrl-C and similar signals, which the driver handles, and wake up when a child dies."""
@@ -138,9 +134,12 @@ class Zygote:
             In each forked child, and only there: the new worker.
         """
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
+        poll = select.poll()
+        for descriptor in (self._end.fileno(), self._driver, self._wakeup):
+            poll.register(descriptor, select.POLLIN)
         while True:
-            pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._unsent else None
-            ready = dict(self._poll.poll(pause_ms))  # events by descriptor
+            pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._outbox.unsent else None
+            ready = dict(poll.poll(pause_ms))  # events by descriptor
             if self._driver in ready:
                 self._end_all()
             # Ends come before requests: a trial's next attempt must find the resources of the last one free.
@@ -149,7 +148,7 @@ class Zygote:
             self._reap()
             for tracked in list(self._sweeping.values()):
                 self._sweep(tracked)
-            self._flush()
+            self._outbox.flush()
             if self._end.fileno() in ready:
                 forked = self._receive()
                 if forked is not None:
@@ -169,13 +168,13 @@ class Zygote:
         if kind == "fork":
             for descriptor in descriptors:
                 os.close(descriptor)
-            self._tell(("refused", *fields, NO_DESCRIPTOR))
+            self._outbox.send(("refused", *fields, NO_DESCRIPTOR))
         elif kind == "kill":
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
         elif kind == "preload":
-            self._tell(("preloaded", *self._preload(*fields)))
+            self._outbox.send(("preloaded", *self._preload(*fields)))
         elif kind == "setup":
             self._set_up(*fields)
         return None
@@ -189,21 +188,6 @@ class Zygote:
             importlib.import_module(module)
         gc.freeze()
         gc.enable()
-
-    def _tell(self, packet: Packet) -> None:
-        """Send a packet to the driver, now or later. Waiting for the driver would hide its death."""
-        self._unsent.append(packet)
-        self._flush()
-
-    def _flush(self) -> None:
-        while self._unsent:
-            try:
-                send_packet(self._end, self._unsent[0])
-            except BlockingIOError:
-                return
-            except OSError:  # the driver has ended or closed the socket; `serve` notices both
-                pass
-            self._unsent.popleft()
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -223,7 +207,7 @@ class Zygote:
         except OSError as error:
             if error.errno in FORBIDDEN and not self._by_pid:  # with workers, it would end them, too
                 os._exit(FORBIDDEN_EXIT)
-            self._tell(("refused", token, f"could not start a process: {error.strerror} (errno {error.errno})"))
+            self._outbox.send(("refused", token, f"could not start a process: {error.strerror} (errno {error.errno})"))
         else:
             if pid == 0:
                 return self._become_worker(marker, channels)
@@ -338,7 +322,7 @@ class Zygote:
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
         facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.ended_s, survivors
-        self._tell(("ended", tracked.token, *facts))
+        self._outbox.send(("ended", tracked.token, *facts))
 
     def _end_all(self) -> NoReturn:
         """Kill everything that was ever started here, except for descendants that should be kept, and exit."""
@@ -353,7 +337,7 @@ class Zygote:
             if not pids:
                 break
             hunt.strike(pids)
-            # Not with `_poll`: the driver's socket is at its end and would always be ready.
+            # Not with the poll of `serve`: the driver's socket is at its end and would always be ready.
             select.select([self._wakeup], [], [], SWEEP_TICK_S)
             _drain(self._wakeup)
         os._exit(0)
@@ -397,7 +381,7 @@ class Zygote:
             name = _package_in_import(frame)
             if name not in ("", told):
                 told = name
-                self._tell(("importing", name))
+                self._outbox.send(("importing", name))
 
         signal.signal(signal.SIGALRM, look)
         signal.setitimer(signal.ITIMER_REAL, DRIVER_CHECK_S, DRIVER_CHECK_S)

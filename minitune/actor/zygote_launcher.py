@@ -334,14 +334,14 @@ class ZygoteLauncher(Launcher):
 
     def send(self, zygote: ZygoteProcess, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
         """Send a packet to a zygote, now or when its socket accepts it; then close the attached sockets."""
-        zygote.send(packet, attached)
-        if zygote.unsent and zygote.end.fileno() >= 0:
+        zygote.outbox.send(packet, attached)
+        if zygote.outbox.unsent and zygote.end.fileno() >= 0:
             self._loop.watch(zygote.end.fileno(), partial(self._on_socket, zygote), READ | WRITE)
 
     def _on_socket(self, zygote: ZygoteProcess, mask: int) -> None:
         if mask & WRITE:
-            zygote.flush()
-            if not zygote.unsent:
+            zygote.outbox.flush()
+            if not zygote.outbox.unsent:
                 self._loop.watch(zygote.end.fileno(), partial(self._on_socket, zygote))
         if mask & READ and not self._receive(zygote):
             self._loop.unwatch(zygote.end.fileno())  # its descriptor will report its death

@@ -10,7 +10,6 @@ import select
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -19,7 +18,7 @@ if sys.platform != "linux":
 
 from minitune.actor.launcher import interpreter_command, starting_directory, worker_environment
 from minitune.actor.messages import CLOSE_S
-from minitune.actor.packets import Packet, send_packet
+from minitune.actor.packets import Outbox
 from minitune.base.files import search_path
 
 
@@ -36,7 +35,7 @@ class ZygoteProcess:
         end: Our end of the socket.
         popen: The process.
         pidfd: Its process descriptor, which is ready once it is dead.
-        unsent: Packets that wait to be sent by `flush` when the socket accepts them.
+        outbox: The packets to it.
 
     Raises:
         OSError: If the process cannot be started.
@@ -45,7 +44,7 @@ class ZygoteProcess:
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.unsent: deque[tuple[Packet, Sequence[socket.socket]]] = deque()
+        self.outbox = Outbox(self.end)
         try:
             with theirs:
                 self.popen = subprocess.Popen(
@@ -62,26 +61,7 @@ class ZygoteProcess:
             raise
         self._driver_pid = os.getpid()
         self.end.setblocking(False)
-        self.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
-
-    def send(self, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
-        """Send a packet now, or when the socket accepts it; then close the attached sockets."""
-        self.unsent.append((packet, attached))
-        self.flush()
-
-    def flush(self) -> None:
-        """Send as much as possible now. A dead zygote is no error here."""
-        while self.unsent:
-            packet, attached = self.unsent[0]
-            try:
-                send_packet(self.end, packet, list(map(socket.socket.fileno, attached)))
-            except BlockingIOError:
-                return
-            except OSError:
-                pass
-            self.unsent.popleft()
-            for each in attached:
-                each.close()
+        self.outbox.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
     def drop(self) -> None:
         """Kill it, unless it is closed already: no worker was requested from it. Blocks for a moment."""
@@ -91,10 +71,7 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
-        for _, attached in self.unsent:
-            for each in attached:
-                each.close()
-        self.unsent.clear()
+        self.outbox.drop()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
             return
         with suppress(OSError):  # it is dead

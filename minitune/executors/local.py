@@ -70,6 +70,84 @@ class Actor:
             self.factory_file.close()
 
 
+class _Packer:
+    """Pickles values and factories for workers. What is large goes into files, because the size of messages is limited.
+
+    Args:
+        directory: See `LocalTrialExecutor`.
+    """
+
+    def __init__(self, directory: Callable[[], str]):
+        self._directory = directory
+        self._values: ValueFile | None = None  # until the first value is stored
+        # The last factory and allocation, and their pickle if that is small.
+        self._packed: tuple[object, object, bytes | None] = (None, None, None)
+
+    def store(self, value: Any) -> SharedFile:
+        """Store a value in the file that holds all shared values. Workers map its large buffers."""
+        if self._values is None:
+            self._values = self._new_file()
+        location = self._values.add(value)
+        return SharedFile(location.path, location.offset, location.token)
+
+    def pack(self, actor: Actor) -> tuple[bytes, bytes]:
+        """Pickle an actor's factory and its arguments for its worker. Large ones get a file of their own."""
+        factory = actor.spec.factory
+        allocation = actor.allocation
+        args = actor.spec.args
+        packed_args = dumps_small(args, "an argument of the factory", LARGE_FACTORY_BYTES)
+        # The actors of a run have few factories. Those without GPUs also share their allocation.
+        if factory is not self._packed[0] or allocation is not self._packed[1]:
+            make = functools.partial(factory, allocation=allocation)
+            self._packed = factory, allocation, dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
+        packed = self._packed[2]
+        if packed is not None and packed_args is not None:
+            return packed, packed_args
+        actor.factory_file = self._new_file()
+        kept = actor.factory_file.add((factory, args, allocation), "the factory")
+        return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
+
+    def close(self) -> None:
+        """Remove the shared values. No worker needs them any more."""
+        if self._values is not None:
+            self._values.close()
+            self._values = None
+
+    def _new_file(self) -> ValueFile:
+        directory = os.path.join(self._directory(), "shared")
+        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
+
+
+class _Places:
+    """The surroundings of actors: working directories, output files and environment variables.
+
+    Args:
+        output_names: See `LocalTrialExecutor`.
+        changes_directory: See `LocalTrialExecutor`.
+
+    Attributes:
+        changes_directory: As given.
+    """
+
+    def __init__(self, output_names: tuple[str, str], changes_directory: bool):
+        self.changes_directory = changes_directory
+        self._output_names = output_names
+        self._original_directory: dict[str, str] = {}
+        with suppress(FileNotFoundError):  # this process's directory has been removed
+            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
+
+    def of(self, actor: Actor) -> Place:
+        """The place of one actor."""
+        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
+        trial_directory = actor.spec.directory
+        if trial_directory is None:
+            return Place(env=env)
+        stdout = os.path.join(trial_directory, self._output_names[0])
+        stderr = os.path.join(trial_directory, self._output_names[1])
+        directory = trial_directory if self.changes_directory else None
+        return Place(directory, stdout, stderr, env)
+
+
 class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     """Runs actors as processes of this machine.
 
@@ -117,15 +195,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._memory_kills = MemoryKills()
         self._preloads = preload
         self._host = socket.gethostname()
-        self._directory = directory
-        self._values: ValueFile | None = None
-        # The last factory and allocation, and their pickle if that is small.
-        self._packed: tuple[object, object, bytes | None] = (None, None, None)
-        self._output_names = output_names
-        self._changes_directory = changes_directory
-        self._original_directory: dict[str, str] = {}
-        with suppress(FileNotFoundError):  # this process's directory has been removed
-            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
+        self._packer = _Packer(directory)
+        self._places = _Places(output_names, changes_directory)
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._is_short = False  # whether the warning about descriptors was logged
 
@@ -138,10 +209,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def share(self, value: Any) -> SharedFile:
         """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
-        if self._values is None:
-            self._values = self._new_file()
-        location = self._values.add(value)
-        handle = SharedFile(location.path, location.offset, location.token)
+        handle = self._packer.store(value)
         if self._preloads:
             self._launcher.preload(dumps(handle.preload, "the handle"))
         return handle
@@ -230,48 +298,22 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             actor.remove_file()
         self._actors.clear()
         self._parked.clear()
-        if self._values is not None:
-            self._values.close()
-            self._values = None
+        self._packer.close()
 
     # -- processes -----------------------------------------------------------------------------------------------
-
-    def _pack(self, actor: Actor) -> tuple[bytes, bytes]:
-        """Pickle an actor's factory and its arguments for its worker. Large pickles go into a file."""
-        factory = actor.spec.factory
-        allocation = actor.allocation
-        args = actor.spec.args
-        packed_args = dumps_small(args, "an argument of the factory", LARGE_FACTORY_BYTES)
-        # The actors of a run have few factories. Those without GPUs also share their allocation.
-        if factory is not self._packed[0] or allocation is not self._packed[1]:
-            make = functools.partial(factory, allocation=allocation)
-            self._packed = factory, allocation, dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
-        packed = self._packed[2]
-        if packed is not None and packed_args is not None:
-            return packed, packed_args
-        actor.factory_file = self._new_file()
-        kept = actor.factory_file.add((factory, args, allocation), "the factory")
-        return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
-
-    def _new_file(self) -> ValueFile:
-        directory = os.path.join(self._directory(), "shared")
-        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start the process of an actor. It may replace a parked process that could not be reset."""
         if self._parked and not descriptors.has_room_for_worker():
             self._drop_parked()
-        place = self._place(actor)
+        place = self._places.of(actor)
         preload = not actor.allocation.gpu_ids and _has_one_thread(place.env)
         is_reusable = actor.spec.reuse_key is not None
-        factory, args = self._pack(actor)
+        factory, args = self._packer.pack(actor)
         boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)
-        self._put_into(self._new_process(), actor, place)
+        process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
+        self._put_into(process, actor, place)
         actor.remote.start(boot, preload, instead)
-
-    def _new_process(self) -> WorkerProcess:
-        """A new process. It is not started yet."""
-        return WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
 
     def _put_into(self, process: WorkerProcess, actor: Actor, place: Place) -> None:
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
@@ -293,19 +335,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
             with suppress(OSError):
                 os.mkdir(actor.spec.directory)
-        self._put_into(parked.remote.process, actor, self._place(actor))
+        self._put_into(parked.remote.process, actor, self._places.of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
-
-    def _place(self, actor: Actor) -> Place:
-        """The actor's working directory, output files and environment variables."""
-        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
-        trial_directory = actor.spec.directory
-        if trial_directory is None:
-            return Place(env=env)
-        stdout = os.path.join(trial_directory, self._output_names[0])
-        stderr = os.path.join(trial_directory, self._output_names[1])
-        directory = trial_directory if self._changes_directory else None
-        return Place(directory, stdout, stderr, env)
 
     def _take_fitting(self, spec: ActorSpec) -> Actor | None:
         """A parked actor that can run another one: its process sees its devices only, so they must be free."""
@@ -342,7 +373,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
-            return event._replace(error=with_hint(event.error, actor.spec.directory, self._changes_directory))
+            return event._replace(error=with_hint(event.error, actor.spec.directory, self._places.changes_directory))
         if isinstance(event, Exited):
             self._on_exited(actor, event)
             return super()._complete(event)

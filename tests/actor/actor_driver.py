@@ -15,6 +15,7 @@ from kit import BOUND_S
 
 from minitune.actor.launcher import start_method
 from minitune.actor.messages import Boot, CallReturned, Event, Exited, Place, Started
+from minitune.actor.process import WorkerProcess
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps
 from minitune.executors import local
@@ -54,7 +55,8 @@ class Group(LocalTrialExecutor):
         actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
         actor.allocation = self._ledger.acquire(actor_id, _ONE)
         place = place or Place()
-        self._put_into(self._new_process(), actor, place)
+        process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
+        self._put_into(process, actor, place)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(0, place, tuple(search_path()), tuple(sys.argv), True, payload=data)
         try:

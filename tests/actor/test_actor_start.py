@@ -151,7 +151,7 @@ def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
     def send(end: socket.socket, packet: packets.Packet, descriptors: Sequence[int] = ()) -> None:
         really_send(end, packet)
 
-    monkeypatch.setattr("minitune.actor.zygote_process.send_packet", send)
+    monkeypatch.setattr("minitune.actor.packets.send_packet", send)
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.ended("a")
     assert (event.kind, event.cause) == ("refused", "the zygote had no free file descriptor")
