@@ -85,7 +85,7 @@ class _ActorPhase(Enum):
     STOPPING = "stopping"
 
 
-class _Process:
+class _RayProcess:
     """A Ray actor, which serves one of our actors after the other. It gets one request at a time.
 
     Args:
@@ -120,7 +120,7 @@ class _Process:
         group: Any,
         spec: ActorSpec,
         loop: Loop,
-        on_death: Callable[[_Process, BaseException], object],
+        on_death: Callable[[_RayProcess, BaseException], object],
     ):
         self.handle = handle
         self.group = group
@@ -202,7 +202,7 @@ class _ActorOnCluster:
         why_stopped: How its stop has ended, in words.
     """
 
-    process: _Process
+    process: _RayProcess
     transfer: FileTransfer
     shows_stacks = False
     why_stopped = "stopped"
@@ -271,7 +271,7 @@ class _Values:
         self._from_files.clear()
 
 
-class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
+class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
@@ -318,7 +318,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         self._remote = self._ray.remote(concurrency_groups={_CONTROL: 1})(RayActor)
         self._values = _Values(ray)
         self._landmark: Landmark | None = None
-        self._processes: set[_Process] = set()  # those that are not dead, also without an actor
+        self._processes: set[_RayProcess] = set()  # those that are not dead, also without an actor
         self._has_told_slow = False
 
     # -- actors --------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             list(sys.argv),
         )
 
-    def _new_process(self, actor: _ActorOnCluster) -> _Process:
+    def _new_process(self, actor: _ActorOnCluster) -> _RayProcess:
         request = actor.spec.request
         head = request.bundles[0]
         # All amounts are given, also zero: by default, Ray takes a CPU to place an actor and none to keep it.
@@ -450,7 +450,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             "memory": math.ceil(head.get(MEMORY, 0)) or None,
             "resources": {name: amount for name, amount in head.items() if name not in (CPU, GPU, MEMORY)},
             "max_restarts": 0,  # the next attempt is the driver's decision, which it records first
-            # `_Process.send` does that. If Ray does, it tells a death some seconds later, and prints each one.
+            # `_RayProcess.send` does that. If Ray does, it tells a death some seconds later, and prints each one.
             "max_task_retries": 0,
         }
         group = None
@@ -471,9 +471,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
                 placement_group_capture_child_tasks=True,
             )
         handle = self._remote.options(**options).remote()
-        return _Process(handle, group, actor.spec, self._loop, self._on_death)
+        return _RayProcess(handle, group, actor.spec, self._loop, self._on_death)
 
-    def _take_place(self, process: _Process, actor: _ActorOnCluster) -> None:
+    def _take_place(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         """An actor has a process with a place."""
         process.actor = actor
         actor.process = process
@@ -481,7 +481,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         self._room.note_place(actor.actor_id)
         self._told.append(Placed(actor.actor_id))
 
-    def _on_placed(self, process: _Process, answer: Answer) -> None:
+    def _on_placed(self, process: _RayProcess, answer: Answer) -> None:
         """A process has its place, and has looked where that is."""
         # In any case, since this removes its answer from the run's directory.
         process.sees_run = process.proof.take()
@@ -531,7 +531,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         assert here is not None
         self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
 
-    def _reset(self, process: _Process, actor: _ActorOnCluster) -> None:
+    def _reset(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         """Let a parked process serve another actor."""
         process.cancel_timers()
         self._take_place(process, actor)
@@ -545,7 +545,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             actor.reset_args,
         )
 
-    def _on_reset(self, process: _Process, actor: _ActorOnCluster, answer: Answer) -> None:
+    def _on_reset(self, process: _RayProcess, actor: _ActorOnCluster, answer: Answer) -> None:
         """A parked process was reset, or could not be."""
         if process.actor is not actor or actor.phase is _ActorPhase.STOPPING:  # the answer has come too late
             return
@@ -557,7 +557,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         process.cancel_timers()
         self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error, reused=True))
 
-    def _replace(self, process: _Process, actor: _ActorOnCluster) -> None:
+    def _replace(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         """A process could not be reset for an actor, which gets another one."""
         logger.debug("the process of %s is not used again: it could not be reset", actor.actor_id)
         process.actor = None
@@ -650,7 +650,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             self._kill(following.process)
             self._reset(process, following)
 
-    def _waits_for(self, process: _Process) -> _ActorOnCluster | None:
+    def _waits_for(self, process: _RayProcess) -> _ActorOnCluster | None:
         """An actor that waits for its place and could use a process that was parked."""
         wanted = (process.spec.reuse_key, process.spec.request)
         for actor in self._actors.values():
@@ -659,21 +659,21 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
                 return actor
         return None
 
-    def _all_parked(self) -> list[_Process]:
+    def _all_parked(self) -> list[_RayProcess]:
         return list(itertools.chain(*self._parked.values()))
 
-    def _end_parked(self, *processes: _Process) -> None:
+    def _end_parked(self, *processes: _RayProcess) -> None:
         for process in processes:
             self._unpark(process)
             process.cancel_timers()
             self._dismiss(process)
 
-    def _unpark(self, process: _Process) -> None:
+    def _unpark(self, process: _RayProcess) -> None:
         for parked in self._parked.values():
             if process in parked:
                 parked.remove(process)
 
-    def _dismiss(self, process: _Process) -> None:
+    def _dismiss(self, process: _RayProcess) -> None:
         """Let a process clean up, and kill it."""
 
         def on_left(answer: Answer) -> None:
@@ -686,7 +686,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         actor.why_stopped = "killed, because it did not stop within its grace period"
         self._kill(actor.process)
 
-    def _kill(self, process: _Process) -> None:
+    def _kill(self, process: _RayProcess) -> None:
         """Let Ray kill a process."""
         if process.is_dead:
             return
@@ -698,7 +698,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
         process.after(KILL_CONFIRM_S, lambda: self._on_death(process, slow))
 
-    def _on_death(self, process: _Process, error: BaseException) -> None:
+    def _on_death(self, process: _RayProcess, error: BaseException) -> None:
         """A process is dead, says Ray."""
         if process.is_dead:
             return

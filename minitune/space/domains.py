@@ -228,7 +228,7 @@ class Grid(Sampler):
         raise RuntimeError("a grid is enumerated, not sampled: iterate over its categories, or use choice()")
 
 
-class Call(Sampler):
+class CallSampler(Sampler):
     """Calls the function of a `Function` domain."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
@@ -383,7 +383,7 @@ class Function(Domain):
         ValueError: If the function needs other arguments.
     """
 
-    default_sampler_cls = Call
+    default_sampler_cls = CallSampler
 
     def __init__(self, func: Callable[..., Any]):
         if not callable(func):
