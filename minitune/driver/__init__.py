@@ -12,9 +12,11 @@ Modules
     open_run              the directory of the run, with its lock and its journal; or a run in memory
     resume                ResumedDriver: a Driver that opens an earlier run
     replay, plugin_states how a resume brings trials and plug-ins up to date: by the journal, and by saved states
-    state                 RunState: the settings, the trials by phase, and the requests of schedulers
-    tune_controller       TuneController: one turn of the loop. ReportHandler: what follows from a report or a save
-    launching             TrialLauncher: asks the searcher for trials, and starts waiting trials
+    state                 RunState: the settings, the trials, and the requests of schedulers. WaitingTrials: those that
+                          wait, and which of them may start
+    tune_controller       TuneController: one turn of the loop
+    events                EventHandler: what follows from an event. ReportHandler: from a report or a save
+    launching             TrialSource: draws trials from the searcher. TrialLauncher: starts waiting trials
     hooks                 Hooks: all calls to plug-ins
     actions               TrialActions: carries out decisions; commands to workers wait there for the write
     report_path           ReportPath: writes plain reports, which are most of the work, by a shorter way
@@ -29,18 +31,18 @@ TuneController. `Driver.loop` calls `TuneController.step` until all trials have 
 
 One configuration
 -----------------
-`TuneController.step` calls `TrialLauncher.launch`. `Hooks.next_trial` asks the searcher, and the record of the trial is
-added. `Hooks.choose` asks the scheduler which trial is next. If the executor has room, the record of its start is
+`TuneController.step` calls `TrialLauncher.launch`. `TrialSource.draw` asks the searcher, and adds the record of the
+trial. `Hooks.choose` asks the scheduler which trial is next. If the executor has room, the record of its start is
 added, and `TrialExecutor.start` is called. A trial that can never start comes back as a `Refusal`, and
 `Failures.cannot_start` ends it.
 
 One report
 ----------
-`TuneController.step` waits in `TrialExecutor.wait`, and a table says which method handles the event. For a report this
-is `ReportHandler.on_report`: `Hooks.decide` asks stopper and scheduler and tells the searcher. Then the callbacks are
-called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`. `TrialActions.carry_out` or
-`pull` adds a command for the worker. `TrialActions.commit` writes all records of the turn, and then carries out the
-commands.
+`TuneController.step` waits in `TrialExecutor.wait`, and a table of the EventHandler says which method handles the
+event. For a report this is `ReportHandler.on_report`: `Hooks.decide` asks stopper and scheduler and tells the searcher.
+Then the callbacks are called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`.
+`TrialActions.carry_out` or `pull` adds a command for the worker. `TrialActions.commit` writes all records of the turn,
+and then carries out the commands.
 
 One failure
 -----------

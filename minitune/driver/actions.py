@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from minitune.checkpoint import matches
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT
@@ -40,6 +39,7 @@ class TrialActions:
 
     Attributes:
         commands: The calls and stops of actors that wait for `commit`, in order.
+        unwritten: The records that wait for `commit`; see `Recorder`.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
@@ -50,6 +50,7 @@ class TrialActions:
         self._settings = state.settings
         self._experiments = state.settings.experiments
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self.unwritten = recorder.unwritten
         self._warned_pause = False
         # With time limits, a call and a stop of an actor also start and stop its clocks.
         self._call: Callable[..., object] = self._timed_call if state.deadlines.are_set else executor.call
@@ -57,7 +58,7 @@ class TrialActions:
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks while it writes."""
-        if self._recorder.unwritten:
+        if self.unwritten:
             self._recorder.write()
         commands = self.commands
         if commands:
@@ -154,7 +155,7 @@ class TrialActions:
 
     def cut_short(self, running: RunningTrial, ending: Ending) -> None:
         """Like `end`, for a trial with a call in flight. Does not wait for the answer."""
-        self._state.cut_short[running.actor_id] = running.trial
+        running.is_cut_short = True
         self.end(running, ending)
 
     def remove(self, trial: Trial, ending: Ending) -> None:
@@ -184,7 +185,7 @@ class TrialActions:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
-            is_whole = self._recorder.in_memory or matches(newest, trial.local_path)
+            is_whole = self._recorder.directories.has_whole(trial, newest)
             is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
             if not is_useless or not self._recorder.discard(trial, newest):
                 return
@@ -221,19 +222,19 @@ class TrialActions:
     def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
         exited = self._executor.stop(running.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
-            self.has_left(running.trial.trial_id, exited)
+            self.has_left(running, exited)
 
-    def has_left(self, trial_id: str, event: Exited) -> None:
+    def has_left(self, running: RunningTrial, event: Exited) -> None:
         """An actor that was stopped has exited, so there may be room for another worker at once."""
+        trial = running.trial
         if self._state.backoff.is_active:
             self._state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
-            logger.warning("trial %s: %s", trial_id, event.cause)
-            self._recorder.note(trial_id, event.cause)
-        stopped = self._state.cut_short.pop(event.actor_id, None)
-        if stopped is not None:
-            self._recorder.worker_is_gone(stopped)
-        self._state.has_left(trial_id)
+            logger.warning("trial %s: %s", trial.trial_id, event.cause)
+            self._recorder.note(trial.trial_id, event.cause)
+        if running.is_cut_short:
+            self._recorder.directories.clean(trial)
+        self._state.has_left(running)
 
     def move(self, trial: Trial, step: Step, reason: str | Ending) -> None:
         """Move a trial to its next phase. Record each retry and each change of the public status, except to RUNNING.
@@ -290,7 +291,7 @@ class TrialActions:
         # A trial that has not trained yet has nothing to save, so it need not be waited for.
         elif running.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
             if not running.idle:
-                self._state.cut_short[running.actor_id] = trial
+                running.is_cut_short = True
             running.idle = False
             self._pause(running, decision.reason)
         else:

@@ -83,7 +83,7 @@ class Failures:
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
         """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
-        fault = self._recorder.directory_fault(running.trial)
+        fault = self._recorder.directories.fault(running.trial)
         if fault is not None:
             self.failed(running, _directory_error(running.trial, fault), final=True)
             return False
@@ -142,7 +142,7 @@ class Failures:
         """An attempt was in vain: delay the next one."""
         wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
         if wait_s > 0:
-            self._state.rest(trial, self._executor.clock.monotonic() + wait_s)
+            self._state.waiting.rest(trial, self._executor.clock.monotonic() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
@@ -154,7 +154,7 @@ class Failures:
             gone: True if the actor has already exited.
         """
         trial = running.trial
-        fault = self._recorder.directory_fault(trial)
+        fault = self._recorder.directories.fault(trial)
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
@@ -162,7 +162,7 @@ class Failures:
         if not gone:
             self._actions.let_go(running, keep=False)
         # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
-        self._recorder.failure(trial, error)
+        self._recorder.directories.write_error(trial, error)
         if retries:
             self._hooks.failed(trial)
             self._retry(trial, error)
@@ -214,7 +214,7 @@ class Failures:
         """A trial that can never start ends in ERROR. The other trials continue."""
         trial.num_failures = max(1, trial.num_failures)
         self._executor.forget(trial.trial_id)
-        self._recorder.failure(trial, error)
+        self._recorder.directories.write_error(trial, error)
         self._give_up(trial, error, str(error))
 
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:

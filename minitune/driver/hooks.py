@@ -79,11 +79,11 @@ class DriverContext:
 
     def first_pending(self) -> Trial | None:
         """The PENDING trial that has waited longest and could be started, or None. O(1)."""
-        return self._state.queue.first()
+        return self._state.waiting.queue.first()
 
     def first_paused(self) -> Trial | None:
         """The PAUSED trial that has waited longest and could be resumed, or None. O(1)."""
-        return next(iter(self._state.paused.values()), None)
+        return next(iter(self._state.waiting.paused.values()), None)
 
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
         """Request the end of `trial`. `reason` is a text for users."""

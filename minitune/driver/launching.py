@@ -1,4 +1,4 @@
-"""TrialLauncher: asks the searcher for trials, and starts waiting trials while the executor has room.
+"""TrialSource draws trials from the searcher. TrialLauncher starts waiting trials while the executor has room.
 
 A trial that can never start is a `Refusal`. It ends the present `launch`, which returns it, because the end of that
 trial may change which trial is next, and may end the run. The controller decides what follows.
@@ -61,8 +61,88 @@ class Refusal(Exception):
         self.error = error
 
 
+class TrialSource:
+    """Draws trials from the searcher, and adds them to the run.
+
+    Args:
+        executor: Says which trials could start.
+        state: The trials of the run.
+        hooks: The plug-ins.
+        recorder: Writes each new trial to the journal.
+
+    Raises:
+        Refusal: By the methods, if a drawn trial can never start. It is added to the run nevertheless.
+    """
+
+    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
+        self._executor = executor
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
+        # A model-based searcher learns from each result, so it is asked only for trials that can start now.
+        self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
+        cpus = executor.resources()[0].get(CPU, 1)
+        self._ahead = state.settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
+        self._feasible: Resources | None = None  # the last request that was not refused
+
+    def draw(self) -> bool:
+        """Draw a trial if it could start at once."""
+        state = self._state
+        if state.waiting.num_pending or state.supply != OPEN:
+            return False
+        if self._is_model_based and state.trials:
+            try:
+                if not self._executor.can_start(state.trials[-1].resources):
+                    return False
+            except TuneError:  # the last trial can never start, but the next one may need less
+                pass
+        return self._ask()
+
+    def look_ahead(self, room: float) -> bool:
+        """Draw some trials that may run next, at most `room`. Returns whether there are enough of them.
+
+        They are drawn in groups. A trial in a group takes a third of the time of a single one, because the code and its
+        data are in the processor's caches.
+        """
+        if self._is_model_based:
+            return True
+        waiting = self._state.waiting
+        ahead = min(self._ahead, room)
+        if waiting.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
+            return True
+        num_drawn = 0
+        while num_drawn < _AHEAD_PER_TURN and waiting.num_pending < ahead:
+            if not self._ask():
+                return True
+            num_drawn += 1
+        return waiting.num_pending >= ahead
+
+    def _ask(self) -> bool:
+        """Draw a trial from the searcher; False if it has none."""
+        state = self._state
+        if state.supply == ENDED:
+            return False
+        trial = self._hooks.next_trial()
+        if trial is None:
+            state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
+            return False
+        state.supply = OPEN
+        trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
+        self._recorder.trial_added(trial)
+        state.add(trial)
+        if self._hooks.added(trial):
+            self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
+        if trial.resources is not self._feasible:
+            try:
+                self._executor.can_start(trial.resources)
+            except TuneError as error:
+                raise Refusal(trial, TrialError(str(error))) from None
+            self._feasible = trial.resources
+        return True
+
+
 class TrialLauncher:
-    """Draws trials and starts them.
+    """Starts trials, and lets the source draw some while there is room.
 
     Args:
         executor: Runs the actors.
@@ -93,16 +173,11 @@ class TrialLauncher:
         self._recorder = recorder
         self._actions = actions
         self._on_started = on_started
-        self._settings = settings
+        self._source = TrialSource(executor, state, hooks, recorder)
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=executor.makes_directories)
-        # A model-based searcher learns from each result, so it is asked only for trials that can start now.
-        self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
-        self._feasible: Resources | None = None  # was not refused when it was last asked for
         self._worker_kinds: dict[tuple[int, str, Resources], _WorkerKind] = {}  # by experiment, environment, resources
-        cpus = executor.resources()[0].get(CPU, 1)
-        self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
@@ -113,6 +188,7 @@ class TrialLauncher:
             The first trial that can never start; call `launch` again. None if all is done.
         """
         state = self._state
+        waiting = state.waiting
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
@@ -123,90 +199,34 @@ class TrialLauncher:
             while state.supply != asked_at:
                 asked_at = state.supply
                 # A stopped actor has its resources until it has exited.
-                while len(state.running) + len(state.leaving) < self._max_running and not self.has_to_go_on:
-                    has_waiting = state.num_pending or state.paused or not self._chooses_in_order
-                    if not ((has_waiting and self._start_one()) or self._add_one()):
+                while len(state.running) + len(waiting.leaving) < self._max_running and not self.has_to_go_on:
+                    has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
+                    if not ((has_waiting and self._start_one()) or self._source.draw()):
                         break
-            is_done = not self.has_to_go_on and (self._is_model_based or self._look_ahead())
+            room = self._max_running - len(state.running) - len(waiting.leaving)
+            is_done = not self.has_to_go_on and self._source.look_ahead(room)
         except Refusal as refusal:
             return refusal
         if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
             state.may_start = False
         return None
 
-    def _look_ahead(self) -> bool:
-        """Draw some trials that may run next. Returns whether there are enough of them.
-
-        They are drawn in groups. A trial in a group takes a third of the time of a single one, because the code and its
-        data are in the processor's caches.
-        """
-        state = self._state
-        ahead = min(self._ahead, self._max_running - len(state.running) - len(state.leaving))
-        if state.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
-            return True
-        num_drawn = 0
-        while num_drawn < _AHEAD_PER_TURN and state.num_pending < ahead:
-            if not self._ask():
-                return True
-            num_drawn += 1
-        return state.num_pending >= ahead
-
-    # -- asking ----------------------------------------------------------------------------------------------------
-
-    def _add_one(self) -> bool:
-        """Draw a trial if it could start at once."""
-        state = self._state
-        if state.num_pending or state.supply != OPEN:
-            return False
-        if self._is_model_based and state.trials:
-            try:
-                if not self._executor.can_start(state.trials[-1].resources):
-                    return False
-            except TuneError:  # the last trial can never start, but the next one may need less
-                pass
-        return self._ask()
-
-    def _ask(self) -> bool:
-        """Draw a trial from the searcher; False if it has none."""
-        state = self._state
-        if state.supply == ENDED:
-            return False
-        trial = self._hooks.next_trial()
-        if trial is None:
-            state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
-            return False
-        state.supply = OPEN
-        trial.seed = component_seed(self._settings.seed, f"trial/{trial.number}")
-        self._recorder.trial_added(trial)
-        state.add(trial)
-        if self._hooks.added(trial):
-            self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
-        if trial.resources is not self._feasible:
-            try:
-                self._executor.can_start(trial.resources)
-            except TuneError as error:
-                raise Refusal(trial, TrialError(str(error))) from None
-            self._feasible = trial.resources
-        return True
-
-    # -- starting ---------------------------------------------------------------------------------------------------
-
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial for which there is room."""
         state = self._state
-        candidates = state.queue.heads()
+        candidates = state.waiting.queue.heads()
         if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._hooks.choose()
             if state.requests:
                 self._actions.run_requests()  # they may concern the candidates
                 self._actions.commit()
-                candidates = state.queue.heads()
-            if chosen is not None and candidates[:1] != [chosen] and state.is_startable(chosen):
+                candidates = state.waiting.queue.heads()
+            if chosen is not None and candidates[:1] != [chosen] and state.waiting.may_start(chosen):
                 candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
-                if not has_room and not state.running and not state.leaving:
+                if not has_room and not (state.running or state.waiting.leaving):
                     self._drop_claims(candidates)  # the free resources are reserved for another trial
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed keeps the resources
@@ -228,11 +248,11 @@ class TrialLauncher:
             self._recorder.status(trial, "chosen by the scheduler")
             self._hooks.unpaused(trial)
         try:  # before the record of the start, which names the directory
-            directory = self._recorder.prepare_directory(trial, is_left=self._executor.makes_directories)
+            directory = self._recorder.directories.prepare(trial, is_left=self._executor.makes_directories)
         except OSError as error:
             if self._lacks_descriptors(error):
                 return False
-            self._recorder.raise_if_run_ends(error, self._recorder.run.path)
+            self._recorder.directories.raise_if_run_ends(error, self._recorder.run.path)
             trial.num_failures += 1
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
@@ -253,7 +273,7 @@ class TrialLauncher:
             trial.trial_id,
             trial.name,
             directory,
-            self._settings.run_name,
+            self._state.settings.run_name,
             trial.seed,
             trial.light_config,
             trial.attempt.number,
@@ -268,7 +288,7 @@ class TrialLauncher:
         try:
             started = self._executor.start(spec)
         except OSError as error:
-            self._recorder.raise_if_run_ends(error, directory)
+            self._recorder.directories.raise_if_run_ends(error, directory)
             raise
         except TypeError as error:
             trial.num_failures += 1
@@ -290,8 +310,8 @@ class TrialLauncher:
         kind = self._worker_kinds.get(key)
         if kind is None:
             creators = {name: self._executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {number}/{name}" if self._settings.reuse_actors else None
-            trainable = self._settings.experiments[number].trainable
+            reuse_key = f"trainable {number}/{name}" if self._state.settings.reuse_actors else None
+            trainable = self._state.settings.experiments[number].trainable
             factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
             kind = _WorkerKind(factory, reuse_key)
             self._worker_kinds[key] = kind
@@ -372,11 +392,11 @@ class ReusingLauncher(TrialLauncher):
     def _make_files(self, trial: Trial) -> None:
         """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
         try:
-            self._recorder.directory_fault(trial)
+            self._recorder.directories.fault(trial)
             if self._workers_write and trial.light_config is trial.raw_config:
                 write_parameters(trial.local_path, trial.raw_config)
         except OSError as error:  # the trial's loggers meet the same error, and log it
-            self._recorder.raise_if_run_ends(error, trial.local_path)
+            self._recorder.directories.raise_if_run_ends(error, trial.local_path)
 
     def _end(self, trial: Trial, earlier: Trial) -> None:
         """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one."""

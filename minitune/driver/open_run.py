@@ -15,7 +15,7 @@ from typing import Any
 from minitune.base import files
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import DriverContext, Hooks
-from minitune.driver.plugin_states import StateKeeper
+from minitune.driver.plugin_states import NoStates, StateKeeper
 from minitune.error import TuneError
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
@@ -26,6 +26,7 @@ from minitune.record.journal import Journal, Listener, MemoryJournal, ToldJourna
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock, boot_id
 from minitune.record.recorder import Recorder
+from minitune.record.trial_directories import NoDirectories, TrialDirectories
 
 # -- in a directory ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +107,8 @@ class OpenRun:
             self._housekeeper.disk_failed = self._settle_failed
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
-            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creators)
+            directories = TrialDirectories(self.run, self._journal, self._dirname_creators)
+            self.recorder = Recorder(self.run, self._journal, self._manager, directories)
             self._closing = stack.pop_all()
         return self
 
@@ -209,13 +211,13 @@ class MemoryRun:
         self.run = run
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
         self._journal = MemoryJournal(listen)
-        self.recorder = Recorder(run, self._journal, manager)
+        self.recorder = Recorder(run, self._journal, manager, NoDirectories(run))
 
     def begin(self, first: records.Record | None = None) -> None:
         """See `OpenRun.begin`: only the listener gets the record."""
         if first is not None:
             self._journal.add(first)
 
-    def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
+    def keeper(self, hooks: Hooks, context: DriverContext) -> NoStates:
         """See `OpenRun.keeper`: this one saves nothing."""
-        return StateKeeper(self.run, self.recorder, hooks, context)
+        return NoStates()

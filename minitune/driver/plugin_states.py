@@ -18,8 +18,8 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import os
-import pickle
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from itertools import chain
 from typing import Any
 
 from minitune.base import descriptors, files
-from minitune.base.pickling import by_value_pickler
+from minitune.base.pickling import by_value_pickler, loads_referring
 from minitune.base.shared_values import ObjectRef
 from minitune.callback import Callback
 from minitune.driver.hooks import DriverContext, Hooks
@@ -86,7 +86,7 @@ PastReports = Callable[[], Iterable[tuple[str, dict[str, Any], dict[str, Any]]]]
 
 
 class StateKeeper:
-    """Saves the states of a run's plug-ins; for a run in memory, saves nothing.
+    """Saves the states of a run's plug-ins.
 
     Args:
         run: The run's directory.
@@ -141,7 +141,7 @@ class StateKeeper:
         self.due_s = now_s + pause_s
 
     def _save(self, component: str, offset: int) -> None:
-        if component in self._unfit or self._recorder.in_memory:
+        if component in self._unfit:
             return
         plugin = getattr(self._hooks, _FIELDS[component])
         try:
@@ -160,7 +160,7 @@ class StateKeeper:
                 logger.debug("the state of the %s is not saved now: %s", component, error)
                 return
             if isinstance(error, OSError):
-                self._recorder.raise_if_run_ends(error, self._run.path)
+                self._recorder.directories.raise_if_run_ends(error, self._run.path)
             self._unfit.add(component)
             logger.warning(
                 "the state of the %s cannot be saved (%s: %s); a resume replays all events to it",
@@ -181,6 +181,15 @@ class StateKeeper:
             oldest = kept.pop(0)
             for name in oldest.difference(*kept):  # a plug-in may write to the same file again
                 files.remove_file(os.path.join(self._run.path, name))
+
+
+class NoStates:
+    """Stands in for the StateKeeper of a run in memory: saves nothing."""
+
+    due_s = math.inf
+
+    def save(self, *components: str) -> None:
+        """Save nothing."""
 
 
 class StateLoader:
@@ -448,12 +457,13 @@ def _dumps(value: Any, context: DriverContext) -> bytes:
 
 
 def _loads(data: bytes, context: DriverContext, trials: Mapping[str, Trial]) -> Any:
-    class Unpickler(pickle.Unpickler):
-        def persistent_load(self, reference: tuple[str, str]) -> Any:
-            kind, trial_id = reference
-            return trials[trial_id] if kind == "trial" else context
+    """Unpickle the state of a plug-in. It refers to trials by their ids, and to the context."""
 
-    return Unpickler(io.BytesIO(data)).load()
+    def resolve(reference: tuple[str, str]) -> Any:
+        kind, trial_id = reference
+        return trials[trial_id] if kind == "trial" else context
+
+    return loads_referring(data, resolve)
 
 
 # -- the files of loggers ----------------------------------------------------------------------------------------------

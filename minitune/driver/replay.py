@@ -57,6 +57,7 @@ class Replay(Story):
         reports: The number of recorded results by trial id, rolled-back results included.
         changes: The changes that the resume itself made to trials; the caller writes them to the journal. Each is a
             pair: the trial, and the trial that it replaces if it starts over, or None.
+        to_end: The RUNNING trials whose final result is recorded and whose end is not, with their endings.
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class Replay(Story):
         self.saved = saved
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
+        self.to_end: list[tuple[Trial, Ending]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
+        self._boots: dict[str, str] = {}  # by trial id: `boot_id` at the time of its newest checkpoint
         self._warned = False
-        self._boot_id = ""  # of the machine when the last driver began
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
@@ -99,9 +101,10 @@ class Replay(Story):
                 self._choose(trial, choice)
             # Trials whose worker was lost or ended with the driver come first, because the driver had started them
             # before the others. So the others go to the end of the queue.
-            for trial in [each for each in self.state.queue if each.trial_id not in self._cut_off]:
-                self.state.queue.remove(trial)
-                self.state.queue.push(trial)
+            queue = self.state.waiting.queue
+            for trial in [each for each in queue if each.trial_id not in self._cut_off]:
+                queue.remove(trial)
+                queue.push(trial)
         finally:
             self.hooks.context.is_replaying = False
 
@@ -114,12 +117,12 @@ class Replay(Story):
             # after the very last event may not have been carried out.
             self.hooks.drop_requests()
         change = super().apply(record)
+        if kind in (records.RESULT, records.CHECKPOINT) and records.checkpoint_of(record) is not None:
+            self._boots[record["trial"]] = self.driver.boot_id
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
         elif kind == records.STATUS and change.trial is not None and records.SUM in record:
             self.reports[record["trial"]] = change.trial.progress.num_reports
-        elif kind == records.OPEN:
-            self._boot_id = record["boot_id"]
         elif kind == records.EXTEND:
             self.saved.search_alg.add_samples(record["samples"])
         return change
@@ -210,7 +213,7 @@ class Replay(Story):
             wanted = choice.errored
         elif trial.phase is Phase.TERMINATED:
             wanted = choice.finished
-        elif any(trial is ending for ending, _ in self.state.to_end):
+        elif any(trial is ending for ending, _ in self.to_end):
             return  # its final result is in the journal, so it only has to be ended
         else:
             wanted = choice.unfinished
@@ -239,7 +242,7 @@ class Replay(Story):
         """
         trial.num_failures = 0
         inherited = self.state.inherited.get(trial.trial_id)
-        fault = "" if inherited is None else self._fault(inherited.record, inherited.donor.local_path)
+        fault = "" if inherited is None else self._fault(inherited.record, inherited.donor)
         if inherited is not None and fault:
             logger.warning("%s, from which trial %s was to continue, %s", inherited.path, trial.name, fault)
             del self.state.inherited[trial.trial_id]
@@ -249,23 +252,26 @@ class Replay(Story):
                 logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory
-        while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial.local_path)):
+        while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial)):
             unfit = trial.checkpoints.pop()
             logger.warning("%s of trial %s %s; the previous one is used", unfit.record.directory, trial.name, fault)
         if is_to_end:
-            self.state.to_end.append((trial, self.final[trial.trial_id]))
+            self.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
-    def _fault(self, record: CheckpointRecord, trial_directory: str) -> str:
+    def _fault(self, record: CheckpointRecord, trial: Trial) -> str:
         """Why a checkpoint cannot be used; empty if it can.
 
         A power cut may leave files with the right names and sizes whose content was not written. So after another boot
-        of the machine, a checkpoint newer than the settled one does not count.
+        of the machine, a checkpoint newer than the settled one does not count. The journal has the record of this
+        driver already, so the boot is that of the driver that has saved the checkpoint.
         """
-        if not matches(record, trial_directory):
+        if not matches(record, trial.local_path):
             return "does not match its record"
-        settled = files.settled_name(trial_directory) if self._boot_id != boot_id() else None
+        settled = None
+        if self._boots.get(trial.trial_id) != boot_id():
+            settled = files.settled_name(trial.local_path)
         if settled is not None and settled < record.directory:
             return "was not yet synced to the disk when the machine was restarted"
         return ""

@@ -31,6 +31,7 @@ from minitune.driver.plugin_states import (
 )
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.run import Driver, base_seed, open_run, run_record
+from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.record import records
@@ -158,7 +159,7 @@ class ResumedDriver(Driver):
         write_trainable_file(run, trainables)
         self.put_together(opened)
 
-    def catch_up(self) -> bool:
+    def catch_up(self) -> LeftOver:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
         opened = self.opened
         recorder = self.opened.recorder
@@ -187,7 +188,7 @@ class ResumedDriver(Driver):
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
-        return (replay.was_ended or self._is_closed) and not add_samples
+        return LeftOver((replay.was_ended or self._is_closed) and not add_samples, replay.to_end)
 
 
 def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:

@@ -43,9 +43,9 @@ from minitune.driver.parts import (
     warn_of_clocks,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.plugin_states import CALLBACKS, StateKeeper
+from minitune.driver.plugin_states import CALLBACKS, NoStates, StateKeeper
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
-from minitune.driver.tune_controller import TuneController
+from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
@@ -147,7 +147,8 @@ class Driver:
     state: RunState
     hooks: Hooks
     controller: TuneController
-    _keeper: StateKeeper
+    _left_over: LeftOver
+    _keeper: StateKeeper | NoStates
     _progress: ProgressDisplay
 
     def __init__(self, plan: Plan):
@@ -233,7 +234,7 @@ class Driver:
             self.state,
             executor.resources()[0],
         )
-        was_ended = self.catch_up()
+        self._left_over = self.catch_up()
         self._keeper = opened.keeper(self.hooks, self.hooks.context)
         if tune.deterministic:
             warn_of_clocks(plan, components)
@@ -241,8 +242,6 @@ class Driver:
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
-        if was_ended:
-            self.controller.end_supply()
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
@@ -257,13 +256,9 @@ class Driver:
         self._closing.callback(self._close_progress)
         self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
 
-    def catch_up(self) -> bool:
-        """Restore the state and the plug-ins as an earlier driver left them. A new run has nothing to restore.
-
-        Returns:
-            True if the run starts no new trials.
-        """
-        return False
+    def catch_up(self) -> LeftOver:
+        """Restore the state and the plug-ins as an earlier driver left them. A new run has nothing to restore."""
+        return LeftOver()
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -277,7 +272,7 @@ class Driver:
         ending = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
-                controller.begin()
+                controller.begin(self._left_over)
                 while state.unfinished or state.supply != ENDED:
                     max_wait_s = None
                     if self.components.reporter is not None:

@@ -7,7 +7,7 @@ of a trial, so the indices always agree with the phases.
 from __future__ import annotations
 
 import itertools
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -72,8 +72,8 @@ class RunSettings(NamedTuple):
         report_timeout_s: How many seconds a trial may take to answer a pull with a report, or None.
         reuses_results: Whether a trial with a configuration that was tried before gets the earlier result.
         strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
-        answered: For a run with logical order, in which no decision may depend on real time: returns the actors whose
-            answers have arrived and wait for their turn. Else None.
+        answered: In a run with logical order, returns the actors whose answers have arrived and wait for their turn.
+            Else None.
     """
 
     run_name: str = ""
@@ -91,6 +91,11 @@ class RunSettings(NamedTuple):
     strict_metric: bool = True
     reuses_results: bool = False
     answered: Callable[[], Iterator[str]] | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the run has logical order, in which no decision may depend on real time."""
+        return self.answered is not None
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -172,6 +177,7 @@ class RunningTrial:
         path: The fast path that writes reports like the previous one to the files; None if there is none.
         look_s: While the fast path is used: when to check the trial's directory again, by `time.monotonic`.
         overdue: The time limit that the trial has exceeded. Its worker was told to end; then the trial fails.
+        is_cut_short: Whether the actor was stopped during a call, so that it may have written files without a report.
     """
 
     trial: Trial
@@ -185,6 +191,78 @@ class RunningTrial:
     path: ReportPath | None = None
     look_s: float = 0.0
     overdue: Overdue | None = None
+    is_cut_short: bool = False
+
+
+class WaitingTrials:
+    """The trials that wait for a worker, or will when their last actor has exited.
+
+    A QUEUED or PAUSED trial may start unless its last actor has not exited, or it rests. Exactly the trials that may
+    start are in `queue` and in `paused`. So a trial's next attempt never runs beside its last worker.
+
+    Attributes:
+        queue: The QUEUED trials that may start.
+        paused: The PAUSED trials that may be chosen, by id, in order.
+        resting: QUEUED trials whose last attempts were in vain, by id, each with the time until which it waits.
+        leaving: The actors that were stopped and have not exited yet, by actor id, each with its trial.
+        num_pending: The number of QUEUED trials that do not rest. Includes those whose last actor has not exited yet.
+    """
+
+    def __init__(self) -> None:
+        self.queue = TrialQueue()
+        self.paused: dict[str, Trial] = {}
+        self.resting: dict[str, tuple[float, Trial]] = {}
+        self.leaving: dict[str, RunningTrial] = {}
+        self.num_pending = 0
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial that is new, or has become QUEUED or PAUSED."""
+        may_start = trial.attempt.actor_id not in self.leaving
+        if trial.phase is Phase.QUEUED:
+            self.num_pending += 1
+            if may_start:
+                self.queue.push(trial)
+        elif trial.phase is Phase.PAUSED and may_start:
+            self.paused[trial.trial_id] = trial
+
+    def last_actor_left(self, trial: Trial) -> None:
+        """Let a QUEUED or PAUSED trial start, unless it rests: its last actor has exited."""
+        if trial.phase is Phase.PAUSED:
+            self.paused[trial.trial_id] = trial
+        elif trial.trial_id not in self.resting:
+            self.queue.push(trial)
+
+    def remove(self, trial: Trial, phase: Phase) -> None:
+        """Remove a trial that was in this phase, QUEUED or PAUSED, and is not any more."""
+        if phase is Phase.PAUSED:
+            self.paused.pop(trial.trial_id, None)
+            return
+        self.queue.remove(trial)
+        if self.resting.pop(trial.trial_id, None) is None:
+            self.num_pending -= 1
+
+    def rest(self, trial: Trial, until_s: float) -> None:
+        """Do not start a QUEUED trial before this time, by the executor's clock."""
+        if trial.trial_id not in self.resting:
+            self.num_pending -= 1
+        self.resting[trial.trial_id] = until_s, trial
+        self.queue.remove(trial)
+
+    def end_rests(self, now_s: float) -> bool:
+        """Let trials start that have rested long enough. Few trials rest at a time. Returns whether there were any."""
+        rested = [trial for until_s, trial in self.resting.values() if until_s <= now_s]
+        for trial in rested:
+            del self.resting[trial.trial_id]
+            self.add(trial)
+        return bool(rested)
+
+    def first_rest_ends_s(self) -> float:
+        """When the first rest ends, by the executor's clock. Some trial must rest."""
+        return min(until_s for until_s, _ in self.resting.values())
+
+    def may_start(self, trial: Trial) -> bool:
+        """Whether the trial is waiting and its last actor has exited."""
+        return trial in self.queue or trial.trial_id in self.paused
 
 
 class Request(NamedTuple):
@@ -213,25 +291,17 @@ class RunState:
     Attributes:
         settings: The settings of the run.
         supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
+        ending: Why the run is ending; None while it continues.
+        may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
+            when a trial is added, waits or ends, a worker exits, or the supply ends.
         requests: The scheduler's requests that have not been carried out yet.
         deadlines: The time limits of the actors.
         backoff: How long trials wait after attempts in vain, and when no worker is started.
         trials: All trials of the run. Plug-ins get this list, so only the methods of this class can change it.
-        queue: The trials that could start: they are QUEUED, and their last actor has exited.
-        paused: The PAUSED trials that could be chosen, in order.
-        running: The trials that have an actor, by actor id.
-        resting: QUEUED trials whose last attempts were in vain, by trial id, each with the time until which it waits.
-        leaving: For trials whose actor was stopped but has not exited yet: the actor id, by trial id.
-        cut_short: Trials whose actor was stopped during a call and has not exited yet, by actor id.
         unfinished: The trials that have not ended, by trial id.
-        counts: The number of trials with each public status.
-        num_pending: The number of trials that wait for a worker and are not resting. Includes trials whose last actor
-            has not exited yet.
+        waiting: The trials that wait for a worker.
+        running: The trials that have an actor, by actor id.
         inherited: For trials that continue from another trial's checkpoint: that checkpoint, by trial id.
-        ending: Why the run is ending; None while it continues.
-        may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
-            when a trial is added, waits or ends, a worker exits, or the supply ends.
-        to_end: RUNNING trials of an earlier driver that have no actor but a recorded final result, with their endings.
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
@@ -244,21 +314,12 @@ class RunState:
         self.requests: deque[Request] = deque()
         self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
         self.backoff = Backoff()
-        # All trials, and what holds in each phase.
+        # Its trials.
         self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)
         self.unfinished: dict[str, Trial] = {}
-        self.counts: Counter[str] = Counter()
-        self.inherited: dict[str, InheritedCheckpoint] = {}
-        # Those that wait for a worker. One that is resting or leaving comes to the queue when that is over.
-        self.queue = TrialQueue()
-        self.paused: dict[str, Trial] = {}
-        self.resting: dict[str, float] = {}
-        self.leaving: dict[str, str] = {}
-        self.num_pending = 0
-        # Those that have an actor.
+        self.waiting = WaitingTrials()
         self.running: dict[str, RunningTrial] = {}
-        self.cut_short: dict[str, Trial] = {}
-        self.to_end: list[tuple[Trial, Ending]] = []
+        self.inherited: dict[str, InheritedCheckpoint] = {}
 
     @property
     def interrupted(self) -> bool:
@@ -269,21 +330,15 @@ class RunState:
         """Add a trial, in any phase."""
         self.may_start = True
         list.append(self.trials, trial)
-        self.counts[STATUS[trial.phase]] += 1
         if trial.phase not in FINISHED:
             self.unfinished[trial.trial_id] = trial
-        if trial.phase is Phase.QUEUED:
-            self.num_pending += 1
-            self.queue.push(trial)
-        elif trial.phase is Phase.PAUSED:
-            self.paused[trial.trial_id] = trial
+        self.waiting.add(trial)
 
     def replace(self, old: Trial, fresh: Trial) -> None:
         """Replace a trial that has ended by a new one."""
         self.add(fresh)
         list.pop(self.trials)
         list.__setitem__(self.trials, self.trials.index(old), fresh)
-        self.counts[STATUS[old.phase]] -= 1
 
     def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
         """Move a trial to its next phase, and update the indices.
@@ -304,63 +359,38 @@ class RunState:
         after = trial.phase
         if after not in OWNS_ACTOR:
             self.may_start = True
-        if before is Phase.QUEUED:
-            self.queue.remove(trial)
-            if self.resting.pop(trial.trial_id, None) is None:
-                self.num_pending -= 1
-        elif before is Phase.PAUSED:
-            self.paused.pop(trial.trial_id, None)
-        if after is Phase.QUEUED:
-            self.num_pending += 1
+        if before is Phase.QUEUED or before is Phase.PAUSED:
+            self.waiting.remove(trial, before)
         if after in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
         else:
             self.unfinished.setdefault(trial.trial_id, trial)
         if after is Phase.QUEUED or after is Phase.PAUSED:
-            self._index(trial)
-        if STATUS[before] == STATUS[after]:
-            return False
-        self.counts[STATUS[before]] -= 1
-        self.counts[STATUS[after]] += 1
-        return True
+            self.waiting.add(trial)
+        return STATUS[before] != STATUS[after]
 
     def let_go(self, running: RunningTrial) -> None:
         """Note that the trial's actor was stopped, or has died and its child processes may still exist."""
         self.may_start = True
         self.running.pop(running.actor_id, None)
-        self.leaving[running.trial.trial_id] = running.actor_id
+        self.waiting.leaving[running.actor_id] = running
 
-    def has_left(self, trial_id: str) -> None:
-        """Note that the trial's last actor has exited. If the trial has not ended, it may start again."""
+    def has_left(self, running: RunningTrial) -> None:
+        """Note that an actor that was let go has exited. If its trial has not ended, it may start again."""
         self.may_start = True
-        self.leaving.pop(trial_id, None)
-        trial = self.unfinished.get(trial_id)
-        if trial is not None:
-            self._index(trial)
-
-    def rest(self, trial: Trial, until_s: float) -> None:
-        """Do not start a QUEUED trial before this time, by the executor's clock."""
-        if trial.trial_id not in self.resting:
-            self.num_pending -= 1
-        self.resting[trial.trial_id] = until_s
-        self.queue.remove(trial)
-
-    def end_rests(self, now_s: float) -> None:
-        """Return trials that have rested long enough to the queue. Few trials rest at a time."""
-        for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
-            self.may_start = True
-            del self.resting[trial_id]
-            self.num_pending += 1
-            self._index(self.unfinished[trial_id])
+        self.waiting.leaving.pop(running.actor_id, None)
+        if running.trial.phase not in FINISHED:
+            self.waiting.last_actor_left(running.trial)
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
         """Change the resource request of a waiting trial."""
         self.may_start = True
-        was_queued = trial in self.queue
-        self.queue.remove(trial)
+        queue = self.waiting.queue
+        was_queued = trial in queue
+        queue.remove(trial)
         trial.update_resources(request)
         if was_queued:
-            self._index(trial)
+            queue.push(trial)
 
     def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
         """The checkpoint from which the trial's next attempt starts; None if it starts from the beginning."""
@@ -368,16 +398,3 @@ class RunState:
         if inherited is not None:
             return inherited.taken_at
         return trial.checkpoints[-1] if trial.checkpoints else None
-
-    def is_startable(self, trial: Trial) -> bool:
-        """Whether the trial is waiting and its last actor has exited."""
-        return trial in self.queue or trial.trial_id in self.paused
-
-    def _index(self, trial: Trial) -> None:
-        # A trial's next attempt must not start beside its last worker. `has_left` and `end_rests` come back to it.
-        if trial.trial_id in self.leaving or trial.trial_id in self.resting:
-            return
-        if trial.phase is Phase.QUEUED:
-            self.queue.push(trial)
-        elif trial.phase is Phase.PAUSED:
-            self.paused.setdefault(trial.trial_id, trial)

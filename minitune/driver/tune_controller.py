@@ -1,9 +1,7 @@
 """TuneController: ask, launch, wait, apply.
 
-The driver is a loop in one thread. Two tables say which method handles an event: by its type, and for an answer by the
-phase of its trial. For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if due,
-decision. A scheduler may request actions on *other* trials. They are carried out after its hook has returned, so
-nothing is re-entrant.
+The driver is a loop in one thread. A scheduler may request actions on *other* trials. They are carried out after its
+hook has returned, so nothing is re-entrant.
 
 The events of a turn share one write of the journal. Workers get their answers after it (`TrialActions.commit`).
 """
@@ -12,50 +10,27 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.config import CheckpointConfig
-from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.driver.actions import TrialActions, stronger
-from minitune.driver.failure import (
-    Failures,
-    died_by_signal,
-    died_error,
-    lost_error,
-    raised_by_signal,
-    raised_error,
-    timeout_error,
-)
+from minitune.decision import Decision
+from minitune.driver.actions import TrialActions
+from minitune.driver.events import EventHandler
+from minitune.driver.failure import Failures
 from minitune.driver.hooks import Hooks
 from minitune.driver.launching import ReusingLauncher, TrialLauncher
-from minitune.driver.limits import REPORT, TRIAL
-from minitune.driver.report_path import ReportPath
-from minitune.driver.state import ENDED, WAITING, RunningTrial, RunState
-from minitune.error import DiskError, TuneError
-from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started, TrialExecutor
+from minitune.driver.limits import REPORT
+from minitune.driver.state import ENDED, WAITING, RunState
+from minitune.error import TuneError
+from minitune.executors.trial_executor import CallReturned, Placed, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
-from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
-from minitune.result import (
-    DONE,
-    EXPERIMENT_TAG,
-    SHOULD_CHECKPOINT,
-    TRAINING_ITERATION,
-    Report,
-    complete,
-    flatten,
-)
-from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
 
-_RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 _TOGETHER = 64
 _TOGETHER_S = 0.005
 """At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
@@ -66,6 +41,18 @@ values to the second."""
 _ASKS_UNTIL_SAID = 100
 """If the searcher says "not now" so many times while nothing runs (about 10 s), a warning tells what the run waits for.
 """
+
+
+class LeftOver(NamedTuple):
+    """What an earlier driver of a resumed run has left over. By default, nothing.
+
+    Attributes:
+        was_ended: Whether the run had ended, so that it starts no new trials.
+        to_end: RUNNING trials without an actor. Their final results are recorded, but not their ends. With the endings.
+    """
+
+    was_ended: bool = False
+    to_end: Sequence[tuple[Trial, Ending]] = ()
 
 
 class TuneController:
@@ -79,37 +66,21 @@ class TuneController:
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
-        settings = state.settings
-        launcher = ReusingLauncher if settings.reuses_results else TrialLauncher
+        launcher = ReusingLauncher if state.settings.reuses_results else TrialLauncher
         self._executor = executor
         self._state = state
         self._hooks = hooks
-        self._recorder = recorder
         self._actions = TrialActions(executor, state, hooks, recorder)
-        self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._on_started)
         self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
-        self._report_handler = ReportHandler(state, hooks, recorder, self._actions, self._failures)
+        self._events = EventHandler(executor, state, hooks, recorder, self._actions, self._failures)
+        self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._events.on_started)
         self._end_deadline_s = 0.0  # when a run that is ending cuts its trials short
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
-        self._is_ordered = settings.answered is not None
-        self._has_news = True  # in a run with logical order: whether the last wait has brought an event
-        self._handlers: dict[type, Callable[[RunningTrial, Any], None]] = {
-            Placed: self._on_placed,
-            Started: self._on_started,
-            CallRaised: self._on_raised,
-            Exited: self._on_exited,
-        }
-        self._answer_handlers: dict[Phase, Callable[[RunningTrial, Any], None]] = {
-            Phase.STARTING: self._on_stray_answer,
-            Phase.RESTORING: self._on_restored,
-            Phase.TRAINING: self._report_handler.on_report,
-            Phase.SAVING: self._report_handler.on_saved,
-        }
+        self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
         self._wait_limits: list[Callable[[], float]] = []
         self._checks: list[Callable[[], None]] = []
         if state.deadlines.are_set:
-            self._answer_handlers[Phase.TRAINING] = self._on_timed_report
             self._wait_limits.append(lambda: state.deadlines.seconds_left(self._now_s()))
             self._checks.append(self._stop_overdue)
         if hooks.stops_run:
@@ -127,9 +98,11 @@ class TuneController:
     def _now_s(self) -> float:
         return self._executor.clock.monotonic()
 
-    def begin(self) -> None:
-        """Begin the run. In a resumed run, end the trials whose final results are in the journal already."""
-        for trial, ending in self._state.to_end:
+    def begin(self, left_over: LeftOver) -> None:
+        """Begin the run with what an earlier driver has left over."""
+        if left_over.was_ended:
+            self._end_supply()
+        for trial, ending in left_over.to_end:
             self._end_stopped(trial, ending)
         self._actions.commit()
 
@@ -142,13 +115,13 @@ class TuneController:
             max_wait_s: The maximum wait for an event; None means no limit.
         """
         state = self._state
-        if state.resting:
-            state.end_rests(self._now_s())
+        if state.waiting.resting and state.waiting.end_rests(self._now_s()):
+            state.may_start = True
         if (state.may_start or state.requests or not state.running) and state.ending is None:
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == ENDED
         must_go_on = self._launcher.has_to_go_on
-        if not (is_over or (must_go_on and self._is_ordered)):
+        if not (is_over or (must_go_on and state.settings.is_ordered)):
             has_limit = self._wait_limits or must_go_on or state.backoff.is_active or state.ending is not None
             self._apply(self._patience_s(max_wait_s) if has_limit or not state.running else max_wait_s)
         if state.ending is not None and self._now_s() >= self._end_deadline_s:
@@ -163,7 +136,7 @@ class TuneController:
         """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
-        if not has_to_wait and (not self._is_ordered or self._may_ask()):
+        if not has_to_wait and (self._has_news or self._may_ask()):
             while state.ending is None:
                 refusal = self._launcher.launch()
                 if refusal is None:
@@ -171,16 +144,17 @@ class TuneController:
                 self._failures.cannot_start(refusal.trial, refusal.error)
         if state.requests:
             self._actions.run_requests()
-        if self._recorder.unwritten or self._actions.commands:
+        if self._actions.unwritten or self._actions.commands:
             self._actions.commit()
-        if not (state.running or state.leaving):
+        if not (state.running or state.waiting.leaving):
             self._check_stuck()
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
         state = self._state
         events = self._executor.wait(timeout_s)
-        self._has_news = bool(events) and not isinstance(events[0], Placed)  # in logical order there is one at a time
+        # In logical order there is one event at a time.
+        self._has_news = bool(events) and not isinstance(events[0], Placed)
         count = 0
         # Real time, even under a virtual clock: real workers wait for their answers.
         until_s = time.monotonic() + _TOGETHER_S
@@ -192,22 +166,25 @@ class TuneController:
             count += 1
             running = state.running.get(event.actor_id)
             if running is None:
-                self._on_late_event(event)
+                self._events.on_late_event(event)
             elif isinstance(event, CallReturned):
-                self._answer_handlers[running.trial.phase](running, event.value)
+                self._events.of_answer[running.trial.phase](running, event.value)
             else:
-                self._handlers[type(event)](running, event)
+                self._events.of_type[type(event)](running, event)
             if state.requests:
                 self._actions.run_requests()
-        if self._recorder.unwritten or self._actions.commands:
+        if self._actions.unwritten or self._actions.commands:
             self._actions.commit()
 
     def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked in this turn of a run with logical order: not if a timeout has caused it.
+        """Whether plug-ins may be asked in this turn, although the last wait has brought no news.
 
-        Otherwise a plug-in that draws a random number at each call would draw more of them on a slow machine.
+        Not in a run with logical order. Otherwise a plug-in that draws a random number at each call would draw more of
+        them on a slow machine, where more waits end by a timeout.
         """
-        return self._has_news or self._launcher.has_to_go_on or not (self._state.running or self._state.leaving)
+        state = self._state
+        is_idle = not (state.running or state.waiting.leaving)
+        return is_idle or not state.settings.is_ordered or self._launcher.has_to_go_on
 
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
@@ -217,7 +194,7 @@ class TuneController:
         """
         backoff = self._state.backoff
         may_start = backoff.may_start(self._now_s())
-        return not may_start or (backoff.is_hopeless and bool(self._state.resting))
+        return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
 
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
@@ -229,7 +206,7 @@ class TuneController:
         Returns:
             Whether there may be more of them. The executor kills workers that exceed the grace period.
         """
-        if not self._state.leaving:
+        if not self._state.waiting.leaving:
             return False
         self._apply(None)
         return True
@@ -245,7 +222,7 @@ class TuneController:
         self._state.ending = ending
         resumable = self._state.interrupted
         self._end_deadline_s = self._now_s() + self._state.settings.grace_s
-        self.end_supply()
+        self._end_supply()
         for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
             running = self._state.running.get(trial.attempt.actor_id)
             if running is None:
@@ -256,7 +233,7 @@ class TuneController:
                 self._actions.cut_short(running, ending)
         self._actions.commit()
 
-    def end_supply(self) -> None:
+    def _end_supply(self) -> None:
         """No more trials come."""
         self._hooks.search_ends()
         self._state.supply = ENDED
@@ -310,14 +287,14 @@ class TuneController:
             limits.append(0.0)
         if state.ending is not None:
             limits.append(self._end_deadline_s - self._now_s())
-        elif not state.running and state.supply == WAITING and not state.num_pending:
+        elif not state.running and state.supply == WAITING and not state.waiting.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
         if state.backoff.is_active and state.ending is None:
             limits.append(state.backoff.seconds_left(self._now_s()))
-        if state.resting:
-            limits.append(min(state.resting.values()) - self._now_s())
+        if state.waiting.resting:
+            limits.append(state.waiting.first_rest_ends_s() - self._now_s())
         for limit_s in self._wait_limits:
             limits.append(limit_s())
         wait_s = max(0.0, min(limits))
@@ -336,283 +313,23 @@ class TuneController:
             logger.warning(
                 'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
                 "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
-                len(self._state.paused),
+                len(self._state.waiting.paused),
             )
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
         state = self._state
+        waiting = state.waiting
         if not state.unfinished:
             return
         if state.backoff.is_hopeless:
             raise state.backoff.error()
-        if state.resting or state.requests or state.supply == WAITING:
+        if waiting.resting or state.requests or state.supply == WAITING:
             return
-        if state.paused and not state.queue:
+        if waiting.paused and not waiting.queue:
             raise TuneError(
-                f"nothing runs and no more trials will come, but {len(state.paused)} trials are PAUSED and "
+                f"nothing runs and no more trials will come, but {len(waiting.paused)} trials are PAUSED and "
                 f"{type(self._hooks.scheduler).__name__}.choose_trial_to_run chooses none of them; it must return a "
                 "paused trial, or stop it"
             )
-
-    # -- events ------------------------------------------------------------------------------------------------------
-
-    def _on_late_event(self, event: Event) -> None:
-        """An event of an actor that was stopped. Only its exit matters."""
-        if not isinstance(event, Exited):
-            return
-        self._state.may_start = True
-        trial_id, _, _ = event.actor_id.rpartition("#")
-        if self._state.leaving.get(trial_id) == event.actor_id:
-            self._actions.has_left(trial_id, event)
-
-    def _on_placed(self, running: RunningTrial, event: Placed) -> None:
-        """An actor that waited for its resources has them. Its time begins now."""
-        self._state.may_start = True  # there is more room than was known
-        self._state.deadlines.begin(event.actor_id, TRIAL, self._now_s())
-
-    def _on_started(self, running: RunningTrial, event: Started) -> None:
-        """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
-        trial = running.trial
-        backoff = self._state.backoff
-        if backoff.is_active or not backoff.has_come_up:
-            backoff.started()
-        running.allocation = event.allocation
-        trial.attempt.pid = event.pid
-        trial.attempt.start_time = self._executor.clock.time()
-        self._hooks.tell("on_trial_start", trial)
-        devices = event.allocation.gpu_ids
-        place = ""
-        if devices:
-            place = f" on GPU {', '.join(devices)}"
-        # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
-        inherited = self._state.inherited.get(trial.trial_id)
-        if inherited is not None:
-            self._actions.restore(running, inherited.path, inherited.metrics, place)
-        elif trial.checkpoints:
-            newest = trial.checkpoints[-1]
-            path = os.path.join(trial.local_path, newest.record.directory)
-            self._actions.restore(running, path, newest.progress.metrics, place)
-        elif trial.start_checkpoint is not None:
-            self._actions.restore(running, trial.start_checkpoint.path, {}, place)
-        else:
-            self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
-            self._actions.pull(running)
-        if devices:  # the record of the start did not know them
-            self._recorder.status(trial, f"the worker is ready{place}")
-
-    def _on_restored(self, running: RunningTrial, value: None) -> None:
-        """The worker has loaded a checkpoint."""
-        self._failures.restored(running.trial)
-        self._hooks.tell("on_trial_restore", running.trial)
-        self._actions.pull(running)
-
-    def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
-        self._state.deadlines.end(running.actor_id, REPORT)
-        self._report_handler.on_report(running, report)
-
-    def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
-        story = running.trial.format_story()
-        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{story}")
-
-    def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
-        """A call has raised an exception."""
-        error = raised_error(event.error, starting=running.trial.phase is Phase.STARTING)
-        refused = error.__cause__
-        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
-            raise refused  # no trial is to blame, so this one stays unfinished
-        if raised_by_signal(event.error):
-            self._failures.lost(running, error, by_signal=True)
-        else:
-            self._failures.failed(running, error)
-
-    def _on_exited(self, running: RunningTrial, event: Exited) -> None:
-        """The actor's process and all its descendants have exited, although it was not stopped."""
-        state = self._state
-        trial = running.trial
-        state.may_start = True
-        # First of all: what follows must find no actor that it would stop or call.
-        state.running.pop(event.actor_id)
-        state.deadlines.forget(event.actor_id)
-        if event.kind == "refused":
-            self._failures.refused(running, event.cause)
-        else:
-            state.backoff.has_room()
-            if running.overdue is not None:
-                self._failures.failed(running, timeout_error(trial, running.overdue, event), gone=True)
-            elif not event.counts:
-                num_losses = state.backoff.num_in_row(trial.trial_id) + 1
-                self._failures.lost(running, lost_error(trial, event, num_losses), gone=True)
-            elif died_by_signal(event):
-                self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
-            else:
-                self._failures.failed(running, died_error(trial, event), gone=True)
-        self._recorder.worker_is_gone(trial)
-
-
-class ReportHandler:
-    """Handles the reports and the saves of running trials.
-
-    Args:
-        state: The trials.
-        hooks: Calls the plug-ins.
-        recorder: Writes the events to the journal.
-        actions: Carries out decisions.
-        failures: Handles a report that lacks a metric, or whose trial's directory is gone.
-    """
-
-    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions, failures: Failures):
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
-        self._actions = actions
-        self._failures = failures
-        self._experiments = state.settings.experiments
-        # Looked up once: a run has more reports than anything else.
-        self._hears_results = hooks.hears_results
-        self._shows_results = hooks.shows_results
-        self._stops_run = hooks.stops_run
-
-    def on_report(self, running: RunningTrial, report: Report) -> None:
-        """Handle a report, in the order of the module's docstring."""
-        trial = running.trial
-        state = self._state
-        result, checkpoint, is_done, has_returned = report
-        if result is None:
-            if checkpoint is None:
-                self._on_return(running)
-            else:  # a checkpoint without metrics; it belongs to the last result
-                self.on_saved(running, checkpoint)
-            return
-        if state.backoff.is_active and (
-            is_done or state.backoff.is_new_report(trial.trial_id, trial.progress.num_reports)
-        ):
-            state.backoff.progressed(trial.trial_id)
-        # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
-        # path to the files, and their trial's directory is checked only once a second.
-        path = None
-        if checkpoint is None and running.path is not None:
-            shape = running.path
-            if tuple(result) == shape.names and tuple(map(type, result.values())) == shape.kinds:
-                path = shape
-        if path is None or time.monotonic() >= running.look_s:
-            running.look_s = time.monotonic() + LOOK_S
-            if not self._failures.is_sound(running, result):
-                return
-        decision = GO_ON
-        if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = self._hooks.decide(trial, result, ends=is_done)
-        running.ends_by_itself = decision == STOP
-        if self._shows_results:
-            self._hooks.result(trial, result)
-        if running.requested is not None:
-            decision = stronger(decision, running.requested)
-            running.requested = None
-        if self._stops_run and decision != STOP and state.ending is None and self._hooks.wants_all_stopped():
-            decision = Decision.stop(self._hooks.ending_by_stopper())  # otherwise it would begin one more step
-        running.decision = decision
-        experiment = self._experiments[trial.experiment_number]
-        is_to_be_saved = experiment.saves and self._save_is_due(trial, experiment.checkpoints, result, decision)
-        ends = None
-        if (decision == STOP or has_returned) and not is_to_be_saved:
-            ends = self._end_with_result(running, has_returned)
-        if path is None or ends is not None or not path.write(result, decision):
-            self._write(running, result, checkpoint, ends)
-        if is_to_be_saved:
-            self._actions.save(running)
-        elif decision != CONTINUE or decision.exploit is not None:
-            self._actions.carry_out(running, decision)
-        elif has_returned:
-            self._on_return(running)
-        else:
-            self._actions.pull(running)
-
-    def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
-        """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
-        decision = running.decision
-        if decision.exploit is not None:
-            return None
-        if decision == STOP and (running.ends_by_itself or not self._state.interrupted):
-            return decision.ending
-        experiment = self._experiments[running.trial.experiment_number]
-        if decision == CONTINUE and has_returned and not experiment.checkpoints.checkpoint_at_end:
-            return _RETURNED.ending
-        return None
-
-    def _write(
-        self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
-    ) -> None:
-        """Write a result of any kind and its decision to the loggers' files and to the journal.
-
-        Args:
-            running: The trial and its actor.
-            result: The result.
-            checkpoint: The checkpoint that came with it.
-            ends: Why the trial ends with this result, if it does.
-        """
-        trial = running.trial
-        completed = complete(result, trial.attempt.config)
-        self._hooks.log(trial, completed)
-        # The first report of an attempt makes no path yet: many trials report only once.
-        add_encoded = self._recorder.add_encoded if running.has_reported and checkpoint is None else None
-        if add_encoded is not None and (running.path is None or not running.path.fits(result)):
-            running.path = ReportPath.after(trial, result, self._hooks.logs, add_encoded)
-        running.has_reported = True
-        result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result, flatten(completed))
-        self._recorder.result(trial, result, running.decision, checkpoint, ends)
-        if checkpoint is not None:
-            self._register(trial, checkpoint, reported=True)
-            self._hooks.tell("on_trial_save", trial)
-
-    def _on_return(self, running: RunningTrial) -> None:
-        """The function has returned without new metrics, so its last result is its final one."""
-        trial = running.trial
-        running.ends_by_itself = True
-        if self._state.backoff.is_active:
-            self._state.backoff.progressed(trial.trial_id)
-        running.decision = _RETURNED
-        if not trial.progress.num_reports:
-            trial.returns()
-        elif self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end:
-            self._actions.save(running)
-            return
-        self._actions.end(running, _RETURNED.ending)
-
-    def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
-        """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
-        if decision == PAUSE and decision.exploit is not None and not decision.save:
-            return False  # the exploit replaces its state
-        if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
-            return True
-        if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
-            return True
-        frequency = config.checkpoint_frequency
-        iteration = result.get(TRAINING_ITERATION)
-        if not isinstance(iteration, int):  # a user may report any value under this name
-            iteration = trial.progress.num_reports + 1
-        return bool(frequency) and iteration % frequency == 0
-
-    def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
-        """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
-        trial = running.trial
-        if record is not None:
-            self._register(trial, record, reported=False)
-        self._hooks.tell("on_trial_save", trial)
-        decision = stronger(running.decision, running.requested)
-        running.requested = None
-        self._actions.carry_out(running, decision)
-
-    def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
-        """Take in a committed checkpoint, then remove surplus checkpoints.
-
-        Args:
-            trial: The trial.
-            record: The checkpoint in the trial's directory.
-            reported: True if it came with a report, whose record in the journal already names it.
-        """
-        checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
-        self._hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
-        self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
-        self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again

@@ -10,6 +10,7 @@ Modules
     lock                RunLock: one driver for each run; and whether the run's files can be trusted
     layout              names of runs, of the directories of trials and of their error files
     recorder            Recorder: writes all events of the trials for the driver
+    trial_directories   TrialDirectories: makes, checks and cleans the directories of trials
     checkpoint_manager  CheckpointManager: which checkpoints are kept
     housekeeper         Housekeeper: the thread that syncs and removes files
     run_files           `tuner.pkl` and `trainable.pkl`, which a resume needs besides the journal

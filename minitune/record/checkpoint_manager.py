@@ -25,7 +25,7 @@ import math
 import os
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.text import warn_once
@@ -68,6 +68,84 @@ class _TrackedCheckpoint(NamedTuple):
         return self.trial.trial_id, self.kept.record.number
 
 
+class _Score:
+    """Ranks checkpoints by a metric.
+
+    Args:
+        attribute: The metric, such as `eval/loss`. If it is None, the newest checkpoint is the best.
+        order: `"max"` or `"min"`.
+    """
+
+    def __init__(self, attribute: str | None, order: str):
+        self.attribute = attribute
+        self._sign = 1.0 if order == "max" else -1.0
+
+    @classmethod
+    def of_config(cls, config: CheckpointConfig) -> _Score:
+        """The score that a config sets."""
+        attribute = config.checkpoint_score_attribute
+        return cls(attribute, config.checkpoint_score_order if attribute else "max")
+
+    def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
+        """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
+        if self.attribute is None:
+            return 0.0, age
+        try:
+            value = float(lookup(metrics, self.attribute)) * self._sign
+        except (TypeError, ValueError, OverflowError):
+            return -math.inf, age
+        return (-math.inf if math.isnan(value) else value), age
+
+
+class _BestCheckpoints:
+    """The best checkpoints of each trial: as many as its experiment keeps, or one.
+
+    Args:
+        configs: `num_to_keep` and score of each experiment.
+        has_budget: Whether the run has a budget of bytes. Then the best checkpoint counts also where all are kept.
+
+    Attributes:
+        num_to_keep: How many checkpoints each experiment keeps of a trial; None: all.
+    """
+
+    def __init__(self, configs: Sequence[CheckpointConfig], has_budget: bool):
+        self.num_to_keep = [config.num_to_keep for config in configs]
+        self._scores = [_Score.of_config(config) for config in configs]
+        self._has_budget = has_budget
+        # By trial id: its best k, the worst first, with their scores.
+        self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
+
+    def __contains__(self, entry: _TrackedCheckpoint) -> bool:
+        return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
+
+    def add(self, entry: _TrackedCheckpoint) -> _TrackedCheckpoint | None:
+        """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
+        number = entry.trial.experiment_number
+        metrics = entry.kept.progress.metrics
+        num_to_keep = self.num_to_keep[number]
+        score = self._scores[number]
+        attribute = score.attribute
+        if num_to_keep is None and not (self._has_budget and attribute):
+            return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
+        if attribute and lookup(metrics, attribute) is MISSING:
+            names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
+            warn_once(
+                f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
+                f"the worst; its metrics: {names}",
+                about=f"checkpoint_score_attribute={attribute}",
+            )
+        best = self._best.setdefault(entry.trial.trial_id, [])
+        # of equal scores the newer checkpoint is better
+        insort(best, (score.of(metrics, entry.age), entry))
+        return best.pop(0)[1] if len(best) > (num_to_keep or 1) else None
+
+    def replace(self, trial: Trial, entries: Iterable[_TrackedCheckpoint]) -> None:
+        """Rank a trial anew, after one of its checkpoints was discarded."""
+        self._best.pop(trial.trial_id, None)
+        for entry in entries:
+            self.add(entry)
+
+
 class CheckpointManager:
     """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) if only a budget is set.
 
@@ -89,20 +167,16 @@ class CheckpointManager:
         settles: bool = False,
     ):
         self._budget_bytes = configs[0].max_total_bytes
-        self._num_to_keep = [config.num_to_keep for config in configs]
-        self._scores = [_Score.of_config(config) for config in configs]
+        self._best = _BestCheckpoints(configs, has_budget=self._budget_bytes is not None)
+        self._final_score = _Score.of_config(configs[0])
+        if not self._final_score.attribute:
+            self._final_score = _Score(metric, mode or "max")
         self._housekeeper = housekeeper
         self._settler = housekeeper if settles else None
-        if self._scores[0].attribute:
-            self._final_score = self._scores[0]
-        else:
-            self._final_score = _Score(metric, mode or "max")
         self._entries: dict[_Key, _TrackedCheckpoint] = {}  # all checkpoints that were not dropped
         self._next_age = 0
         self.total_bytes = 0  # of all entries
         self._pins: Counter[_Key] = Counter()  # how many trials load a checkpoint at present
-        # By trial id: its best k, the worst first, with their scores.
-        self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
         # Heaps of those that may go, the oldest first. An entry waits there while it is pinned or not settled.
         self._doomed: list[_TrackedCheckpoint] = []  # beyond the number to keep
         self._candidates: list[_TrackedCheckpoint] = []  # go while there are too many bytes
@@ -169,9 +243,7 @@ class CheckpointManager:
             return []
         first = self._drop(entry)
         # One that had dropped out of the best k may belong to them again.
-        self._best.pop(trial.trial_id, None)
-        for kept in trial.checkpoints:
-            self._rank(self._entries[trial.trial_id, kept.record.number])
+        self._best.replace(trial, [self._entries[trial.trial_id, kept.record.number] for kept in trial.checkpoints])
         return [first, *self.collect()]
 
     def remove(self, surplus: Surplus) -> None:
@@ -214,46 +286,23 @@ class CheckpointManager:
         self._next_age += 1
         self._entries[entry.key] = entry
         self.total_bytes += kept.record.total_bytes
-        evicted = self._rank(entry)
+        evicted = self._best.add(entry)
         if evicted is not None and evicted is not entry:
             self._reconsider(evicted.key)
-
-    def _rank(self, entry: _TrackedCheckpoint) -> _TrackedCheckpoint | None:
-        """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
-        number = entry.trial.experiment_number
-        metrics = entry.kept.progress.metrics
-        num_to_keep = self._num_to_keep[number]
-        score = self._scores[number]
-        attribute = score.attribute
-        if num_to_keep is None and (self._budget_bytes is None or not attribute):
-            return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
-        if attribute and lookup(metrics, attribute) is MISSING:
-            names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
-            warn_once(
-                f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
-                f"the worst; its metrics: {names}",
-                about=f"checkpoint_score_attribute={attribute}",
-            )
-        best = self._best.setdefault(entry.trial.trial_id, [])
-        # of equal scores the newer checkpoint is better
-        insort(best, (score.of(metrics, entry.age), entry))
-        return best.pop(0)[1] if len(best) > (num_to_keep or 1) else None
 
     def _reconsider(self, key: _Key) -> None:
         """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best k."""
         entry = self._entries.get(key)
         if entry is None or self._is_needed(entry):
             return
-        if self._num_to_keep[entry.trial.experiment_number] is not None:
+        if self._best.num_to_keep[entry.trial.experiment_number] is not None:
             heapq.heappush(self._doomed, entry)
         elif self._budget_bytes is not None:
             heapq.heappush(self._candidates, entry)
 
     def _is_needed(self, entry: _TrackedCheckpoint) -> bool:
         """Whether a checkpoint is its trial's newest or one of the best k."""
-        if entry.trial.checkpoints[-1] is entry.kept:
-            return True
-        return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
+        return entry.trial.checkpoints[-1] is entry.kept or entry in self._best
 
     def _pop(
         self, heap: list[_TrackedCheckpoint], goes_on: Callable[[], bool], spared: _TrackedCheckpoint | None = None
@@ -294,32 +343,3 @@ class CheckpointManager:
         """The best checkpoint of the finished trials, or the newest one if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
         return max(living, key=lambda entry: self._final_score.of(entry.kept.progress.metrics, entry.age), default=None)
-
-
-class _Score:
-    """Ranks checkpoints by a metric.
-
-    Args:
-        attribute: The metric, such as `eval/loss`. If it is None, the newest checkpoint is the best.
-        order: `"max"` or `"min"`.
-    """
-
-    def __init__(self, attribute: str | None, order: str):
-        self.attribute = attribute
-        self._sign = 1.0 if order == "max" else -1.0
-
-    @classmethod
-    def of_config(cls, config: CheckpointConfig) -> _Score:
-        """The score that a config sets."""
-        attribute = config.checkpoint_score_attribute
-        return cls(attribute, config.checkpoint_score_order if attribute else "max")
-
-    def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
-        """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
-        if self.attribute is None:
-            return 0.0, age
-        try:
-            value = float(lookup(metrics, self.attribute)) * self._sign
-        except (TypeError, ValueError, OverflowError):
-            return -math.inf, age
-        return (-math.inf if math.isnan(value) else value), age

@@ -34,6 +34,50 @@ Sync = Callable[[], object]
 """Syncs everything written so far to the disk, such as `Journal.sync`. Blocks, and raises nothing."""
 
 
+class _Settling:
+    """Which checkpoints to settle, and when. The caller holds the housekeeper's condition.
+
+    A trial's checkpoints are settled one after the other, at most one in each `SETTLE_PERIOD_S`, and only the newest
+    one that waits: a trial may write them faster than a disk syncs them.
+
+    Attributes:
+        due_s: By the trial's directory: when the checkpoint that waits is due, and its directory.
+    """
+
+    def __init__(self) -> None:
+        self.due_s: dict[str, tuple[float, str]] = {}
+        # By the trial's directory: the newest settled checkpoint, and when the next one is due.
+        self._settled: dict[str, str] = {}
+        self._next_s: dict[str, float] = {}
+        self._present: str | None = None  # the checkpoint that is being settled now
+
+    def add(self, directory: str) -> None:
+        """Let a checkpoint wait. It replaces an older one of its trial."""
+        trial = os.path.dirname(directory)
+        self.due_s[trial] = (self._next_s.get(trial, 0.0), directory)
+
+    def needs(self, directory: str) -> bool:
+        """Whether a checkpoint is the newest settled one of its trial, or is being settled now."""
+        return directory in (self._present, self._settled.get(os.path.dirname(directory)))
+
+    def take(self, *, at_once: bool) -> str | None:
+        """Begin the settling of a checkpoint that is due, or of any if `at_once`. None if there is none."""
+        now_s = time.monotonic()
+        for trial, (due_s, directory) in self.due_s.items():
+            if due_s <= now_s or at_once:
+                del self.due_s[trial]
+                self._present = directory
+                self._next_s[trial] = now_s + SETTLE_PERIOD_S
+                return directory
+        return None
+
+    def end(self, directory: str, *, done: bool) -> None:
+        """The settling of a checkpoint has ended. `done` is False if the disk or a limit has prevented it."""
+        self._present = None
+        if done:
+            self._settled[os.path.dirname(directory)] = directory
+
+
 class Housekeeper:
     """Does the chores of a run on one thread. The first chore starts the thread, and `close` joins it.
 
@@ -51,12 +95,8 @@ class Housekeeper:
         self._sync_due_s = 0.0
         self._last_sync_s = 0.0  # how long the last sync took
         self._deletions: deque[str] = deque()
-        # By the trial's directory: the checkpoint to settle, and when; the newest settled one; when the next is due.
-        self._settles: dict[str, tuple[float, str]] = {}
-        self._settled: dict[str, str] = {}
-        self._next_settle: dict[str, float] = {}
-        self._settling: str | None = None  # the checkpoint that is being settled now
-        self._close_by: float | None = None
+        self._settling = _Settling()
+        self._close_by: float | None = None  # not None while `close` waits for the thread
         self._is_busy = False
         self.disk_failed: Callable[[str, OSError], object] | None = None
 
@@ -87,15 +127,14 @@ class Housekeeper:
 
         A later checkpoint of the trial replaces one that still waits for its sync.
         """
-        trial = os.path.dirname(directory)
         with self._changed:
-            self._settles[trial] = (self._next_settle.get(trial, 0.0), directory)
+            self._settling.add(directory)
             self._wake()
 
     def needs(self, directory: str) -> bool:
         """Whether a checkpoint must stay: it is the newest settled one of its trial, or is being settled now."""
         with self._changed:
-            return directory in (self._settling, self._settled.get(os.path.dirname(directory)))
+            return self._settling.needs(directory)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -133,7 +172,7 @@ class Housekeeper:
         self._changed.notify_all()
 
     def _has_chores(self) -> bool:
-        return self._sync is not None or bool(self._deletions or self._settles)
+        return self._sync is not None or bool(self._deletions or self._settling.due_s)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -146,7 +185,7 @@ class Housekeeper:
                     return
                 self._is_busy = True
                 # Settling frees checkpoints, so it goes before removing them.
-                settle = self._take_settle()
+                settle = self._settling.take(at_once=self._close_by is not None)
                 deletion = None
                 if self._deletions and settle is None:
                     deletion = self._deletions.popleft()
@@ -164,10 +203,10 @@ class Housekeeper:
                     return False
                 if time.monotonic() > self._close_by:
                     self._deletions.clear()
-                    self._settles.clear()
+                    self._settling.due_s.clear()
                     return self._sync is not None
                 return True
-            due_s = [at_s for at_s, _ in self._settles.values()]
+            due_s = [at_s for at_s, _ in self._settling.due_s.values()]
             if self._sync is not None:
                 due_s.append(self._sync_due_s)
             delay_s = None
@@ -176,17 +215,6 @@ class Housekeeper:
             if self._deletions or (delay_s is not None and delay_s <= 0):
                 return True
             self._changed.wait(delay_s)
-
-    def _take_settle(self) -> str | None:
-        """The next checkpoint to settle, or None if none is due. The caller holds the condition."""
-        now_s = time.monotonic()
-        for trial, (due_s, directory) in self._settles.items():
-            if due_s <= now_s or self._close_by is not None:
-                del self._settles[trial]
-                self._settling = directory
-                self._next_settle[trial] = now_s + SETTLE_PERIOD_S
-                return directory
-        return None
 
     def _sync_due(self) -> None:
         with self._changed:
@@ -202,9 +230,7 @@ class Housekeeper:
     def _do_settle(self, directory: str) -> None:
         done = self._do_steps(files.settle_steps, directory, "synced to the disk", self.disk_failed)
         with self._changed:
-            self._settling = None
-            if done:
-                self._settled[os.path.dirname(directory)] = directory
+            self._settling.end(directory, done=done)
 
     def _do_steps(
         self,

@@ -53,6 +53,74 @@ _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
 
 
+class _OpenFile:
+    """The file of a journal while it is open: where its last record ends, and whether it is still at its path.
+
+    Args:
+        path: The path of the file, absolute.
+        descriptor: The open file. This object closes it.
+        lock: The run's lock, or None.
+
+    Attributes:
+        path: The path of the file.
+        descriptor: The open file.
+        end: Where the last written record ends, in bytes. `Journal.write` counts it.
+        is_closed: Whether `close` was called.
+    """
+
+    def __init__(self, path: str, descriptor: int, lock: RunLock | None):
+        self.path = path
+        self.end = os.fstat(descriptor).st_size
+        self.is_closed = False
+        self.descriptor = descriptor
+        self._directory = os.open(os.path.dirname(path), _DIRECTORY)
+        self._lock = lock
+
+    def sync(self) -> None:
+        """Sync what was written to the disk. Blocks."""
+        files.sync_descriptor(self.descriptor)
+
+    def length(self) -> int:
+        """The present length in bytes."""
+        return os.fstat(self.descriptor).st_size
+
+    def missing(self) -> str | None:
+        """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
+        if self.is_closed:
+            return None
+        directory = os.path.dirname(self.path)
+        if not _is_at(directory, self._directory):
+            return directory
+        if not _is_at(self.path, self.descriptor):
+            return self.path
+        if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
+            return self._lock.path
+        return None
+
+    def put_back(self, *, sync: bool) -> None:
+        """If the file was removed, write a copy of it to its path. Blocks. Another file in its place is renamed.
+
+        Does nothing if the run's directory is gone, too.
+        """
+        if _is_at(self.path, self.descriptor) or not _is_at(os.path.dirname(self.path), self._directory):
+            return
+        try:
+            if os.path.lexists(self.path):
+                os.rename(self.path, files.free_name(f"{self.path}.other"))
+            with files.new_file(self.path, _MODE, sync=sync) as copy:
+                os.lseek(self.descriptor, 0, os.SEEK_SET)
+                while chunk := os.read(self.descriptor, _CHUNK_BYTES):
+                    copy.write(chunk)
+        except OSError as error:
+            logger.error("%s, so its records are lost", refusal(self.path, "written again", error))
+
+    def close(self) -> None:
+        """Close the file."""
+        self.is_closed = True
+        os.close(self.descriptor)
+        os.close(self._directory)
+
+
 class Journal:
     """The writer of a journal. Only one thread may use it, except for `sync`.
 
@@ -65,7 +133,6 @@ class Journal:
             whole file, and moves a torn end to a separate file.
 
     Attributes:
-        path: The path of the file, absolute.
         durability: `process`, `batched` or `strict`.
         objects: The store of large objects.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
@@ -87,51 +154,26 @@ class Journal:
         is_new: bool,
     ):
         require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
-        self.path = os.path.abspath(path)
-        self.durability = durability
+        path = os.path.abspath(path)
         try:
-            descriptor = self._create() if is_new else self._open()
+            descriptor = _create(path, sync=durability != "process") if is_new else _open(path)
         except OSError as error:
-            raise _os_error(self.path, "created" if is_new else "opened", error) from error
-        self._descriptor: int | None = descriptor
-        self.objects = ObjectStore(_objects_directory(self.path), durability)
+            raise _os_error(path, "created" if is_new else "opened", error) from error
+        self.durability = durability
+        self.objects = ObjectStore(_objects_directory(path), durability)
         self.unwritten: list[str] = []
         self.add_encoded: Callable[[str], object] | None = self.unwritten.append  # reports take no call of ours
-        self._directory = os.open(os.path.dirname(self.path), _DIRECTORY)
-        self._lock = lock
+        self._file = _OpenFile(path, descriptor, lock)
         self._next_look_s = 0.0
         self._failure: TuneError | None = None
-        self._end = os.fstat(descriptor).st_size  # the end of the last record
         self._is_unsynced = False
-        self._sync_guard = threading.Lock()  # held during a sync, so that the descriptor is not closed meanwhile
+        self._sync_guard = threading.Lock()  # held during a sync, so that the file is not closed meanwhile
         self._housekeeper = housekeeper
-
-    def _create(self) -> int:
-        descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
-        try:
-            # After a power cut the synced records would be lost if the name of the file were not on the disk.
-            if self.durability != "process":
-                files.sync_directory(os.path.dirname(self.path))
-        except OSError:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def _open(self) -> int:
-        with files.open_to_read(self.path) as file:
-            good_bytes, has_bad = _good_beginning(file, self.path)
-            if has_bad:
-                _require_torn(file, self.path, good_bytes)
-        # Only now is it sure that no good line follows.
-        if good_bytes < os.path.getsize(self.path):
-            _cut(self.path, good_bytes)
-        _cut_before_torn(self.path)
-        return os.open(self.path, _FLAGS)
 
     @property
     def offset(self) -> int:
         """The journal's length in bytes, without the unwritten records."""
-        return self._end
+        return self._file.end
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, and the records that were added before it. Blocks and raises like `add` and `write`."""
@@ -173,9 +215,8 @@ class Journal:
         """
         if not self.unwritten:
             return
-        descriptor = self._descriptor
-        if descriptor is None or self._failure is not None:
-            raise self._failure or TuneError(f"the journal {self.path} is closed")
+        if self._failure is not None or self._file.is_closed:
+            raise self._failure or TuneError(f"the journal {self._file.path} is closed")
         now_s = time.monotonic()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
@@ -186,13 +227,14 @@ class Journal:
             lines.append(b"%08x %b\n" % (zlib.crc32(body), body))
         # One call for all lines of a turn: a kill can tear only their end, and the driver waits once.
         data = b"".join(lines)
+        file = self._file
         try:
-            written = os.write(descriptor, data)
+            written = os.write(file.descriptor, data)
             if written < len(data):
-                files.finish_append(descriptor, data, written)
+                files.finish_append(file.descriptor, data, written)
         except OSError as error:
-            raise self.fail(self.path, "written", error) from error
-        self._end += len(data)
+            raise self.fail(file.path, "written", error) from error
+        file.end += len(data)
         self.unwritten.clear()
         if self.durability == "strict":
             self.sync()
@@ -210,13 +252,13 @@ class Journal:
         """
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
-            if self._descriptor is None or self._failure is not None:
+            if self._file.is_closed or self._failure is not None:
                 return
             try:
                 self.objects.sync()
-                files.sync_descriptor(self._descriptor)
+                self._file.sync()
             except OSError as error:
-                self.fail(self.path, "synced to the disk", error)
+                self.fail(self._file.path, "synced to the disk", error)
 
     def fail(self, path: str, action: str, error: OSError) -> TuneError:
         """Note that the disk has refused a file of the run, so that nothing more is written. Any thread may call this.
@@ -229,10 +271,10 @@ class Journal:
         Returns:
             The error to raise: the first one, if the run has failed before.
         """
-        directory = os.path.dirname(self.path)
+        directory = os.path.dirname(self._file.path)
         # The first failure is the one that the user sees. If the run's directory goes away, the housekeeper's sync may
         # meet that before the driver's next look. Its ENOENT would send the user to a file instead of the directory.
-        gone = self._gone()
+        gone = self._file.missing()
         if gone is not None:
             return self._fail(gone_error(directory, gone), error)
         return self._fail(disk_error(directory, path, action, error), error)
@@ -250,36 +292,22 @@ class Journal:
             DiskError: If the file, the lock or the run's directory is not at its path.
             TuneError: If another program has changed the file.
         """
-        descriptor = self._descriptor
-        if descriptor is None:
+        file = self._file
+        if file.is_closed:
             return
         # A longer file has a second writer, and a shorter one was cut. The checksums of its lines would fit
         # nevertheless.
-        length = os.fstat(descriptor).st_size
-        if length != self._end:
+        length = file.length()
+        if length != file.end:
             raise self._fail(
                 TuneError(
-                    f"the journal {self.path} was changed by another program during the run: it has {length} bytes, "
-                    f"but {self._end} were written; put back a copy, then resume the run"
+                    f"the journal {file.path} was changed by another program during the run: it has {length} bytes, "
+                    f"but {file.end} were written; put back a copy, then resume the run"
                 )
             )
-        gone = self._gone()
+        gone = file.missing()
         if gone is not None:
-            raise self._fail(gone_error(os.path.dirname(self.path), gone))
-
-    def _gone(self) -> str | None:
-        """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
-        descriptor = self._descriptor  # once, because `close` may forget it meanwhile
-        if descriptor is None:
-            return None
-        directory = os.path.dirname(self.path)
-        if not _is_at(directory, self._directory):
-            return directory
-        if not _is_at(self.path, descriptor):
-            return self.path
-        if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
-            return self._lock.path
-        return None
+            raise self._fail(gone_error(os.path.dirname(file.path), gone))
 
     def close(self) -> None:
         """Sync the journal unless its durability is `process`, and close it. Blocks. A second call does nothing.
@@ -289,7 +317,7 @@ class Journal:
         Raises:
             TuneError: If a write, a sync or `look` has failed.
         """
-        if self._descriptor is None:
+        if self._file.is_closed:
             return
         # Its thread may outlive this journal, and must not sync a closed descriptor.
         self._housekeeper.forget_sync()
@@ -297,27 +325,12 @@ class Journal:
             self.sync()
         with contextlib.suppress(TuneError):  # it is raised below
             self.look()
-        if not _is_at(self.path, self._descriptor) and _is_at(os.path.dirname(self.path), self._directory):
-            self._write_again(self._descriptor)
+        self._file.put_back(sync=self.durability != "process")
         # The housekeeper may just be syncing this descriptor, and its number may be given to another file.
         with self._sync_guard:
-            os.close(self._descriptor)
-            os.close(self._directory)
-            self._descriptor = None
+            self._file.close()
         if self._failure is not None:
             raise self._failure
-
-    def _write_again(self, descriptor: int) -> None:
-        """Write a copy of the removed file to its path. Blocks. Another file in its place is renamed."""
-        try:
-            if os.path.lexists(self.path):
-                os.rename(self.path, files.free_name(f"{self.path}.other"))
-            with files.new_file(self.path, _MODE, sync=self.durability != "process") as copy:
-                os.lseek(descriptor, 0, os.SEEK_SET)
-                while chunk := os.read(descriptor, _CHUNK_BYTES):
-                    copy.write(chunk)
-        except OSError as error:
-            logger.error("%s, so its records are lost", refusal(self.path, "written again", error))
 
 
 Listener = Callable[[records.Record], None]
@@ -354,6 +367,32 @@ class MemoryJournal:
 
     def write(self) -> None:
         """Nothing is written."""
+
+
+def _create(path: str, *, sync: bool) -> int:
+    """Create the file of a journal, and return its descriptor. Blocks if `sync`."""
+    descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+    try:
+        # After a power cut the synced records would be lost if the name of the file were not on the disk.
+        if sync:
+            files.sync_directory(os.path.dirname(path))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open(path: str) -> int:
+    """Open the file of a journal, and return its descriptor. Blocks while it is checked. A torn end is moved away."""
+    with files.open_to_read(path) as file:
+        good_bytes, has_bad = _good_beginning(file, path)
+        if has_bad:
+            _require_torn(file, path, good_bytes)
+    # Only now is it sure that no good line follows.
+    if good_bytes < os.path.getsize(path):
+        _cut(path, good_bytes)
+    _cut_before_torn(path)
+    return os.open(path, _FLAGS)
 
 
 def _is_at(path: str, descriptor: int) -> bool:

@@ -1,7 +1,6 @@
 """Recorder: writes each event of the trials to disk before the driver acts on it.
 
-It owns the run's journal, the trials' directories and the retention of checkpoints. A later driver knows only what the
-recorder has written.
+It owns the run's journal and the retention of checkpoints. A later driver knows only what the recorder has written.
 
 Each method adds a record at once. The next `write` writes all added records, so that one write serves all events of one
 turn of the driver's loop. The caller must call `write` before it acts on an event.
@@ -9,56 +8,42 @@ turn of the driver's loop. The caller must call `write` before it acts on an eve
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base import files
-from minitune.base.disk import is_of_disk
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
-from minitune.error import TrialError
 from minitune.experiment.endings import Ending
-from minitune.experiment.lifecycle import STATUS, Phase
+from minitune.experiment.lifecycle import STATUS
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
 from minitune.record.journal import Journal, MemoryJournal
-from minitune.record.layout import (
-    RunDirectory,
-    append_error,
-    clean_trial_directory,
-    create_trial_directory,
-    date_text,
-    identifier_limit,
-    remove_error_pickle,
-)
+from minitune.record.layout import RunDirectory
+from minitune.record.trial_directories import NoDirectories, TrialDirectories
 from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
-
-# The phases in which a trial may not have a directory yet.
-_BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 
 # The least number of results for which a sum is recorded. A sum is about as large as three results.
 _RESULTS_WORTH_A_SUM = 32
 
 
 class Recorder:
-    """Writes a run's journal and files. A run in memory has no files.
+    """Writes a run's journal, and removes surplus checkpoints.
 
     Args:
         run: The run's directory.
         journal: The open journal.
         checkpoints: Decides which checkpoints are kept.
-        dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
-            names.
+        directories: The directories of the trials.
 
     Attributes:
-        in_memory: Whether the run has no files.
+        run: The run's directory.
+        directories: The directories of the trials.
         unwritten: See `Journal`. Only the journal and `add_encoded` change the list.
         write: Writes the records since the last call. They survive the death of the process once it returns. Blocks.
         add_encoded: See `Journal`.
@@ -70,18 +55,16 @@ class Recorder:
         run: RunDirectory,
         journal: Journal | MemoryJournal,
         checkpoints: CheckpointManager,
-        dirname_creators: Sequence[Callable[[Trial], str] | None] = (),
+        directories: TrialDirectories | NoDirectories,
     ):
         self.run = run
+        self.directories = directories
         self._journal = journal
-        self.in_memory = isinstance(journal, MemoryJournal)
         # The journal's own, so that no call lies between: the driver needs them in each turn and for each report.
         self.unwritten = journal.unwritten
         self.write = journal.write
         self.add_encoded = journal.add_encoded
         self._checkpoints = checkpoints
-        self._dirname_creators = dirname_creators
-        self._name_characters = identifier_limit()
         self.is_closed = False
         self._pid = os.getpid()
         self._ended: set[str] = set()  # the ids of trials whose last result is recorded as their end
@@ -165,80 +148,9 @@ class Recorder:
         """Record that the run gets more samples."""
         self._journal.add(records.extend(samples))
 
-    def prepare_directory(self, trial: Trial, *, is_left: bool = False) -> str:
-        """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
-
-        Args:
-            trial: The trial.
-            is_left: Leave it to the trial's worker to create the directory, if that is possible.
-
-        Returns:
-            The path of the directory. A run in memory does not create it.
-
-        Raises:
-            OSError: If it cannot be used.
-            DiskError: If the run's directory is gone.
-        """
-        if self.in_memory:
-            trial.set_directory(self.run.path, trial.custom_dirname or trial.name)
-        elif trial.custom_dirname is None:
-            creator = self._dirname_creators[trial.experiment_number]
-            name = create_trial_directory(self.run.path, trial, creator, self._name_characters, is_left=is_left)
-            trial.set_directory(self.run.path, name)
-        else:
-            fault = self.directory_fault(trial)
-            if fault is not None:
-                raise fault
-            self._clean(trial)
-        return trial.local_path
-
-    def directory_fault(self, trial: Trial) -> OSError | None:
-        """What is wrong with the directory of a trial that has been started; None if it is all right.
-
-        A worker that has died early may not have made it. Then it is made here.
-
-        Raises:
-            OSError: If it cannot be made.
-            DiskError: If the run's directory is gone.
-        """
-        if isinstance(self._journal, MemoryJournal) or os.path.isdir(trial.local_path):
-            return None
-        self._journal.look()
-        if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
-            files.make_directory(trial.local_path)
-            return None
-        if os.path.exists(trial.local_path):
-            return NotADirectoryError(trial.local_path)
-        return FileNotFoundError(f"{trial.local_path} no longer exists")
-
-    def raise_if_run_ends(self, error: OSError, path: str) -> None:
-        """Raise the error that ends the run if the disk has refused `path`, or the run's directory is gone.
-
-        Otherwise `error` concerns only one trial, or one file that the run can do without.
-        """
-        if isinstance(self._journal, MemoryJournal):
-            return
-        # If the run's directory is gone, any error of its files means just that.
-        self._journal.look()
-        if is_of_disk(error):
-            raise self._journal.fail(path, "written", error) from error
-
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
         self._journal.add(records.note(trial_id, text))
-
-    def worker_is_gone(self, trial: Trial) -> None:
-        """Remove the checkpoints that a lost worker wrote and did not report.
-
-        Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
-        """
-        if trial.custom_dirname is not None and not self.in_memory:
-            with contextlib.suppress(OSError):
-                self._clean(trial)
-
-    def _clean(self, trial: Trial) -> None:
-        recorded = {kept.record.number for kept in trial.checkpoints}
-        clean_trial_directory(self.run.path, trial.local_path, recorded)
 
     def attempt_starts(self, trial: Trial) -> None:
         """Record the start of an attempt. This must be written before the worker is started."""
@@ -299,29 +211,10 @@ class Recorder:
         if ends is not None:
             self._ended.add(trial.trial_id)
 
-    def failure(self, trial: Trial, error: TrialError) -> None:
-        """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
-
-        A full disk may be the cause of the failure. Then these files cannot be written, either, and the run ends. If
-        only the trial's directory cannot be written, this is logged.
-
-        Raises:
-            DiskError: If the run ends. The failure is not on record, so the trial stays unfinished.
-        """
-        if self.in_memory:
-            return
-        with self._told("the failure of trial %s could not be written to its directory: %s", trial):
-            if trial.custom_dirname is None:
-                self.prepare_directory(trial)
-            else:
-                self.directory_fault(trial)  # its worker may not have made it
-            append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
-
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
-        if trial.attempt.number > 1 and trial.error is None and not self.in_memory:
-            with self._told("error.pkl of trial %s could not be removed: %s", trial):
-                remove_error_pickle(trial.local_path)
+        if trial.attempt.number > 1 and trial.error is None:
+            self.directories.remove_error(trial)
         self._known.pop(trial.trial_id, None)
         if trial.checkpoints:
             self._drop(self._checkpoints.trial_ended(trial))
@@ -331,13 +224,13 @@ class Recorder:
     def adopt(self, trial: Trial) -> None:
         """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver.
 
-        For a trial that continues, `prepare_directory` removes the leftovers when the trial is started again.
+        For a trial that continues, `TrialDirectories.prepare` removes the leftovers when the trial is started again.
         """
         if not trial.is_finished():
             self.note_changes(trial)
             self._recorded_config(trial)  # its large values may not have been stored yet
         elif trial.next_checkpoint:
-            self.worker_is_gone(trial)
+            self.directories.clean(trial)
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
@@ -404,19 +297,6 @@ class Recorder:
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
         light_config: dict[str, Any] = fields["config"]
         return light_config
-
-    @contextlib.contextmanager
-    def _told(self, text: str, trial: Trial) -> Iterator[None]:
-        """Log an OSError of the `with` block and suppress it, unless it ends the run.
-
-        A missing directory is not logged here but elsewhere.
-        """
-        try:
-            yield
-        except OSError as error:
-            self.raise_if_run_ends(error, trial.local_path)
-            if not isinstance(error, FileNotFoundError):
-                logger.warning(text, trial.name, error.strerror or error)
 
 
 def _may_be_summed_up(trial: Trial) -> bool:

@@ -167,6 +167,8 @@ class LastDriver:
         start_is_running: Whether its `start` records mean that the trial is RUNNING. In the first schema they do not.
         ending: Why it has ended; None if it is running or was killed.
         took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
+        earlier_s: How long the drivers before it ran together, in seconds.
+        boot_id: Identifies the boot of the machine on which it was started; empty if that is unknown.
     """
 
     opened_s: float = 0.0
@@ -176,6 +178,8 @@ class LastDriver:
     start_is_running: bool = True
     ending: Ending | None = None
     took_s: float | None = None
+    earlier_s: float = 0.0
+    boot_id: str = ""
 
 
 class Story:
@@ -213,7 +217,6 @@ class Story:
         self.was_ended = False
         self.noted_s = 0.0
         self.damage: JournalCorruptError | None = None
-        self._earlier_s = 0.0  # how long the drivers before the last one ran
         # The trials.
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
@@ -252,7 +255,7 @@ class Story:
     @property
     def worked_s(self) -> float:
         """How long all drivers of the run ran together, in seconds."""
-        return self._earlier_s + self.elapsed_s
+        return self.driver.earlier_s + self.elapsed_s
 
     @property
     def is_unfinished(self) -> bool:
@@ -335,13 +338,14 @@ class Story:
         A trial with a recorded final result keeps its phase, because the driver only has to end it.
         """
         record = change.record
-        self._earlier_s += self.elapsed_s
         self.driver = LastDriver(
+            earlier_s=self.worked_s,
             opened_s=record["at"],
             time_budget_s=record.get("time_budget_s"),
             limits=record.get("limits", []),
             ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
             start_is_running=record.get("schema", 1) > 1,
+            boot_id=record.get("boot_id", ""),
         )
         for trial in list(self.unfinished.values()):
             # Each driver gives each trial all its attempts again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import hypothesis
@@ -83,7 +82,7 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
             trials.append(make(len(trials), data.draw(st.integers(0, 2))))
             state.add(trials[-1])
         elif action == "exit" and gone:
-            state.has_left(gone.pop(data.draw(st.integers(0, len(gone) - 1))).trial.trial_id)
+            state.has_left(gone.pop(data.draw(st.integers(0, len(gone) - 1))))
         elif action == "resources" and trials:
             trial = data.draw(st.sampled_from(trials))
             if trial.phase in (Phase.QUEUED, Phase.PAUSED):
@@ -102,7 +101,7 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) ->
             state.move(trial, step)
         return
     if step is Step.START:
-        if not state.is_startable(trial):
+        if not state.waiting.may_start(trial):
             return
         trial.begin_attempt(trial.attempt.number + 1)
         state.move(trial, step)
@@ -117,16 +116,14 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) ->
 
 
 def check(state: RunState, trials: list[Trial]) -> None:
-    statuses = Counter(trial.status for trial in trials)
-    assert {status: count for status, count in state.counts.items() if count} == dict(statuses)
-    assert state.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
+    assert state.waiting.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
     assert set(state.unfinished) == {trial.trial_id for trial in trials if not trial.is_finished()}
     assert {running.trial.trial_id for running in state.running.values()} == {
         trial.trial_id for trial in trials if trial.phase in OWNS_ACTOR
     }
-    waiting = [trial for trial in trials if trial.trial_id not in state.leaving]
-    assert set(state.queue) == {trial for trial in waiting if trial.phase is Phase.QUEUED}
-    assert set(state.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
-    assert all(state.is_startable(trial) == (trial.phase in (Phase.QUEUED, Phase.PAUSED)) for trial in waiting)
-    first = state.queue.first()
-    assert (first is None) == (not list(state.queue))
+    waiting = [trial for trial in trials if trial.attempt.actor_id not in state.waiting.leaving]
+    assert set(state.waiting.queue) == {trial for trial in waiting if trial.phase is Phase.QUEUED}
+    assert set(state.waiting.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
+    assert all(state.waiting.may_start(trial) == (trial.phase in (Phase.QUEUED, Phase.PAUSED)) for trial in waiting)
+    first = state.waiting.queue.first()
+    assert (first is None) == (not list(state.waiting.queue))

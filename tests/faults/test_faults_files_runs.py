@@ -175,7 +175,8 @@ def test_after_another_boot_only_settled_checkpoints_count(
     assert (trial / ".settled").read_text() == "checkpoint_000003"
     (trial / ".settled").write_text("checkpoint_000002")  # as if it had been cut off before the last one was settled
     if is_after_boot:
-        monkeypatch.setattr("minitune.driver.replay.boot_id", lambda: "another")
+        for module in ("replay", "open_run"):  # the new driver's own record has it, too
+            monkeypatch.setattr(f"minitune.driver.{module}.boot_id", lambda: "another")
     grid = resume(counter, callbacks=())
     assert ("checkpoint_000003" in caplog.text) == ("not yet synced" in caplog.text) == is_after_boot
     assert STARTS[1] == (1, 3 if is_after_boot else 4)
@@ -438,7 +439,7 @@ KILLED_AGAIN = (
     from minitune.driver import open_run
     from minitune.driver import resume as _resume
     from minitune.driver import run as _driver
-    from minitune.record import journal, recorder
+    from minitune.record import journal, recorder, trial_directories
 
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
     RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))
@@ -473,7 +474,7 @@ KILLED_AGAIN = (
         (dies_after, open_run.OpenRun, "begin"),
         (dies_before, _resume, "reconcile"),
         (dies_after, _resume, "reconcile"),
-        (dies_after, recorder.Recorder, "prepare_directory"),
+        (dies_after, trial_directories.TrialDirectories, "prepare"),
         (dies_after, recorder.Recorder, "rolls_back"),
         (dies_after, recorder.Recorder, "attempt_starts"),
         (dies_after, recorder.Recorder, "trial_added"),

@@ -26,7 +26,7 @@ from minitune.executors.trial_executor import ActorSpec, Exited, Started
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
-from minitune.record.recorder import Recorder
+from minitune.record.trial_directories import TrialDirectories
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
 
@@ -164,14 +164,14 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits, "BACKOFF_S", (0.0,))
-    prepare, calls = Recorder.prepare_directory, itertools.count()
+    prepare, calls = TrialDirectories.prepare, itertools.count()
 
-    def fail_at_first(self: Recorder, trial: Trial, **more: Any) -> str:
+    def fail_at_first(self: TrialDirectories, trial: Trial, **more: Any) -> str:
         if next(calls) in (1, 2):
             raise OSError(number, os.strerror(number))
         return prepare(self, trial)
 
-    monkeypatch.setattr(Recorder, "prepare_directory", fail_at_first)
+    monkeypatch.setattr(TrialDirectories, "prepare", fail_at_first)
     results = _fit_inline()
     assert [result.metrics["n"] for result in results] == [1, 1]
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -181,10 +181,10 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
 def test_directories_that_can_never_be_opened_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BACKOFF_S", (0.0,))
 
-    def fail(self: Recorder, trial: Trial, **more: Any) -> str:
+    def fail(self: TrialDirectories, trial: Trial, **more: Any) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(Recorder, "prepare_directory", fail)
+    monkeypatch.setattr(TrialDirectories, "prepare", fail)
     with pytest.raises(TuneError, match="ulimit"):
         _fit_inline()
 

@@ -1,0 +1,360 @@
+"""What follows from each event of an actor.
+
+Two tables say which method handles an event: by its type, and for an answer by the phase of its trial. The loop looks
+into them (`TuneController`). For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if
+due, decision.
+
+A handler acts on an actor that is still running. An event of an actor that was let go finds no running trial; only its
+exit matters, because the trial's next attempt waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from minitune.checkpoint import Checkpoint, CheckpointRecord
+from minitune.config import CheckpointConfig
+from minitune.decision import CONTINUE, PAUSE, STOP, Decision
+from minitune.driver.actions import TrialActions, stronger
+from minitune.driver.failure import (
+    Failures,
+    died_by_signal,
+    died_error,
+    lost_error,
+    raised_by_signal,
+    raised_error,
+    timeout_error,
+)
+from minitune.driver.hooks import Hooks
+from minitune.driver.limits import REPORT, TRIAL
+from minitune.driver.report_path import ReportPath
+from minitune.driver.state import RunningTrial, RunState
+from minitune.error import DiskError, TuneError
+from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.record.journal import LOOK_S
+from minitune.record.recorder import Recorder
+from minitune.result import (
+    DONE,
+    EXPERIMENT_TAG,
+    SHOULD_CHECKPOINT,
+    TRAINING_ITERATION,
+    Report,
+    complete,
+    flatten,
+)
+from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
+
+_RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
+
+
+class EventHandler:
+    """Handles the events of actors.
+
+    Args:
+        executor: Runs the actors. Its clock says when an attempt has begun.
+        state: The trials.
+        hooks: Calls the plug-ins.
+        recorder: Writes the events to the journal.
+        actions: Carries out decisions.
+        failures: Handles failures and losses.
+
+    Attributes:
+        of_type: The method for an event of each type that is no answer.
+        of_answer: The method for the answer to a call, by the phase of its trial.
+    """
+
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        actions: TrialActions,
+        failures: Failures,
+    ):
+        self._executor = executor
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
+        self._actions = actions
+        self._failures = failures
+        self._reports = ReportHandler(state, hooks, recorder, actions, failures)
+        self.of_type: dict[type, Callable[[RunningTrial, Any], None]] = {
+            Placed: self._on_placed,
+            Started: self.on_started,
+            CallRaised: self._on_raised,
+            Exited: self._on_exited,
+        }
+        self.of_answer: dict[Phase, Callable[[RunningTrial, Any], None]] = {
+            Phase.STARTING: self._on_stray_answer,
+            Phase.RESTORING: self._on_restored,
+            Phase.TRAINING: self._reports.on_report,
+            Phase.SAVING: self._reports.on_saved,
+        }
+        if state.deadlines.are_set:  # most runs have no time limits, and no clock to stop
+            self.of_answer[Phase.TRAINING] = self._on_timed_report
+
+    def on_late_event(self, event: Event) -> None:
+        """An event of an actor that was stopped. Only its exit matters."""
+        if not isinstance(event, Exited):
+            return
+        self._state.may_start = True
+        running = self._state.waiting.leaving.get(event.actor_id)
+        if running is not None:
+            self._actions.has_left(running, event)
+
+    def _on_placed(self, running: RunningTrial, event: Placed) -> None:
+        """An actor that waited for its resources has them. Its time begins now."""
+        self._state.may_start = True  # there is more room than was known
+        self._state.deadlines.begin(event.actor_id, TRIAL, self._executor.clock.monotonic())
+
+    def on_started(self, running: RunningTrial, event: Started) -> None:
+        """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
+        trial = running.trial
+        backoff = self._state.backoff
+        if backoff.is_active or not backoff.has_come_up:
+            backoff.started()
+        running.allocation = event.allocation
+        trial.attempt.pid = event.pid
+        trial.attempt.start_time = self._executor.clock.time()
+        self._hooks.tell("on_trial_start", trial)
+        devices = event.allocation.gpu_ids
+        place = ""
+        if devices:
+            place = f" on GPU {', '.join(devices)}"
+        # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
+        inherited = self._state.inherited.get(trial.trial_id)
+        if inherited is not None:
+            self._actions.restore(running, inherited.path, inherited.metrics, place)
+        elif trial.checkpoints:
+            newest = trial.checkpoints[-1]
+            path = os.path.join(trial.local_path, newest.record.directory)
+            self._actions.restore(running, path, newest.progress.metrics, place)
+        elif trial.start_checkpoint is not None:
+            self._actions.restore(running, trial.start_checkpoint.path, {}, place)
+        else:
+            self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
+            self._actions.pull(running)
+        if devices:  # the record of the start did not know them
+            self._recorder.status(trial, f"the worker is ready{place}")
+
+    def _on_restored(self, running: RunningTrial, value: None) -> None:
+        """The worker has loaded a checkpoint."""
+        self._failures.restored(running.trial)
+        self._hooks.tell("on_trial_restore", running.trial)
+        self._actions.pull(running)
+
+    def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
+        self._state.deadlines.end(running.actor_id, REPORT)
+        self._reports.on_report(running, report)
+
+    def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
+        story = running.trial.format_story()
+        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{story}")
+
+    def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
+        """A call has raised an exception."""
+        error = raised_error(event.error, starting=running.trial.phase is Phase.STARTING)
+        refused = error.__cause__
+        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
+            raise refused  # no trial is to blame, so this one stays unfinished
+        if raised_by_signal(event.error):
+            self._failures.lost(running, error, by_signal=True)
+        else:
+            self._failures.failed(running, error)
+
+    def _on_exited(self, running: RunningTrial, event: Exited) -> None:
+        """The actor's process and all its descendants have exited, although it was not stopped."""
+        state = self._state
+        trial = running.trial
+        state.may_start = True
+        # First of all: what follows must find no actor that it would stop or call.
+        state.running.pop(event.actor_id)
+        state.deadlines.forget(event.actor_id)
+        if event.kind == "refused":
+            self._failures.refused(running, event.cause)
+        else:
+            state.backoff.has_room()
+            if running.overdue is not None:
+                self._failures.failed(running, timeout_error(trial, running.overdue, event), gone=True)
+            elif not event.counts:
+                num_losses = state.backoff.num_in_row(trial.trial_id) + 1
+                self._failures.lost(running, lost_error(trial, event, num_losses), gone=True)
+            elif died_by_signal(event):
+                self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
+            else:
+                self._failures.failed(running, died_error(trial, event), gone=True)
+        self._recorder.directories.clean(trial)
+
+
+class ReportHandler:
+    """Handles the reports and the saves of running trials.
+
+    Args:
+        state: The trials.
+        hooks: Calls the plug-ins.
+        recorder: Writes the events to the journal.
+        actions: Carries out decisions.
+        failures: Handles a report that lacks a metric, or whose trial's directory is gone.
+    """
+
+    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions, failures: Failures):
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
+        self._actions = actions
+        self._failures = failures
+        self._experiments = state.settings.experiments
+        # Looked up once: a run has more reports than anything else.
+        self._hears_results = hooks.hears_results
+        self._shows_results = hooks.shows_results
+        self._stops_run = hooks.stops_run
+
+    def on_report(self, running: RunningTrial, report: Report) -> None:
+        """Handle a report, in the order of the module's docstring."""
+        trial = running.trial
+        state = self._state
+        result, checkpoint, is_done, has_returned = report
+        if result is None:
+            if checkpoint is None:
+                self._on_return(running)
+            else:  # a checkpoint without metrics; it belongs to the last result
+                self.on_saved(running, checkpoint)
+            return
+        if state.backoff.is_active and (
+            is_done or state.backoff.is_new_report(trial.trial_id, trial.progress.num_reports)
+        ):
+            state.backoff.progressed(trial.trial_id)
+        # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
+        # path to the files, and their trial's directory is checked only once a second.
+        path = None
+        if checkpoint is None and running.path is not None:
+            shape = running.path
+            if tuple(result) == shape.names and tuple(map(type, result.values())) == shape.kinds:
+                path = shape
+        if path is None or time.monotonic() >= running.look_s:
+            running.look_s = time.monotonic() + LOOK_S
+            if not self._failures.is_sound(running, result):
+                return
+        decision = GO_ON
+        if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
+            decision = self._hooks.decide(trial, result, ends=is_done)
+        running.ends_by_itself = decision == STOP
+        if self._shows_results:
+            self._hooks.result(trial, result)
+        if running.requested is not None:
+            decision = stronger(decision, running.requested)
+            running.requested = None
+        if self._stops_run and decision != STOP and state.ending is None and self._hooks.wants_all_stopped():
+            decision = Decision.stop(self._hooks.ending_by_stopper())  # otherwise it would begin one more step
+        running.decision = decision
+        experiment = self._experiments[trial.experiment_number]
+        is_to_be_saved = experiment.saves and self._save_is_due(trial, experiment.checkpoints, result, decision)
+        ends = None
+        if (decision == STOP or has_returned) and not is_to_be_saved:
+            ends = self._end_with_result(running, has_returned)
+        if path is None or ends is not None or not path.write(result, decision):
+            self._write(running, result, checkpoint, ends)
+        if is_to_be_saved:
+            self._actions.save(running)
+        elif decision != CONTINUE or decision.exploit is not None:
+            self._actions.carry_out(running, decision)
+        elif has_returned:
+            self._on_return(running)
+        else:
+            self._actions.pull(running)
+
+    def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
+        """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
+        decision = running.decision
+        if decision.exploit is not None:
+            return None
+        if decision == STOP and (running.ends_by_itself or not self._state.interrupted):
+            return decision.ending
+        experiment = self._experiments[running.trial.experiment_number]
+        if decision == CONTINUE and has_returned and not experiment.checkpoints.checkpoint_at_end:
+            return _RETURNED.ending
+        return None
+
+    def _write(
+        self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
+    ) -> None:
+        """Write a result of any kind and its decision to the loggers' files and to the journal.
+
+        Args:
+            running: The trial and its actor.
+            result: The result.
+            checkpoint: The checkpoint that came with it.
+            ends: Why the trial ends with this result, if it does.
+        """
+        trial = running.trial
+        completed = complete(result, trial.attempt.config)
+        self._hooks.log(trial, completed)
+        # The first report of an attempt makes no path yet: many trials report only once.
+        add_encoded = self._recorder.add_encoded if running.has_reported and checkpoint is None else None
+        if add_encoded is not None and (running.path is None or not running.path.fits(result)):
+            running.path = ReportPath.after(trial, result, self._hooks.logs, add_encoded)
+        running.has_reported = True
+        result[EXPERIMENT_TAG] = trial.experiment_tag
+        trial.record_result(result, flatten(completed))
+        self._recorder.result(trial, result, running.decision, checkpoint, ends)
+        if checkpoint is not None:
+            self._register(trial, checkpoint, reported=True)
+            self._hooks.tell("on_trial_save", trial)
+
+    def _on_return(self, running: RunningTrial) -> None:
+        """The function has returned without new metrics, so its last result is its final one."""
+        trial = running.trial
+        running.ends_by_itself = True
+        if self._state.backoff.is_active:
+            self._state.backoff.progressed(trial.trial_id)
+        running.decision = _RETURNED
+        if not trial.progress.num_reports:
+            trial.returns()
+        elif self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end:
+            self._actions.save(running)
+            return
+        self._actions.end(running, _RETURNED.ending)
+
+    def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
+        """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
+        if decision == PAUSE and decision.exploit is not None and not decision.save:
+            return False  # the exploit replaces its state
+        if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
+            return True
+        if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
+            return True
+        frequency = config.checkpoint_frequency
+        iteration = result.get(TRAINING_ITERATION)
+        if not isinstance(iteration, int):  # a user may report any value under this name
+            iteration = trial.progress.num_reports + 1
+        return bool(frequency) and iteration % frequency == 0
+
+    def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
+        """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
+        trial = running.trial
+        if record is not None:
+            self._register(trial, record, reported=False)
+        self._hooks.tell("on_trial_save", trial)
+        decision = stronger(running.decision, running.requested)
+        running.requested = None
+        self._actions.carry_out(running, decision)
+
+    def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
+        """Take in a committed checkpoint, then remove surplus checkpoints.
+
+        Args:
+            trial: The trial.
+            record: The checkpoint in the trial's directory.
+            reported: True if it came with a report, whose record in the journal already names it.
+        """
+        checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
+        self._hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
+        self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
+        self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again

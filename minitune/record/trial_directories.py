@@ -1,0 +1,191 @@
+"""The directories of a run's trials: `TrialDirectories`, or `NoDirectories` for a run in memory.
+
+A trial's directory is made when its first attempt starts; its worker may do that. If it cannot be used, the trial fails
+and the other trials continue. But if the disk refuses the run's own files, or the run's directory has gone, the run
+ends: `raise_if_run_ends` tells one from the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from minitune.base import files
+from minitune.base.disk import is_of_disk
+from minitune.checkpoint import CheckpointRecord, matches
+from minitune.error import TrialError
+from minitune.experiment.lifecycle import Phase
+from minitune.experiment.trial import Trial
+from minitune.record.journal import Journal
+from minitune.record.layout import (
+    RunDirectory,
+    append_error,
+    clean_trial_directory,
+    create_trial_directory,
+    date_text,
+    identifier_limit,
+    remove_error_pickle,
+)
+
+logger = logging.getLogger("minitune")
+
+# The phases in which a trial may not have a directory yet.
+_BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
+
+
+class TrialDirectories:
+    """Makes, checks and cleans the directories of a run's trials, and writes the files with their errors.
+
+    Args:
+        run: The run's directory.
+        journal: The open journal, which knows whether the run's directory is still there.
+        creators: Functions for the names of the directories, one for each experiment; None for the default names.
+    """
+
+    def __init__(self, run: RunDirectory, journal: Journal, creators: Sequence[Callable[[Trial], str] | None]):
+        self._run = run
+        self._journal = journal
+        self._creators = creators
+        self._name_characters = identifier_limit()
+
+    def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
+        """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
+
+        Args:
+            trial: The trial.
+            is_left: Leave it to the trial's worker to create the directory, if that is possible.
+
+        Returns:
+            The path of the directory.
+
+        Raises:
+            OSError: If it cannot be used.
+            DiskError: If the run's directory is gone.
+        """
+        if trial.custom_dirname is None:
+            creator = self._creators[trial.experiment_number]
+            name = create_trial_directory(self._run.path, trial, creator, self._name_characters, is_left=is_left)
+            trial.set_directory(self._run.path, name)
+        else:
+            fault = self.fault(trial)
+            if fault is not None:
+                raise fault
+            self._clean(trial)
+        return trial.local_path
+
+    def fault(self, trial: Trial) -> OSError | None:
+        """What is wrong with the directory of a trial that has been started; None if it is all right.
+
+        A worker that has died early may not have made it. Then it is made here.
+
+        Raises:
+            OSError: If it cannot be made.
+            DiskError: If the run's directory is gone.
+        """
+        if os.path.isdir(trial.local_path):
+            return None
+        self._journal.look()
+        if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
+            files.make_directory(trial.local_path)
+            return None
+        if os.path.exists(trial.local_path):
+            return NotADirectoryError(trial.local_path)
+        return FileNotFoundError(f"{trial.local_path} no longer exists")
+
+    def raise_if_run_ends(self, error: OSError, path: str) -> None:
+        """Raise the error that ends the run if the disk has refused `path`, or the run's directory is gone.
+
+        Otherwise `error` concerns only one trial, or one file that the run can do without.
+        """
+        # If the run's directory is gone, any error of its files means just that.
+        self._journal.look()
+        if is_of_disk(error):
+            raise self._journal.fail(path, "written", error) from error
+
+    def clean(self, trial: Trial) -> None:
+        """Remove the checkpoints that a lost worker wrote and did not report.
+
+        Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
+        """
+        if trial.custom_dirname is not None:
+            with contextlib.suppress(OSError):
+                self._clean(trial)
+
+    def _clean(self, trial: Trial) -> None:
+        recorded = {kept.record.number for kept in trial.checkpoints}
+        clean_trial_directory(self._run.path, trial.local_path, recorded)
+
+    def has_whole(self, trial: Trial, checkpoint: CheckpointRecord) -> bool:
+        """Whether the files of a checkpoint match its record."""
+        return matches(checkpoint, trial.local_path)
+
+    def write_error(self, trial: Trial, error: TrialError) -> None:
+        """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
+
+        A full disk may be the cause of the failure. Then these files cannot be written, either, and the run ends. If
+        only the trial's directory cannot be written, this is logged.
+
+        Raises:
+            DiskError: If the run ends. The failure is not on record, so the trial stays unfinished.
+        """
+        with self._told("the failure of trial %s could not be written to its directory: %s", trial):
+            if trial.custom_dirname is None:
+                self.prepare(trial)
+            else:
+                self.fault(trial)  # its worker may not have made it
+            append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
+
+    def remove_error(self, trial: Trial) -> None:
+        """Remove the `error.pkl` of an earlier failure of a trial that has succeeded."""
+        with self._told("error.pkl of trial %s could not be removed: %s", trial):
+            remove_error_pickle(trial.local_path)
+
+    @contextlib.contextmanager
+    def _told(self, text: str, trial: Trial) -> Iterator[None]:
+        """Log an OSError of the `with` block and suppress it, unless it ends the run.
+
+        A missing directory is not logged here but elsewhere.
+        """
+        try:
+            yield
+        except OSError as error:
+            self.raise_if_run_ends(error, trial.local_path)
+            if not isinstance(error, FileNotFoundError):
+                logger.warning(text, trial.name, error.strerror or error)
+
+
+class NoDirectories:
+    """Stands in for the `TrialDirectories` of a run in memory: trials have paths, but no files.
+
+    Args:
+        run: The run's directory, which does not exist.
+    """
+
+    def __init__(self, run: RunDirectory):
+        self._run = run
+
+    def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
+        """Give the trial a path."""
+        trial.set_directory(self._run.path, trial.custom_dirname or trial.name)
+        return trial.local_path
+
+    def fault(self, trial: Trial) -> None:
+        """Nothing is wrong."""
+
+    def raise_if_run_ends(self, error: OSError, path: str) -> None:
+        """No file of the run can fail."""
+
+    def clean(self, trial: Trial) -> None:
+        """Nothing is left behind."""
+
+    def has_whole(self, trial: Trial, checkpoint: CheckpointRecord) -> bool:
+        """The executor keeps the checkpoints."""
+        return True
+
+    def write_error(self, trial: Trial, error: TrialError) -> None:
+        """Nothing is written."""
+
+    def remove_error(self, trial: Trial) -> None:
+        """Nothing was written."""
