@@ -140,6 +140,10 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
             f"{options.sweep}: a sweep without run_cap has no end; add run_cap, or pass --num-samples N or "
             "--time-budget S"
         )
+    if sweep.metric is None and options.metric is None:
+        for key, needs_metric in (("method bayes", sweep.search), ("early_terminate", sweep.stops_early)):
+            if needs_metric is not None:
+                raise ValueError(f"{options.sweep}: {key} needs metric; add it, or pass --metric and --mode")
     return sweep
 
 
@@ -200,7 +204,7 @@ def _show_commands(
         config = study.ask()
         if config is None:
             return
-        values = {**config, "trial_dir": f"TRIAL_DIR_{number}", "seed": f"SEED_{number}"}
+        values = {"trial_dir": f"TRIAL_DIR_{number}", "seed": f"SEED_{number}", **config}
         echo(shlex.join(command.filled(values)))
 
 

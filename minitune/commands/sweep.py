@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,7 +173,9 @@ def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
     if not isinstance(words, list) or not words:
         raise ValueError(f"command must be a list of words, but got {shown(given)}")
     made: list[str] = []
-    for word in map(str, words):
+    for given_word in words:
+        # as there, a variable may stand inside a word, and the other names may not
+        word = re.sub(r"\$\{envvar:(.*?)\}", _variable, str(given_word))
         if word == "${args}":
             made += [f"--{name}={{{name}}}" for name in names]
         elif word == "${args_no_hyphens}":
@@ -181,8 +184,6 @@ def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
             if not isinstance(program, str):
                 raise ValueError(f"program must be the path of the script, but got {shown(program)}")
             made.append(program)
-        elif word.startswith("${envvar:") and word.endswith("}"):
-            made.append(_variable(word[len("${envvar:") : -1]))
         elif word.startswith("${") and word not in _WORDS:
             known = [*_WORDS, "${program}", "${args}", "${args_no_hyphens}", "${envvar:NAME}"]
             raise ValueError(f"minitune does not have {word} of command; it has {', '.join(known)}")
@@ -191,7 +192,9 @@ def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
     return made
 
 
-def _variable(name: str) -> str:
+def _variable(found: re.Match[str]) -> str:
+    """The value of the environment variable that a word names."""
+    name = found[1]
     if name not in os.environ:
         raise ValueError(f"command: there is no environment variable {name}")
     return os.environ[name]
@@ -260,6 +263,8 @@ def _domain(given: Any, key: str, tries_all: bool) -> Any:
             return tune.grid_search(values)
         return tune.choice(values)
     number = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
+    if "min" in number and number["min"] > number["max"]:
+        raise ValueError(f"{key}.min must be at most max, but got {number['min']} and {number['max']}")
     if "q" in number and not number["q"] > 0:
         raise ValueError(f"{key}.q must be a number above 0, but got {number['q']}")
     if kind == "int_uniform":

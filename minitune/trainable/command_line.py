@@ -35,7 +35,7 @@ DOMAINS = (
 )
 """The functions that a domain may call."""
 OF_THE_TRIAL = ("trial_dir", "seed")
-"""Names that every command line may use: the trial's directory, and its seed."""
+"""Names that every command line may use: the trial's directory, and its seed. A parameter of that name comes first."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _SHELL = ("sh", "-c")
@@ -144,8 +144,6 @@ def read_command(
     for name in space:
         if not re.fullmatch(_NAME, name):
             raise ValueError(f"a parameter's name has a letter or _, then letters, digits, _ . or -, but got {name!r}")
-        if name in OF_THE_TRIAL:
-            raise ValueError(f"no parameter can be called {name}: {{{name}}} stands for that of the trial")
         if name not in places:
             raise ValueError(f"parameter {name} has no place in the command: write {{{name}}} where its value goes")
     for name in sorted(places - set(OF_THE_TRIAL)):

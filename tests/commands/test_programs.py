@@ -82,6 +82,15 @@ def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_parameter_called_seed_hides_that_of_the_trial(run: Run) -> None:
+    words = ["{seed: grid_search([1, 2, 3])}", "{seed}"]
+    _, out, _ = run("run", "--dry-run", "--", "echo", *words)
+    run("run", "--name", "run", *shell("echo report got=$1", *words))
+
+    assert out.splitlines() == ["echo 1 1", "echo 2 2", "echo 3 3"]
+    assert [trial.last_result["got"] for trial in trials()] == [1, 2, 3]
+
+
 def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
     words = [
         "{a: quniform(4, 6, 2)}",
@@ -112,7 +121,6 @@ def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
         ("{x: uniform(0, 1)", "parameter x: the brace is not closed"),
         ("{x}", "parameter x has no domain"),
         ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
-        ("{seed: uniform(0, 1)}", "no parameter can be called seed"),
     ],
 )
 def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, tmp_path: Path) -> None:
@@ -446,6 +454,13 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         (
             BASE + "[parameters.x]\nvalue = 1\n[early_terminate]\ntype = 'hyperband'\nmin_iter = 1\neta = 1",
             "terminate.eta",
+        ),
+        (BASE + 'command = ["a=${envvar:NO_SUCH}/b"]\n[parameters.x]\nvalues = [1]', "no environment variable NO_SUCH"),
+        (BASE + "[parameters.x]\nmin = 3\nmax = 1", "parameters.x.min must be at most max, but got 3 and 1"),
+        (BASE.replace("random", "bayes") + "[parameters.x]\nvalues = [1]", "method bayes needs metric"),
+        (
+            BASE + "[parameters.x]\nvalue = 1\n[early_terminate]\ntype = 'hyperband'\nmin_iter = 1",
+            "early_terminate needs metric",
         ),
         (BASE + 'command = ["${args_json}"]\n[parameters.x]\nvalues = [1]', "does not have ${args_json}"),
         ('program = "a"\nmethod = "random"\n[parameters.x]\nvalues = [1]', "a sweep without run_cap has no end"),
