@@ -569,6 +569,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         if actor.phase is not _ActorPhase.WAITING or self._has_told_slow:
             return
         reason = "perhaps others use the cluster"
+        if len(actor.spec.request.bundles) > 1:
+            reason += ", or its bundles do not fit on the nodes together"
         if self._room.may_grow():
             reason = "it waits for the autoscaler"
         elif not self._room.counts(actor.actor_id):  # it waits on purpose, which is no news; but look again

@@ -189,20 +189,43 @@ def why_never(request: Resources, nodes: Sequence[Node]) -> str:
 
 
 def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
-    """Whether nodes without any other work could hold a request. Not exact for bundles that compete for a node."""
+    """Whether nodes without any other work could hold a request. Not exact for bundles that may share a node."""
     labels = request.labels or [{} for _ in request.bundles]
     wanted = [(bundle, selector) for bundle, selector in zip(request.bundles, labels, strict=True) if bundle]
     if request.strategy == "STRICT_PACK" and len(request.bundles) > 1:  # all of them on one node
         wanted = [(request.required_resources, selector) for selector in labels]
-    if request.strategy == "STRICT_SPREAD" and len(wanted) > len(nodes):
-        return False
     # Ray itself decides which bundles fit together. Here, only what is certain counts.
     if not all(any(_is_able(node, *each) for node in nodes) for each in wanted):
         return False
+    if request.strategy == "STRICT_SPREAD":
+        able = [[number for number, node in enumerate(nodes) if _is_able(node, *each)] for each in wanted]
+        if not _have_own_nodes(able):
+            return False
     for name, amount in request.required_resources.items():
         if sum(node["Resources"].get(name, 0) for node in nodes) < amount:
             return False
     return True
+
+
+def _have_own_nodes(able: Sequence[Sequence[int]]) -> bool:
+    """Whether each bundle can have a node of its own: the largest matching of a bipartite graph, by augmenting paths.
+
+    Args:
+        able: For each bundle, the nodes that could hold it.
+    """
+    bundle_on: dict[int, int] = {}  # by node
+
+    def place(bundle: int, tried: set[int]) -> bool:
+        for node in able[bundle]:
+            if node in tried:
+                continue
+            tried.add(node)
+            if node not in bundle_on or place(bundle_on[node], tried):
+                bundle_on[node] = bundle
+                return True
+        return False
+
+    return all(place(bundle, set()) for bundle in range(len(able)))
 
 
 def _is_able(node: Node, bundle: Mapping[str, float], selector: Mapping[str, str]) -> bool:

@@ -124,6 +124,17 @@ def test_request_larger_than_the_cluster_is_refused(cluster, request_):
         ClusterLedger(cluster).can_acquire(request_, "a")
 
 
+def test_bundles_that_need_nodes_of_their_own_are_matched_with_the_nodes(cluster):
+    """The head of a cluster often has no CPU. And a bundle leaves a node to another one that fits nowhere else."""
+    cluster.cpus = [0, 4, 2]
+
+    with pytest.raises(TuneError, match="can never be met"):
+        ClusterLedger(cluster).can_acquire(Resources([{"CPU": 1}] * 3, "STRICT_SPREAD"), "a")
+    with pytest.raises(TuneError, match="can never be met"):
+        ClusterLedger(cluster).can_acquire(Resources([{"CPU": 3}, {"CPU": 3}], "STRICT_SPREAD"), "a")
+    assert ClusterLedger(cluster).can_acquire(Resources([{"CPU": 1}, {"CPU": 3}], "STRICT_SPREAD"), "a")
+
+
 def test_a_request_by_the_name_of_a_node_waits_for_it(cluster):
     """Such names are Ray's own, and not shown."""
     cluster.nodes = lambda: [{"Alive": True, "NodeID": "0", "Resources": {"CPU": 1, "node:10.0.0.1": 1}}]
