@@ -407,7 +407,7 @@ class PopulationBasedTraining(MetricScheduler):
             if donors:
                 exploit, reason = self._clone(tune_controller, member, self._rng.choice(donors), {})
                 tune_controller.exploit_trial(trial, *exploit, reason)
-        member.is_waiting = True
+        self._population.wait(member)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit.
@@ -421,7 +421,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._forget_failed(tune_controller)
         member = self._member(trial)
         self._population.hear(member, at, self._score_of(result))
-        member.is_waiting = False
+        self._population.leave_line(member)
         if at < self._burn_in:
             return CONTINUE
         if self._synch:
@@ -475,7 +475,7 @@ class PopulationBasedTraining(MetricScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._population.set_state(state["population"], arrived=state["arrived"])
+        self._population.set_state(state["population"], not_in_line=state["arrived"])
         self._failed = set(state["failed"])
         self._arrived = set(state["arrived"])
         self._turn = state["turn"]
@@ -492,11 +492,11 @@ class PopulationBasedTraining(MetricScheduler):
             donor = self._draw_donor(context, member)
             if donor is not None:
                 exploit, reason = self._clone(context, member, donor, facts)
-                member.is_waiting = True
+                self._put_aside(member)
                 return Decision(decision.PAUSE, reason, exploit=exploit, save=donor is member, facts=facts)
         if super().choose_trial_to_run(context) is None:
             return Decision(decision.CONTINUE, f"{self._standing(facts)}: goes on", save=True, facts=facts)
-        member.is_waiting = True
+        self._put_aside(member)
         return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a waiting trial", facts=facts)
 
     def _reach_turn(self, member: Member, at: float, result: dict[str, Any]) -> Decision:
@@ -532,7 +532,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._turn += 1
         self._arrived.clear()
         for member in self._population.members.values():
-            member.is_waiting = True
+            self._population.wait(member)
 
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
         """Record the score and the time of a member at its turn."""
@@ -540,6 +540,10 @@ class PopulationBasedTraining(MetricScheduler):
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
         self._num_checkpoints += 1
+
+    def _put_aside(self, member: Member) -> None:
+        member.pauses_after = self._trials[member.trial_id].attempt.number
+        self._population.wait(member)
 
     # -- exploit and explore ---------------------------------------------------------------------------------------
 
@@ -617,7 +621,8 @@ class PopulationBasedTraining(MetricScheduler):
                 )
         changes = {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
         path = trial.local_experiment_path
-        if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
+        # A trial of no run has no path, and a simulation in memory has no directory.
+        if self._log_config and path and os.path.isdir(path) and not getattr(context, "is_replaying", False):
             newest = {}
             if giver.checkpoints:
                 newest = giver.checkpoints[-1].progress.metrics

@@ -11,6 +11,7 @@ for nested parameters. Neither class knows the run or its trials.
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
 from bisect import bisect_left, bisect_right, insort
@@ -44,6 +45,7 @@ Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
 RESAMPLED = "drawn again"
 
 _WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
+_ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
 
 
 @dataclass(slots=True)
@@ -59,7 +61,8 @@ class Member:
         last_turn: The time of its last turn.
         iteration: Its `training_iteration` at its last turn.
         is_clone: Whether it was given the state of another member, which it can pass on.
-        is_waiting: Whether it waits for room, or will wait once it is paused.
+        pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
+        ticket: The number of its valid place in the waiting line; other places are out of date.
         history: Times and scores of its state's reports, also of a state that was copied. Kept only if members are
             compared at the same time.
     """
@@ -72,7 +75,8 @@ class Member:
     last_turn: float = 0.0
     iteration: int = 0
     is_clone: bool = False
-    is_waiting: bool = False
+    pauses_after: int = -1
+    ticket: int = 0
     history: list[tuple[float, float]] = field(default_factory=list)
 
     @property
@@ -89,7 +93,7 @@ class Member:
 
 
 class Population:
-    """Members by trial id, ranked by score. Operations on ranks take O(log n) comparisons, unless they say otherwise.
+    """Members by trial id, ranked by score. Every operation takes O(log n) comparisons, unless it says otherwise.
 
     Args:
         fraction: The part of the population that makes its upper end, and its lower end.
@@ -104,6 +108,10 @@ class Population:
         self._ranked: list[Entry] = []  # the entries of all members that have one, the best first
         self._arrivals = 0  # how many scores were recorded; of two equal ones the earlier ranks better
         self._common = -math.inf  # the largest time that all have reached
+        # Two heaps. Both may hold entries that are out of date, which are passed over when they come up: to find an
+        # entry in a heap would take O(n).
+        self._times: list[tuple[float, str]] = []  # time of the last report, and trial id
+        self._line: list[tuple[float, int, str]] = []  # time, ticket and trial id of members that wait
 
     def __len__(self) -> int:
         return len(self._ranked)
@@ -126,8 +134,11 @@ class Population:
         """Note a member's score at a time."""
         member.time = time
         if self._at_same_time:
-            if member.history and member.history[-1][0] >= time:  # the member went back
+            # Otherwise the member's older place in the heap is enough: a member that goes forward can only raise the
+            # common time, and that is found when its place comes up.
+            if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
                 del member.history[bisect_left(member.history, (time,)) :]
+                heapq.heappush(self._times, (time, member.trial_id))
             member.history.append((time, score))
 
     def record(self, member: Member, score: float) -> None:
@@ -149,6 +160,7 @@ class Population:
         member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
         if self._at_same_time:
             member.history = member.history or [(donor.last_turn, donor.turn_score)]
+            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
         member.last_turn = donor.last_turn
         member.time = donor.time
         member.is_clone = True
@@ -156,9 +168,16 @@ class Population:
     def _compare_at_same_time(self) -> None:
         """Rank all members by their results at the largest time that all have reached.
 
-        O(n) if that time is still the same, else O(n log n): once in a round of turns.
+        O(log n) if that time is still the same, else O(n log n): once in a round of turns.
         """
-        common = min(member.history[-1][0] for member in self.members.values() if member.history)
+        while True:  # the first entry of the heap may be that of a member that has ended, or has trained further
+            common, trial_id = self._times[0]
+            first = self.members.get(trial_id)
+            if first is not None and first.history and first.history[-1][0] == common:
+                break
+            heapq.heappop(self._times)
+            if first is not None and first.history:
+                heapq.heappush(self._times, (first.history[-1][0], trial_id))
         if common != self._common:
             self._common = common
             for member in self.members.values():
@@ -218,21 +237,39 @@ class Population:
             del self._ranked[bisect_left(self._ranked, member.entry)]
             member.entry = None
 
+    # -- the waiting line ----------------------------------------------------------------------------------------------
+
+    def wait(self, member: Member) -> None:
+        """Add a member that waits, or will wait once it is paused, to the line."""
+        member.ticket += 1
+        heapq.heappush(self._line, (member.time, member.ticket, member.trial_id))
+
+    def leave_line(self, member: Member) -> None:
+        """Remove a member from the line: it runs, or must not run now."""
+        member.ticket += 1
+        member.pauses_after = -1
+
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """The trial that has trained least, among those that wait and can be started now. O(n).
+        """The trial that has trained least, among those that wait and can be started.
 
         Args:
             find: Returns the live trial of an id.
         """
-        chosen: Trial | None = None
-        least = math.inf
-        for member in self.members.values():
-            if not member.is_waiting or (chosen is not None and member.time >= least):
-                continue
-            trial = find(member.trial_id)
-            if trial is not None and trial.phase in _WAITS:
-                chosen = trial
-                least = member.time
+        not_yet = []
+        chosen = None
+        while self._line:
+            _, ticket, trial_id = self._line[0]
+            member = self.members.get(trial_id)
+            trial = find(trial_id)
+            if member is not None and trial is not None and ticket == member.ticket:
+                if trial.phase in _WAITS:
+                    chosen = trial  # its place stays until it runs: the driver may not start it now
+                    break
+                if member.pauses_after == trial.attempt.number and trial.phase in _ENDS_SOON:
+                    not_yet.append(self._line[0])  # it is being saved, and waits after that
+            heapq.heappop(self._line)
+        for place in not_yet:
+            heapq.heappush(self._line, place)
         return chosen
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -246,23 +283,24 @@ class Population:
             members.append(fields)
         return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
-    def set_state(self, state: dict[str, Any], arrived: Collection[str]) -> None:
+    def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
         """Take over what `get_state` returned.
 
         Args:
             state: The state.
-            arrived: The members that wait for other members, not for room.
+            not_in_line: The members that wait for other members, not for room.
         """
         known = []
         for fields in state["members"]:
-            # Earlier versions have saved other fields, too.
-            member = Member(**{name: value for name, value in fields.items() if name in Member.__slots__})
-            member.entry = fields["entry"] and Entry(*fields["entry"])
-            member.is_waiting = member.trial_id not in arrived
-            known.append(member)
+            entry = fields["entry"] and Entry(*fields["entry"])
+            known.append(Member(**{**fields, "entry": entry}))
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
+        self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
         self._common = state["common"]
+        in_line = [member for member in known if member.trial_id not in not_in_line]
+        self._line = [(member.time, member.ticket, member.trial_id) for member in in_line]
+        heapq.heapify(self._line)
         self._arrivals = state["arrivals"]
 
 
