@@ -31,6 +31,7 @@ from minitune.record import records
 from minitune.record.lock import boot_id
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
+from minitune.space.difference import differences
 
 logger = logging.getLogger("minitune")
 
@@ -135,8 +136,7 @@ class Replay(Story):
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
         proposed = self._ask()
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
-        is_other = proposed is None or proposed.raw_config != record["config"]
-        if is_other and not self.saved.is_silent_searcher and not self._warned:
+        if self._is_other(proposed, record["config"]):
             self._warned = True
             logger.warning(
                 "the searcher proposes another configuration than before for trial %s of %s; the recorded one is "
@@ -147,6 +147,13 @@ class Replay(Story):
         trial = proposed or Trial(maker.trainable_name)
         maker.adopt(trial)
         return trial
+
+    def _is_other(self, proposed: Trial | None, recorded: dict[str, Any]) -> bool:
+        """Whether the searcher proposes another configuration than the recorded one, and should be told so."""
+        if self._warned or self.saved.is_silent_searcher:
+            return False
+        # Not by `==`: arrays have no truth value, and the NaN that was read from the journal is another object.
+        return proposed is None or bool(differences(recorded, proposed.raw_config))
 
     def _ask(self) -> Trial | None:
         """The searcher's next trial, or None. Asks several times, because a searcher may decline for a while."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections import Counter as Tally
@@ -282,6 +283,34 @@ def test_changed_searcher_does_not_change_recorded_trials(
     assert [result.config["i"] for result in grid] == [0, 1, 102, 103]
     assert caplog.text.count("proposes another configuration than before") == 1
     assert len(log.of("searcher.on_trial_complete")) == 4
+
+
+class Elementwise:
+    """Like an array of NumPy, which has no truth value when it is compared."""
+
+    shape = (2,)
+
+    def __init__(self, *values: float):
+        self.values = values
+
+    def __eq__(self, other: object) -> Any:
+        assert isinstance(other, Elementwise)
+        return Elementwise(*(one == another for one, another in zip(self.values, other.values, strict=True)))
+
+    def __ne__(self, other: object) -> Any:
+        assert isinstance(other, Elementwise)
+        return Elementwise(*(one != another for one, another in zip(self.values, other.values, strict=True)))
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+def test_a_configuration_with_an_array_or_nan_is_known_again(caplog: pytest.LogCaptureFixture) -> None:
+    space = {"i": grid_search([0, 1]), "array": Elementwise(1, 2), "nan": math.nan}
+    cut(counting(2), space, results=3, max_concurrent_trials=1)
+    grid = resume(counting(2), callbacks=())
+    assert [result.config["i"] for result in grid] == [0, 1]
+    assert "proposes another configuration" not in caplog.text
 
 
 def test_a_searcher_that_hesitates_is_asked_again() -> None:
