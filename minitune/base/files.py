@@ -202,10 +202,8 @@ def sync_descriptor(descriptor: int) -> None:
         import fcntl
 
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    elif hasattr(os, "fdatasync"):
-        os.fdatasync(descriptor)
     else:
-        os.fsync(descriptor)
+        os.fdatasync(descriptor)
 
 
 def sync_directory(path: str) -> None:

@@ -46,11 +46,9 @@ def json_chunks(
         value that contains itself.
     """
     plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # this Python has none in C
-        return lambda value, depth: (plain.encode(value),)
     between, behind_key = separators
-    chunks: Callable[[Any, int], Iterable[str]] = make(
+    # mypy: it is not in the stubs
+    chunks: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
         None, plain.default, json.encoder.encode_basestring_ascii, None, behind_key, between, False, False, False
     )
     return chunks

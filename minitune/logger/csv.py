@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import os
@@ -178,13 +177,7 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _lapse(self, key: str, path: str, error: OSError) -> None:
         """Give up the file after an error. Its content is read again when it is next opened."""
-        table = self._tables.pop(key, None)
-        if table is not None and table.late:
-            with (
-                contextlib.suppress(OSError),  # cut the last newline, so that a resume sees that values are missing
-                open(path, "r+b") as file,
-            ):
-                file.truncate(os.path.getsize(path) - 1)
+        self._tables.pop(key, None)
         self._files.lapse(key, path, error)
 
     def _format(self, values: list[Any]) -> str:

@@ -21,14 +21,15 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, shown
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
-from minitune.schedulers.population import Changes, Member, look_up, snapped
-from minitune.space.domains import Domain, Float, Integer, LogUniform, sampler_and_step
+from minitune.schedulers.population import Changes, Member, look_up
+from minitune.space.domains import Domain, Float, Integer
+from minitune.space.parameters import Axis
 from minitune.space.tree import copy_tree
 
 Point = Sequence[float]
@@ -139,47 +140,33 @@ class TimeVaryingGP:
 # -- the scheduler ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Hyperparameter(NamedTuple):
     """One hyperparameter of the model.
 
     Attributes:
         path: Its path in a configuration.
         domain: The domain between its bounds.
-        is_log: Whether the model uses its logarithm.
+        axis: The axis of the model, on which the bounds are 0 and 1.
     """
 
     path: tuple[str, ...]
     domain: Float | Integer
-    is_log: bool
+    axis: Axis
 
-    def scaled(self, config: Mapping[str, Any]) -> float:
+    def place(self, config: Mapping[str, Any]) -> float:
         """The place of a configuration's value between the bounds, 0 to 1."""
         value = look_up(config, self.path)
-        if not is_real(value):
+        if not is_real(value) or self.axis.count == 1:
             return 0.5
-        low, high = self._ends()
-        bounded = min(max(float(value), float(self.domain.lower)), float(self.domain.upper))
-        if high > low:
-            return (self._seen(bounded) - low) / (high - low)
-        return 0.5
+        bounded = min(max(value, self.domain.lower), self.domain.upper)
+        return min(max(self.axis.encode(bounded), 0.0), 1.0)
 
-    def value(self, share: float, like: Any) -> Any:
+    def value(self, place: float, like: Any) -> Any:
         """The value at a place between the bounds; an int if `like` is one."""
-        low, high = self._ends()
-        seen = low + share * (high - low)
-        value = snapped(self.domain, math.exp(seen) if self.is_log else seen)
+        value = self.axis.decode(place)
         if not is_whole(like):
             return value
         return min(max(round(value), math.ceil(self.domain.lower)), math.floor(self.domain.upper))
-
-    def _ends(self) -> tuple[float, float]:
-        return self._seen(float(self.domain.lower)), self._seen(float(self.domain.upper))
-
-    def _seen(self, value: float) -> float:
-        if self.is_log:
-            return math.log(value)
-        return value
 
 
 @dataclass(frozen=True)
@@ -255,7 +242,7 @@ class PB2(PopulationBasedTraining):
             require_attrs=require_attrs,
             synch=synch,
         )
-        self._axes = list(_axes(domains))
+        self._hyperparameters = list(_hyperparameters(domains))
         self._gains: list[_Gain] = []  # the newest ones of all members, on which the model is fitted
         # By member: time and score of its last turn, or of the copy that it became; its next gain begins there.
         self._begun: dict[str, tuple[float, float]] = {}
@@ -295,7 +282,7 @@ class PB2(PopulationBasedTraining):
         self._explored.pop(trial_id, None)
 
     def _place(self, config: Mapping[str, Any]) -> tuple[float, ...]:
-        return tuple(axis.scaled(config) for axis in self._axes)
+        return tuple(each.place(config) for each in self._hyperparameters)
 
     # -- explore -------------------------------------------------------------------------------------------------
 
@@ -307,20 +294,20 @@ class PB2(PopulationBasedTraining):
         how = "best prospects"
         if place is None:
             how = "drawn uniformly"
-            place = [self._rng.random() for _ in self._axes]
+            place = [self._rng.random() for _ in self._hyperparameters]
         config = copy_tree(donor_config)
         changes = Changes()
-        for axis, share in zip(self._axes, place, strict=True):
-            old = look_up(donor_config, axis.path)
-            new = axis.value(share, old)
-            *way, last = axis.path
+        for each, share in zip(self._hyperparameters, place, strict=True):
+            old = look_up(donor_config, each.path)
+            new = each.value(share, old)
+            *way, last = each.path
             holder = config
             for name in way:  # the donor may share a mapping that `copy_tree` has not copied
                 inner = dict(holder.get(name, {}))
                 holder[name] = inner
                 holder = inner
             holder[last] = new
-            changes[axis.path] = (old, new, how)
+            changes[each.path] = (old, new, how)
         self._explored[member.trial_id] = self._place(config)
         if math.isfinite(donor.turn_score):
             self._begun[member.trial_id] = (donor.last_turn, donor.turn_score)
@@ -352,7 +339,8 @@ class PB2(PopulationBasedTraining):
 
         # Random places within the unit cube, then some around the best of them.
         rng = self._rng
-        best = max(([rng.random() for _ in self._axes] for _ in range(_UNIFORM_POINTS)), key=worth)
+        count = len(self._hyperparameters)
+        best = max(([rng.random() for _ in range(count)] for _ in range(_UNIFORM_POINTS)), key=worth)
         near = [[min(max(rng.gauss(share, _NEAR), 0.0), 1.0) for share in best] for _ in range(_NEAR_POINTS)]
         return max([best, *near], key=worth)
 
@@ -364,12 +352,12 @@ def _scale(values: Sequence[float]) -> Callable[[float], float]:
     return lambda value: (value - low) / width if width else 0.0
 
 
-def _axes(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[_Axis]:
+def _hyperparameters(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[_Hyperparameter]:
     for name, domain in domains.items():
         if isinstance(domain, Mapping):
-            yield from _axes(domain, (*path, name))
+            yield from _hyperparameters(domain, (*path, name))
         else:
-            yield _Axis((*path, name), domain, isinstance(sampler_and_step(domain)[0], LogUniform))
+            yield _Hyperparameter((*path, name), domain, Axis(domain))
 
 
 def _domains(bounds: Any, where: str) -> dict[str, Any]:
