@@ -29,12 +29,14 @@ class Task:
         function: Computes the value of a configuration.
         space: The search space.
         optimum: The minimum; NaN if it is unknown.
+        best: A configuration that has the minimum, where a benchmark needs it.
     """
 
     name: str
     function: Callable[[Config], float]
     space: Mapping[str, Any]
     optimum: float
+    best: Config | None = None
 
     def typical(self, count: int) -> float:
         """The median of so many random values. A regret is measured in units of its distance from the optimum."""
@@ -237,9 +239,11 @@ def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, f
 
 def _shifted(kind: str, count: int) -> Task:
     """A function of many parameters. Its optimum is at a random place in the inner half of each range."""
-    low, high = {"sphere": (-5.0, 5.0), "ackley": (-32.768, 32.768), "rosenbrock": (-5.0, 10.0)}[kind]
+    low, high = {"sphere": (-5.0, 5.0), "ackley": (-32.768, 32.768)}.get(kind, (-5.0, 10.0))
     rng = random.Random(f"{kind}{count}")
     optimum = [rng.uniform(0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high) for _ in range(count)]
+    weights = [10 ** rng.uniform(-1.5, 1.5) for _ in range(count)]
+    turns = [(*rng.sample(range(count), 2), rng.uniform(0, math.pi)) for _ in range(3 * count)]
 
     def function(config: Config) -> float:
         x = [config[f"x{i}"] - place for i, place in enumerate(optimum)]
@@ -248,15 +252,66 @@ def _shifted(kind: str, count: int) -> Task:
         if kind == "rosenbrock":
             x = [value + 1 for value in x]
             return float(sum(100 * (right - left**2) ** 2 + (1 - left) ** 2 for left, right in pairwise(x)))
+        if kind == "rotated":  # an ellipsoid whose axes are those of no parameter
+            for i, j, angle in turns:
+                left = math.cos(angle) * x[i] - math.sin(angle) * x[j]
+                x[j] = math.sin(angle) * x[i] + math.cos(angle) * x[j]
+                x[i] = left
+            return sum(weight * value**2 for weight, value in zip(weights, x, strict=True))
+        if kind == "levy":  # many optima (Levy and Montalvo 1985)
+            w = [1 + value / 4 for value in x]
+            steps = sum((each - 1) ** 2 * (1 + 10 * math.sin(math.pi * each + 1) ** 2) for each in w[:-1])
+            last = (w[-1] - 1) ** 2 * (1 + math.sin(2 * math.pi * w[-1]) ** 2)
+            return math.sin(math.pi * w[0]) ** 2 + steps + last
+        if kind == "saturating":  # like the loss of a network: flat far from the optimum, and with noise
+            loss = sum(math.log1p(weight * value**2) for weight, value in zip(weights, x, strict=True)) / count
+            return loss + 0.02 * (1 + math.sin(1e4 * sum(x)))
         ripple = sum(math.cos(2 * math.pi * value) for value in x) / count
         return 20 + math.e - 20 * math.exp(-0.2 * math.hypot(*x) / math.sqrt(count)) - math.exp(ripple)
 
-    return Task(f"{kind}{count}", function, {f"x{i}": uniform(low, high) for i in range(count)}, 0.0)
+    best = {f"x{i}": place for i, place in enumerate(optimum)}
+    return Task(f"{kind}{count}", function, {name: uniform(low, high) for name in best}, 0.0, best)
 
 
 LARGE_TASKS = {
     task.name: task for task in (_shifted(k, n) for k in ("sphere", "ackley", "rosenbrock") for n in (20, 50))
 }
+MANY_TASKS = {
+    task.name: task for task in (_shifted(k, n) for k in ("rotated", "levy", "saturating") for n in (16, 24, 40))
+}
+"""Functions that no decision was made by."""
+FAILING_TASKS = {
+    task.name: task for task in (_shifted(k, 5) for k in ("sphere", "ackley", "rosenbrock", "rotated", "levy"))
+}
+
+
+def failure(task: Task, kind: str, seed: int) -> Callable[[Config], bool]:
+    """Which trials of a run fail.
+
+    Args:
+        task: The function, with a known best configuration and numbers only. The best one never fails by its place.
+        kind: `"none"`; `"fifth"`: each trial with this probability; `"half"`: the half of the first parameter's range
+            without the optimum; `"nine tenths"`: all but a box around the optimum that has a tenth of the volume.
+        seed: The seed of random failures.
+    """
+    rng = random.Random(seed)
+    axes = {name: Axis(domain) for name, domain in task.space.items()}
+    best = {name: axis.encode((task.best or {})[name]) for name, axis in axes.items()}
+    first = next(iter(axes))
+    side = 0.1 ** (1 / len(axes))
+    lows = {name: min(max(place - side / 2, 0.0), 1 - side) for name, place in best.items()}
+
+    def fails(config: Config) -> bool:
+        places = {name: axis.encode(config[name]) for name, axis in axes.items()}
+        if kind == "fifth":
+            return rng.random() < 0.2
+        if kind == "half":
+            return (places[first] > 0.5) != (best[first] > 0.5)
+        if kind == "nine tenths":
+            return not all(lows[name] <= place <= lows[name] + side for name, place in places.items())
+        return False
+
+    return fails
 
 
 # -- COCO --------------------------------------------------------------------------------------------------------------

@@ -11,12 +11,15 @@ The parts:
 - `functions`: 100 trials, one at a time, on the six functions of `search_tasks.py`.
 - `parallel`: the same, sixteen trials at a time.
 - `large`: 200 trials on three functions, each with 20 and with 50 parameters.
+- `many`: 100 and 150 trials on three functions that no decision was made by, each with 16, 24 and 40 parameters.
 - `bbob`, `mixint`: 100 trials on the 24 functions of two suites of COCO, if `coco-experiment` is installed.
 - `digits`: 600 epochs on four workers, with early stopping. Learning curves are interpolated between the five nearest
   ones of `digits_curves.json.gz`. (With the nearest one alone, the objective would be constant in places.)
-- `cost`: the CPU time of a suggestion and its result, with ten uniform parameters.
+- `cost`: the CPU time of a suggestion and its result, with ten numbers, and with 30 numbers and 15 choices.
 - `import`: the time and memory of importing a searcher.
 - `objectives`: the hypervolume of 100 trials with two objectives.
+- `crashes`: a fifth of the trials crash at random, or half of the space does, or nine tenths of it, on five functions
+  of five parameters; compared with runs without crashes at the same number of successes.
 - `transfer`: a run that learns from an earlier one of 60 trials, on a similar function and on a different one.
 
 *Regret* is the distance of a run's best value from the optimum, divided by that of the median of 5,000 random values.
@@ -43,18 +46,32 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import mul
 from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, Spent, read_curves
-from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, Asker, Other, Ours, lacks
-from search_tasks import LARGE_TASKS, TASKS, Config, Task, coco_tasks, hypervolume, relative, zdt
+from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, TURBO, Asker, Other, Ours, lacks
+from search_tasks import (
+    FAILING_TASKS,
+    LARGE_TASKS,
+    MANY_TASKS,
+    TASKS,
+    Config,
+    Task,
+    coco_tasks,
+    failure,
+    hypervolume,
+    relative,
+    zdt,
+)
 
 from minitune import ASHAScheduler, RunConfig, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
 from minitune.simulation import simulate
 from minitune.space.domains import Categorical, LogUniform
+from minitune.space.parameters import Axis
 
 BUDGET, WORKERS = 600, 4
 """The numbers of epochs and workers of the part `digits`."""
@@ -65,9 +82,13 @@ NEIGHBOURS = 5
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, at_a_time: int) -> float:
-    """The best value of a run of so many trials. They end in the order of their suggestions."""
-    searcher, best = make(task.space, seed), math.inf
+def best_values(
+    task: Task, make: Callable[..., Asker], seed: int, counts: Sequence[int], at_a_time: int
+) -> list[float]:
+    """The best value of a run after each of so many trials. They end in the order of their suggestions."""
+    searcher = make(task.space, seed)
+    trials = max(counts)
+    values: list[float] = []
     waiting: list[tuple[Any, Config]] = []
     asked = 0
     while asked < trials or waiting:
@@ -75,10 +96,9 @@ def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, 
             waiting.append(searcher.ask())
             asked += 1
         token, config = waiting.pop(0)
-        value = task.function(config)
-        best = min(best, value)
-        searcher.tell(token, value)
-    return best
+        values.append(task.function(config))
+        searcher.tell(token, values[-1])
+    return [min(values[:count]) for count in counts]
 
 
 class Runs:
@@ -90,18 +110,19 @@ class Runs:
 
     def __init__(self, path: Path | None):
         self._path = path
-        self._known: dict[str, float] = {}
+        self._known: dict[str, list[float]] = {}
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 key, value = json.loads(line)
                 self._known[json.dumps(key)] = value
 
-    def best(self, task: Task, name: str, seed: int, trials: int, at_a_time: int) -> float:
+    def best(self, task: Task, name: str, seed: int, counts: Sequence[int], at_a_time: int) -> list[float]:
         """See `best_values`."""
-        key = [task.name, name, seed, trials, at_a_time]
+        key = [task.name, name, seed, [*counts], at_a_time]
         known = self._known.get(json.dumps(key))
         if known is None:
-            known = self._known[json.dumps(key)] = best_values(task, SEARCHERS[name][1], seed, trials, at_a_time)
+            known = best_values(task, SEARCHERS[name][1], seed, counts, at_a_time)
+            self._known[json.dumps(key)] = known
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(f"{json.dumps([key, known])}\n")
@@ -109,16 +130,33 @@ class Runs:
 
 
 def on_functions(
-    tasks: Iterable[Task], names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int, runs: Runs
-) -> dict[str, Any]:
-    """The regrets by function and searcher, one for each seed. If the optimum is unknown, they are the best values."""
-    found: dict[str, Any] = {}
+    tasks: Iterable[Task],
+    names: Sequence[str],
+    seeds: int,
+    counts: Sequence[int],
+    at_a_time: int,
+    typical_of: int,
+    runs: Runs,
+) -> list[dict[str, Any]]:
+    """The regrets by function and searcher, one for each seed. If the optimum is unknown, they are the best values.
+
+    Returns:
+        Them after each of so many trials.
+    """
+    found: list[dict[str, Any]] = [{} for _ in counts]
     for task in tasks:
-        best = {name: [runs.best(task, name, seed, trials, at_a_time) for seed in range(seeds)] for name in names}
+        best = {name: [runs.best(task, name, seed, counts, at_a_time) for seed in range(seeds)] for name in names}
+        optimum = 0.0
+        scale = 1.0
+        least = -math.inf
         if not math.isnan(task.optimum):
-            scale = task.typical(typical_of) - task.optimum
-            best = {name: [max((each - task.optimum) / scale, 1e-12) for each in row] for name, row in best.items()}
-        found[task.name] = best
+            optimum = task.optimum
+            scale = task.typical(typical_of) - optimum
+            least = 1e-12
+        for number, after in enumerate(found):
+            after[task.name] = {
+                name: [max((row[number] - optimum) / scale, least) for row in rows] for name, rows in best.items()
+            }
     return found
 
 
@@ -288,6 +326,58 @@ def show_relatives(found: Mapping[str, Any], seeds: int) -> Iterator[str]:
     yield ""
 
 
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+FAILURES = ("fifth", "half", "nine tenths")
+MOST_PER_SUCCESS = 20
+"""A run ends without all of its successes if it takes so many times as many trials."""
+
+
+def on_failures(names: Sequence[str], seeds: int, successes: int) -> dict[str, Any]:
+    """By searcher, kind of failure and function, for each seed: the best value, and the number of trials."""
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = {kind: {} for kind in ("none", *FAILURES)}
+        for kind, of_kind in found[name].items():
+            for task in FAILING_TASKS.values():
+                of_kind[task.name] = [_with_failures(task, kind, name, seed, successes) for seed in range(seeds)]
+    return found
+
+
+def _with_failures(task: Task, kind: str, name: str, seed: int, successes: int) -> tuple[float, int]:
+    searcher = SEARCHERS[name][1](task.space, seed)
+    fails = failure(task, kind, seed)
+    values: list[float] = []
+    trials = 0
+    while len(values) < successes and trials < MOST_PER_SUCCESS * successes:
+        trials += 1
+        token, config = searcher.ask()
+        if fails(config):
+            searcher.fail(token)
+        else:
+            values.append(task.function(config))
+            searcher.tell(token, values[-1])
+    return min(values, default=math.inf), trials
+
+
+def show_failures(found: Mapping[str, Any], successes: int) -> Iterator[str]:
+    """A table: how often a run with failures is better than one without, and how many trials it takes."""
+    yield f"P(beat) of runs with failures over runs without, after {successes} successes; and the mean number of trials"
+    yield ""
+    yield _row("", *FAILURES)
+    yield _row(*["---"] * (1 + len(FAILURES)))
+    for name, by_kind in found.items():
+        cells = []
+        for kind in FAILURES:
+            pairs = []
+            for task, runs in by_kind[kind].items():
+                pairs.append(([value for value, _ in runs], [value for value, _ in by_kind["none"][task]]))
+            trials = statistics.mean(count for runs in by_kind[kind].values() for _, count in runs)
+            cells.append(f"{beats(pairs)}, {trials:.0f} trials")
+        yield _row(name, *cells)
+    yield ""
+
+
 # -- digits ------------------------------------------------------------------------------------------------------------
 
 DIGITS_SPACE = {
@@ -381,27 +471,44 @@ def show_digits(found: Mapping[str, Sequence[float]], budget: int) -> Iterator[s
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 
-def costs_ms(make: Callable[..., Asker], sizes: Sequence[int], repeats: int) -> list[float]:
-    """The median CPU milliseconds of `ask` and `tell` with ten parameters, after so many trials."""
-    rng, space = random.Random(0), {f"x{i}": uniform(0, 1) for i in range(10)}
-    optimum = [rng.random() for _ in space]
+TEN = {f"x{i}": uniform(0, 1) for i in range(10)}
+MIXED = {
+    **{f"x{i}": uniform(0, 1) for i in range(10)},
+    **{f"lr{i}": loguniform(1e-5, 1e-1) for i in range(10)},
+    **{f"n{i}": lograndint(1, 65) for i in range(10)},
+    **{f"c{i}": choice(["a", "b", "c"]) for i in range(15)},
+}
+
+
+def costs_ms(make: Callable[..., Asker], space: Config, sizes: Sequence[int], repeats: int) -> list[float]:
+    """The mean CPU milliseconds of `ask` and `tell`, after so many trials."""
+    rng = random.Random(0)
+    axes = {name: Axis(domain) for name, domain in space.items() if not isinstance(domain, Categorical)}
+    best = {name: rng.random() if name in axes else rng.choice(domain.categories) for name, domain in space.items()}
     searcher, done, found = make(space, 0), 0, []
     for size in sizes:
         times_s = []
         while done < size + repeats:
             begin_s = time.process_time()
             token, config = searcher.ask()
-            value = sum((config[name] - place) ** 2 for name, place in zip(space, optimum, strict=True))
+            asked_s = time.process_time() - begin_s
+            value = 0.0
+            for name, own in config.items():
+                if name in axes:
+                    value += (axes[name].encode(own) - best[name]) ** 2
+                else:
+                    value += own != best[name]
+            begin_s = time.process_time()
             searcher.tell(token, value)
-            times_s.append(time.process_time() - begin_s)
+            times_s.append(asked_s + time.process_time() - begin_s)
             done += 1
-        found.append(1000 * statistics.median(times_s[-repeats:]))
+        found.append(1000 * statistics.mean(times_s[-repeats:]))
     return found
 
 
-def show_costs(found: Mapping[str, Sequence[float]], sizes: Sequence[int]) -> Iterator[str]:
+def show_costs(found: Mapping[str, Sequence[float]], sizes: Sequence[int], title: str) -> Iterator[str]:
     """A table: milliseconds by searcher and number of trials."""
-    yield "CPU milliseconds for a suggestion and its result, ten parameters, after so many trials"
+    yield f"CPU milliseconds for a suggestion and its result, {title}, after so many trials"
     yield ""
     yield _row("", *(f"{size:,}" for size in sizes))
     yield _row(*["---"] * (len(sizes) + 1))
@@ -447,28 +554,40 @@ def _row(*cells: str) -> str:
 
 # -- command -----------------------------------------------------------------------------------------------------------
 
-PARTS = ("functions", "parallel", "large", "bbob", "mixint", "digits", "cost", "import", "objectives", "transfer")
+NUMERIC = ("large", "many", "bbob")
+"""The parts whose spaces have no choices."""
+PARTS = ("functions", "parallel", *NUMERIC, "mixint", "digits", "cost", "import", "objectives", "crashes", "transfer")
 
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
     """Run the parts that were asked for, and print a table after each. Return all figures."""
-    names = [name for name in options.searchers if not lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
+    named = [name for name in options.searchers if not lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
     runs = Runs(options.runs)
     seeds, trials = (2, 12) if options.quick else (options.seeds, options.trials)
     budget, typical_of = (60, 100) if options.quick else (BUDGET, 5_000)
     sizes, repeats = ((20,), 3) if options.quick else ((100, 1_000, 5_000), 20)
-    figures: dict[str, Any] = {"seeds": seeds, "trials": trials, "searchers": names}
+    found: Any
+    lines: Iterable[str]
+    figures: dict[str, Any] = {"seeds": seeds, "trials": trials, "searchers": named}
     for part in options.only:
+        names = [name for name in named if name != TURBO or part in NUMERIC]
         if part in ("functions", "parallel", "large"):
             at_a_time = options.at_a_time if part == "parallel" else 1
             tasks, factor = (LARGE_TASKS, 2) if part == "large" else (TASKS, 1)
-            found: Any = on_functions(tasks.values(), names, seeds, factor * trials, at_a_time, typical_of, runs)
+            (found,) = on_functions(tasks.values(), names, seeds, (factor * trials,), at_a_time, typical_of, runs)
             lines = show_functions(found, f"{factor * trials} trials, {at_a_time} at a time, {seeds} seeds")
+        elif part == "many":
+            counts = (trials, 3 * trials // 2)
+            found = on_functions(MANY_TASKS.values(), names, seeds, counts, 1, typical_of, runs)
+            lines = chain.from_iterable(
+                show_functions(after, f"{count} trials, one at a time, {seeds} seeds")
+                for count, after in zip(counts, found, strict=True)
+            )
         elif part in ("bbob", "mixint"):
             if lacks("cocoex"):
                 continue
             tasks = coco_tasks({"bbob": "bbob", "mixint": "bbob-mixint"}[part])
-            found = on_functions(tasks.values(), names, seeds, trials, 1, typical_of, runs)
+            (found,) = on_functions(tasks.values(), names, seeds, (trials,), 1, typical_of, runs)
             lines = show_wins(found, f"COCO {part}, five parameters, {trials} trials, {seeds} seeds")
         elif part == "digits":
             found = on_digits(seeds, budget)
@@ -476,12 +595,22 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
         elif part == "cost":
             # HyperOpt becomes so slow that 5,000 suggestions would take an hour.
             found = {
-                name: costs_ms(SEARCHERS[name][1], sizes[: 1 if "HyperOpt" in name else 3], repeats) for name in names
+                name: costs_ms(SEARCHERS[name][1], TEN, sizes[: 1 if "HyperOpt" in name else 3], repeats)
+                for name in names
             }
-            lines = show_costs(found, sizes)
+            mixed = {
+                name: costs_ms(SEARCHERS[name][1], MIXED, sizes[:1], repeats) for name in names if name in (OURS, AUTO)
+            }
+            lines = chain(
+                show_costs(found, sizes, "ten numbers"), show_costs(mixed, sizes[:1], "30 numbers and 15 choices")
+            )
         elif part == "objectives":
             found = on_zdt([name for name in OF_TWO if not lacks(OF_TWO[name][0])], seeds, trials)
             lines = show_functions(found, f"{trials} trials of two objectives, {seeds} seeds: missing hypervolume")
+        elif part == "crashes":
+            capable = [name for name in names if hasattr(SEARCHERS[name][1](TASKS["branin"].space, 0), "fail")]
+            found = on_failures(capable, seeds, 4 if options.quick else 40)
+            lines = show_failures(found, 4 if options.quick else 40)
         elif part == "transfer":
             found = on_relatives(
                 [name for name in LEARNERS if name in names], options.tasks[: 1 if options.quick else None], seeds

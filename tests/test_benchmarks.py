@@ -114,13 +114,13 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
 
     assert done.returncode == 0, done.stderr
     document = json.loads(document_path.read_text(encoding="utf-8"))
-    parts = {"functions", "parallel", "large", "digits", "cost", "import", "objectives", "transfer"}
+    parts = {"functions", "parallel", "large", "many", "digits", "cost", "import", "objectives", "crashes", "transfer"}
     assert set(document) == {"seeds", "trials", "searchers", *parts}
     assert all(len(values) == 2 for values in document["functions"]["branin"].values())
     for name in ("functions", "parallel"):  # the other checkout is this one
         for values in document[name].values():
             assert values["TPE of another commit"] == values["minitune TPE"] != values["random"]
-    assert len(runs_path.read_text(encoding="utf-8").splitlines()) == 3 * 2 * (6 + 6 + 6)
+    assert len(runs_path.read_text(encoding="utf-8").splitlines()) == 3 * 2 * (6 + 6 + 6 + 9)
     assert "| minitune TPE | " in done.stdout
 
 
