@@ -180,6 +180,7 @@ class GaussianProcess:
             seen |= point.bits
         self._seen = [_places_of(mask & seen) for mask in kernel_space.masks]
         self._unseen = [mask & ~seen for mask in kernel_space.masks]
+        self._flags: dict[int, Vector] = {}  # the coordinates of categories, which many candidates share
         coordinates = [self._coordinates(point) for point in points]
         # A fit costs O(n^3). In plain Python only some points can be afforded: the best, and the newest of the others.
         few = [*range(len(points))]
@@ -217,12 +218,19 @@ class GaussianProcess:
             for mask, exists in zip(kernel_space.masks, exist[len(places) :], strict=True):
                 if not exists:
                     bits &= ~mask
+        flags = self._flags.get(bits)
+        if flags is None:
+            flags = self._flags[bits] = self._flags_of(bits)
+        return places + flags
+
+    def _flags_of(self, bits: int) -> Vector:
+        """The coordinates of a point's categories."""
         flags: list[float] = []
         for seen, unseen in zip(self._seen, self._unseen, strict=True):
             flags += [_SQRT_HALF * (bits >> place & 1) for place in seen]
             if unseen:
                 flags.append(_SQRT_HALF * bool(bits & unseen))
-        return (*places, *flags)
+        return tuple(flags)
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
         """The inverse length scale of each coordinate, times √5; the coordinates of a choice share one."""
@@ -380,11 +388,11 @@ class GaussianProcess:
         places = []
         for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True)):
             places.append(kernel_space.snap(own + share * (new - own), number))
-        categories = []
-        pairs = zip(kernel_space.categories(centre.bits), kernel_space.categories(drawn.bits), strict=True)
-        for own_category, new_category in pairs:  # categories cannot be contracted: some of them change instead
-            categories.append(new_category if rng.random() < size else own_category)
-        return kernel_space.pack(places, categories)
+        bits = centre.bits
+        for mask in kernel_space.masks:  # categories cannot be contracted: some of them change instead
+            if rng.random() < size:
+                bits = bits & ~mask | drawn.bits & mask
+        return Point(tuple(places), bits)
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved, to places within the bounds."""
@@ -395,16 +403,27 @@ class GaussianProcess:
             share = 0.5
         else:
             share = 4 / self._parameters
-        places = []
-        for number, (place, (low, high)) in enumerate(zip(point.places, bounds, strict=True)):
-            if rng.random() < share:
-                moved = place + rng.gauss(0, scale)
-                place = kernel_space.snap(min(high, max(low, moved)), number)
-            places.append(place)
-        categories = []
-        for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True):
-            categories.append(rng.randrange(size) if rng.random() < 0.3 * share else own)
-        return kernel_space.pack(places, categories)
+        places = list(point.places)
+        for number in self._some(len(places), share):
+            low, high = bounds[number]
+            moved = places[number] + rng.gauss(0, scale)
+            places[number] = kernel_space.snap(min(high, max(low, moved)), number)
+        bits = point.bits
+        for number in self._some(len(kernel_space.sizes), 0.3 * share):
+            mask = kernel_space.masks[number]
+            first = mask & -mask
+            bits = bits & ~mask | first << rng.randrange(kernel_space.sizes[number])
+        return Point(tuple(places), bits)
+
+    def _some(self, count: int, share: float) -> Iterator[int]:
+        """Some of the numbers below `count`: each with this probability, by draws of the gaps between them."""
+        log_rest = math.log1p(-share)
+        number = -1
+        while True:
+            number += 1 + int(math.log(1 - self._rng.random()) / log_rest)
+            if number >= count:
+                return
+            yield number
 
 
 def _places_of(bits: int) -> list[int]:
