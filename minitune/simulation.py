@@ -268,7 +268,7 @@ class _Log:
         self.entries: list[Logged] = []
         self.decisions = Decisions()
         self.end_s = 0.0
-        self.story = Story("", details=False)
+        self.story = Story("", has_details=False)
         self._executor = executor
         self._clock: VirtualClock = executor.clock
         self._metric = metric

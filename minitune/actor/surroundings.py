@@ -100,23 +100,59 @@ def line_buffer_c_output() -> None:
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, line_buffered, 0)
 
 
+class _Environment:
+    """The environment variables of this process before any user code ran."""
+
+    def __init__(self) -> None:
+        self._first = _environment().copy()
+        self._variables: dict[str, str | None] = {}  # of the last place
+        self._with_variables = self._first
+
+    def restore(self, variables: Mapping[str, str | None]) -> None:
+        """Restore the environment, with the variables of a place: those with the value None are removed."""
+        # Trials of one run mostly have the same variables, so the environment of the last place is used again.
+        if variables != self._variables:
+            self._variables = dict(variables)
+            self._with_variables = _with(self._first, variables)
+        _restore_environment(self._with_variables)
+
+
+class _Signals:
+    """The signal handlers and the mask of this thread before any user code ran."""
+
+    def __init__(self) -> None:
+        self._handlers = list(map(_signal.getsignal, _SIGNALS))
+        self._mask = set(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
+
+    def restore(self) -> None:
+        """Restore both, and stop all timers."""
+        stop_timers()  # first: a timer could ring while its handler is being removed
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
+        # Compared in C code: to set all of them would take 64 calls for each trial.
+        present = list(map(_signal.getsignal, _SIGNALS))
+        if not all(map(is_, present, self._handlers)):
+            for number, handler, found in zip(_SIGNALS, self._handlers, present, strict=True):
+                if found is not handler and handler is not None:
+                    _signal.signal(number, handler)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
+        arm_stack_dump()
+
+
 class Surroundings:
     """The state of this process before any user code ran. Use it on the main thread."""
 
     def __init__(self) -> None:
         self._directory = _read_directory()
-        self._first_environment = _environment().copy()
-        self._variables: dict[str, str | None] = {}  # of the last place
-        self._environment = self._first_environment  # with these variables
+        self._environment = _Environment()
         self._umask = _read_umask()
-        self._signals = list(map(_signal.getsignal, _SIGNALS))
-        self._mask = _read_mask()
+        self._signals = _Signals()
         self._limits = _read_limits()
         self._path = list(sys.path)
         self._argv = list(sys.argv)
         self._warnings = list(warnings.filters)
         self._logging = _read_logging()
-        self._outputs: dict[int, int] = {}
+        self._outputs: dict[int, int] = {}  # by standard descriptor: a duplicate of what it was, once it is redirected
 
     def apply(self, place: Place) -> None:
         """Take a place: working directory, output files, environment.
@@ -124,11 +160,7 @@ class Surroundings:
         Raises:
             OSError: If its directory or one of its files cannot be used.
         """
-        # Trials of one run mostly have the same variables, so the environment of the last place is used again.
-        if place.env != self._variables:
-            self._variables = dict(place.env)
-            self._environment = _with(self._first_environment, place.env)
-        _restore_environment(self._environment)
+        self._environment.restore(place.env)
         for descriptor, path in ((1, place.stdout), (2, place.stderr)):
             if path is not None and descriptor not in self._outputs:
                 _flush(descriptor)
@@ -142,7 +174,7 @@ class Surroundings:
             OSError: If something cannot be restored, such as a hard limit.
             ValueError: The same.
         """
-        self._restore_signals()
+        self._signals.restore()
         os.umask(self._umask)
         for descriptor, path in ((1, next_place.stdout), (2, next_place.stderr)):
             if path is None and descriptor in self._outputs:
@@ -159,19 +191,6 @@ class Surroundings:
         _restore_logging(self._logging)
         if self._directory is not None and next_place.directory is None:
             os.chdir(self._directory)
-
-    def _restore_signals(self) -> None:
-        stop_timers()  # first: a timer could ring while its handler is being removed
-        if threading.current_thread() is threading.main_thread():
-            signal.set_wakeup_fd(-1)
-        # Compared in C code: to set all of them would take 64 calls for each trial.
-        present = list(map(_signal.getsignal, _SIGNALS))
-        if not all(map(is_, present, self._signals)):
-            for number, handler, found in zip(_SIGNALS, self._signals, present, strict=True):
-                if found is not handler and handler is not None:
-                    _signal.signal(number, handler)
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
-        arm_stack_dump()
 
 
 def take(place: Place) -> None:
@@ -257,10 +276,6 @@ def _read_umask() -> int:
     umask = os.umask(0o77)
     os.umask(umask)
     return umask
-
-
-def _read_mask() -> set[int]:
-    return set(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
 
 
 def _read_limits() -> dict[int, tuple[int, int]]:

@@ -80,7 +80,7 @@ class RunResults:
         from minitune.record.story import Story
 
         try:
-            story = Story(self.path, details=False)
+            story = Story(self.path, has_details=False)
             # The seed is in the first record, so the rest of a long journal is not read.
             next(story.follow(journal.read(RunDirectory(self.path).journal)), None)
         except FileNotFoundError:

@@ -163,7 +163,8 @@ def _origin(run: Story, trial: Trial) -> Origin:
     Raises:
         FileNotFoundError: If that checkpoint is gone.
     """
-    starts = run.origins if trial.status == ERROR else run.grafts
+    assert run.details is not None
+    starts = run.details.origins if trial.status == ERROR else run.details.grafts
     origin = starts.get(trial.trial_id, BEGINNING)
     if origin.path is not None and not os.path.isdir(origin.path):
         raise FileNotFoundError(

@@ -127,12 +127,11 @@ class Experiment:
         # When trials stop: limits of a dict are read for each trial, and a stopper hears the results of all.
         self.stop = stop
         self.stopping_criterion: dict[str, Any] = {}
-        self._stopper: Stopper | None = None
         if isinstance(stop, Mapping):
             self.stopping_criterion = flat_criteria(stop)
             DictStopper(self.stopping_criterion)  # raises an error for an invalid limit
         elif stop:
-            self._stopper = make_stopper(stop)
+            make_stopper(stop)  # the same for an object that is no stopper
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
         # The trials.
@@ -140,8 +139,8 @@ class Experiment:
         self.has_checkpoint_config = checkpoint_config is not None  # if not, that of a resumed run holds
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
-        self.output_names = log_file_names(log_to_file)
         self.log_to_file = log_to_file
+        log_file_names(log_to_file)  # raises an error for invalid names
         self.max_failures = FailureConfig(max_failures).max_failures
         self.restore = _as_checkpoint(restore)
         self.resources_per_trial: Resources | None = None
@@ -205,9 +204,19 @@ class Experiment:
 
     def wants_other_limits(self, first: Experiment) -> bool:
         """Whether this experiment sets a limit that only the first experiment of a run may set, to another value."""
-        stops_otherwise = self._stopper is not None and self.stop is not first.stop
+        stops_otherwise = self._has_stoppers and self.stop is not first.stop
         has_other_budget = self.time_budget_s is not None and self.time_budget_s != first.time_budget_s
         return stops_otherwise or has_other_budget or self.output_names != first.output_names
+
+    @property
+    def _has_stoppers(self) -> bool:
+        """Whether `stop` has other stoppers than the limits of a dict."""
+        return bool(self.stop) and not isinstance(self.stop, Mapping)
+
+    @property
+    def output_names(self) -> tuple[str, str]:
+        """The names of the files with a trial's output, for stdout and stderr."""
+        return log_file_names(self.log_to_file)
 
     @property
     def static_request(self) -> Resources | None:
@@ -258,8 +267,8 @@ class Experiment:
     def stopper(self) -> Stopper | None:
         """The stoppers of `stop` and of the time budget as one, without limits of a dict; None if there are none."""
         parts = []
-        if self._stopper is not None:
-            parts.append(self._stopper)
+        if self._has_stoppers:
+            parts.append(make_stopper(self.stop))
         budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:
             parts.append(TimeoutStopper(budget_s))

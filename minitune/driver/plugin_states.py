@@ -171,7 +171,7 @@ class StateKeeper:
             return
         if not found:
             return
-        self._recorder.state_saved(component, kind_of(plugin), found, offset)
+        self._recorder.state_saved(component, class_names(plugin), found, offset)
         self._prune(component, set(found))
 
     def _prune(self, component: str, newest: set[str]) -> None:
@@ -262,7 +262,7 @@ class StateLoader:
             self._read(component, plugin, record, trials)
         except Exception as error:
             raise TuneError(
-                f"the {component} ({kind_of(plugin)}) cannot load the state that it saved in "
+                f"the {component} ({class_names(plugin)}) cannot load the state that it saved in "
                 f"{', '.join(sorted(record['files']))} of {self._run.path} ({type(error).__name__}: {error}); remove "
                 "these files to replay all events to it, or pass another one"
             ) from error
@@ -281,7 +281,7 @@ class StateLoader:
             logger.warning(
                 "the %s (%s) cannot load its saved state (%s: %s); all events are replayed to it",
                 component,
-                kind_of(plugin),
+                class_names(plugin),
                 type(error).__name__,
                 error,
             )
@@ -297,7 +297,7 @@ class StateLoader:
     def _newest(self, component: str, plugin: Any, past: list[records.Record]) -> records.Record | None:
         """The record of the component's newest state whose files match their checksums, or None."""
         for record in reversed(past):
-            if record["component"] != component or record["plugin"] != kind_of(plugin):
+            if record["component"] != component or record["plugin"] != class_names(plugin):
                 continue
             paths = {os.path.join(self._run.path, name): digest for name, digest in record["files"].items()}
             # A torn or changed file of the newest state is no loss: the one before it leads to the same end.
@@ -330,7 +330,7 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
     return searcher
 
 
-def kind_of(plugin: Any) -> str:
+def class_names(plugin: Any) -> str:
     """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of callbacks.
 
     The state of the callbacks has the class name of each callback in it.

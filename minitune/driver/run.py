@@ -248,13 +248,16 @@ class Driver:
             executor,
             opened.run,
             tune,
-            verbose=plan.verbose,
-            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)
-        self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
+        self._progress.begin(
+            total,
+            plan.experiment.param_space if self.is_new else {},
+            verbose=plan.verbose,
+            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        )
 
     def catch_up(self) -> LeftOver:
         """Restore the state and the plug-ins as an earlier driver left them. A new run has nothing to restore."""

@@ -74,7 +74,6 @@ class TuneController:
         self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
         self._events = EventHandler(executor, state, hooks, recorder, self._actions, self._failures)
         self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._events.on_started)
-        self._end_deadline_s = 0.0  # when a run that is ending cuts its trials short
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
@@ -88,15 +87,7 @@ class TuneController:
         if hooks.turns_loop:
             self._wait_limits.append(self._seconds_to_next_turn)
 
-    # -- the loop --------------------------------------------------------------------------------------------------
-
-    @property
-    def failed_fast(self) -> Trial | None:
-        """The trial whose failure has ended the run, or None."""
-        return self._failures.failed_fast
-
-    def _now_s(self) -> float:
-        return self._executor.clock.monotonic()
+    # -- the loop ------------------------------------------------------------------------------------------------------
 
     def begin(self, left_over: LeftOver) -> None:
         """Begin the run with what an earlier driver has left over."""
@@ -115,19 +106,19 @@ class TuneController:
             max_wait_s: The maximum wait for an event; None means no limit.
         """
         state = self._state
-        if state.waiting.resting and state.waiting.end_rests(self._now_s()):
+        waiting = state.waiting
+        if waiting.resting and waiting.end_rests(self._now_s()):
             state.may_start = True
-        if (state.may_start or state.requests or not state.running) and state.ending is None:
+        if state.ending is None and (state.may_start or state.requests or not state.running):
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == ENDED
         must_go_on = self._launcher.has_to_go_on
+        # In logical order, an event that comes meanwhile must not count before the launches that are left.
         if not (is_over or (must_go_on and state.settings.is_ordered)):
-            has_limit = self._wait_limits or must_go_on or state.backoff.is_active or state.ending is not None
-            self._apply(self._patience_s(max_wait_s) if has_limit or not state.running else max_wait_s)
-        if state.ending is not None and self._now_s() >= self._end_deadline_s:
-            for running in list(state.running.values()):  # their grace period is over: end them without a save
-                self._actions.cut_short(running, state.ending)
-            self._actions.commit()
+            wait_s = max_wait_s
+            if not state.running or must_go_on or self._wait_limits or state.backoff.is_active:
+                wait_s = self._patience_s(max_wait_s)
+            self._apply(wait_s)
         for check in self._checks:
             check()
         self._hooks.iteration += 1
@@ -148,6 +139,26 @@ class TuneController:
             self._actions.commit()
         if not (state.running or state.waiting.leaving):
             self._check_stuck()
+
+    def _may_ask(self) -> bool:
+        """Whether plug-ins may be asked in this turn, although the last wait has brought no news.
+
+        Not in a run with logical order. Otherwise a plug-in that draws a random number at each call would draw more of
+        them on a slow machine, where more waits end by a timeout.
+        """
+        state = self._state
+        is_idle = not (state.running or state.waiting.leaving)
+        return is_idle or not state.settings.is_ordered or self._launcher.has_to_go_on
+
+    def _has_to_wait(self) -> bool:
+        """Whether no worker may start now.
+
+        If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
+        would bring trial after trial, and the run would never come to the point where nothing runs.
+        """
+        backoff = self._state.backoff
+        may_start = backoff.may_start(self._now_s())
+        return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
@@ -176,40 +187,92 @@ class TuneController:
         if self._actions.unwritten or self._actions.commands:
             self._actions.commit()
 
-    def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked in this turn, although the last wait has brought no news.
-
-        Not in a run with logical order. Otherwise a plug-in that draws a random number at each call would draw more of
-        them on a slow machine, where more waits end by a timeout.
-        """
+    def _check_stuck(self) -> None:
+        """Raise an error if the run waits for an event that cannot come."""
         state = self._state
-        is_idle = not (state.running or state.waiting.leaving)
-        return is_idle or not state.settings.is_ordered or self._launcher.has_to_go_on
+        waiting = state.waiting
+        if not state.unfinished:
+            return
+        if state.backoff.is_hopeless:
+            raise state.backoff.error()
+        if waiting.resting or state.requests or state.supply == WAITING:
+            return
+        if waiting.paused and not waiting.queue:
+            raise TuneError(
+                f"nothing runs and no more trials will come, but {len(waiting.paused)} trials are PAUSED and "
+                f"{type(self._hooks.scheduler).__name__}.choose_trial_to_run chooses none of them; it must return a "
+                "paused trial, or stop it"
+            )
 
-    def _has_to_wait(self) -> bool:
-        """Whether no worker may start now.
+    # -- how long to wait ----------------------------------------------------------------------------------------------
 
-        If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
-        would bring trial after trial, and the run would never come to the point where nothing runs.
+    def _now_s(self) -> float:
+        return self._executor.clock.monotonic()
+
+    def _patience_s(self, max_wait_s: float | None) -> float | None:
+        """How long to wait for an event, in seconds; None means no limit."""
+        state = self._state
+        limits = [math.inf if max_wait_s is None else max_wait_s]
+        if self._launcher.has_to_go_on:
+            limits.append(0.0)
+        if not state.running and state.supply == WAITING and not state.waiting.num_pending:
+            limits.append(self._seconds_to_next_ask())
+        else:
+            self._asked_in_vain = 0
+        if state.backoff.is_active and state.ending is None:  # a run that is ending starts no worker
+            limits.append(state.backoff.seconds_left(self._now_s()))
+        if state.waiting.resting:
+            limits.append(state.waiting.first_rest_ends_s() - self._now_s())
+        for limit_s in self._wait_limits:
+            limits.append(limit_s())
+        wait_s = max(0.0, min(limits))
+        return None if wait_s == math.inf else wait_s
+
+    def _seconds_to_next_turn(self) -> float:
+        """When a plug-in needs the next turn. The stopper is not asked about a run that is ending."""
+        if self._state.ending is not None:
+            return math.inf
+        return self._hooks.seconds_left()
+
+    def _seconds_to_next_ask(self) -> float:
+        """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
+        self._asked_in_vain += 1
+        if self._asked_in_vain == _ASKS_UNTIL_SAID:
+            logger.warning(
+                'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
+                "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
+                len(self._state.waiting.paused),
+            )
+        return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
+
+    def _stop_overdue(self) -> None:
+        """Stop the workers of trials that have exceeded a time limit. The trials fail when the workers have exited.
+
+        Messages that have already arrived are read first, because the driver itself may have been suspended.
         """
-        backoff = self._state.backoff
-        may_start = backoff.may_start(self._now_s())
-        return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
+        deadlines = self._state.deadlines
+        settings = self._state.settings
+        if deadlines.seconds_left(self._now_s()) != 0:
+            return
+        self._apply(0)
+        if settings.answered is not None:
+            for actor_id in settings.answered():
+                deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
+        for overdue in deadlines.overdue(self._now_s()):
+            running = self._state.running[overdue.actor_id]
+            running.overdue = overdue
+            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
+
+    # -- the end of the run --------------------------------------------------------------------------------------------
+
+    @property
+    def failed_fast(self) -> Trial | None:
+        """The trial whose failure has ended the run, or None."""
+        return self._failures.failed_fast
 
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
         return self._state.ending or Ending.of(EndKind.FINISHED)
-
-    def unwind(self) -> bool:
-        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called.
-
-        Returns:
-            Whether there may be more of them. The executor kills workers that exceed the grace period.
-        """
-        if not self._state.waiting.leaving:
-            return False
-        self._apply(None)
-        return True
 
     def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
@@ -221,7 +284,9 @@ class TuneController:
             return
         self._state.ending = ending
         resumable = self._state.interrupted
-        self._end_deadline_s = self._now_s() + self._state.settings.grace_s
+        deadline_s = self._now_s() + self._state.settings.grace_s
+        self._wait_limits.append(lambda: deadline_s - self._now_s())
+        self._checks.append(lambda: self._cut_all_short(ending, deadline_s))
         self._end_supply()
         for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
             running = self._state.running.get(trial.attempt.actor_id)
@@ -232,6 +297,13 @@ class TuneController:
             else:
                 self._actions.cut_short(running, ending)
         self._actions.commit()
+
+    def _cut_all_short(self, ending: Ending, deadline_s: float) -> None:
+        """End the trials that still run without a save, if their grace period is over."""
+        if self._now_s() >= deadline_s:
+            for running in list(self._state.running.values()):
+                self._actions.cut_short(running, ending)
+            self._actions.commit()
 
     def _end_supply(self) -> None:
         """No more trials come."""
@@ -261,75 +333,13 @@ class TuneController:
         self._actions.move(trial, Step.STOP, ending)
         self._actions.is_over(trial)
 
-    def _stop_overdue(self) -> None:
-        """Stop the workers of trials that have exceeded a time limit. The trials fail when the workers have exited.
+    def unwind(self) -> bool:
+        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called.
 
-        Messages that have already arrived are read first, because the driver itself may have been suspended.
+        Returns:
+            Whether there may be more of them. The executor kills workers that exceed the grace period.
         """
-        deadlines = self._state.deadlines
-        settings = self._state.settings
-        if deadlines.seconds_left(self._now_s()) != 0:
-            return
-        self._apply(0)
-        if settings.answered is not None:
-            for actor_id in settings.answered():
-                deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
-        for overdue in deadlines.overdue(self._now_s()):
-            running = self._state.running[overdue.actor_id]
-            running.overdue = overdue
-            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
-
-    def _patience_s(self, max_wait_s: float | None) -> float | None:
-        """How long to wait for an event, in seconds; None means no limit."""
-        state = self._state
-        limits = [math.inf if max_wait_s is None else max_wait_s]
-        if self._launcher.has_to_go_on:
-            limits.append(0.0)
-        if state.ending is not None:
-            limits.append(self._end_deadline_s - self._now_s())
-        elif not state.running and state.supply == WAITING and not state.waiting.num_pending:
-            limits.append(self._seconds_to_next_ask())
-        else:
-            self._asked_in_vain = 0
-        if state.backoff.is_active and state.ending is None:
-            limits.append(state.backoff.seconds_left(self._now_s()))
-        if state.waiting.resting:
-            limits.append(state.waiting.first_rest_ends_s() - self._now_s())
-        for limit_s in self._wait_limits:
-            limits.append(limit_s())
-        wait_s = max(0.0, min(limits))
-        return None if wait_s == math.inf else wait_s
-
-    def _seconds_to_next_turn(self) -> float:
-        """When a plug-in needs the next turn. The stopper is not asked about a run that is ending."""
-        if self._state.ending is not None:
-            return math.inf
-        return self._hooks.seconds_left()
-
-    def _seconds_to_next_ask(self) -> float:
-        """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
-        self._asked_in_vain += 1
-        if self._asked_in_vain == _ASKS_UNTIL_SAID:
-            logger.warning(
-                'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
-                "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
-                len(self._state.waiting.paused),
-            )
-        return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
-
-    def _check_stuck(self) -> None:
-        """Raise an error if the run waits for an event that cannot come."""
-        state = self._state
-        waiting = state.waiting
-        if not state.unfinished:
-            return
-        if state.backoff.is_hopeless:
-            raise state.backoff.error()
-        if waiting.resting or state.requests or state.supply == WAITING:
-            return
-        if waiting.paused and not waiting.queue:
-            raise TuneError(
-                f"nothing runs and no more trials will come, but {len(waiting.paused)} trials are PAUSED and "
-                f"{type(self._hooks.scheduler).__name__}.choose_trial_to_run chooses none of them; it must return a "
-                "paused trial, or stop it"
-            )
+        if not self._state.waiting.leaving:
+            return False
+        self._apply(None)
+        return True

@@ -70,9 +70,7 @@ class ProgressDisplay:
         executor: The executor whose resources are shown.
         run: The directory of the run.
         tune_config: Metric, mode and limits of the run.
-        verbose: 0, 1 or 2.
-        print_errors: Whether the tracebacks of failed trials are shown at the end.
-        raises: Whether the first failure is then raised as an exception.
+        raises: Whether the first failure is raised as an exception at the end.
         outputs: The names of the files in a trial's directory with its prints; empty if the prints are shown.
     """
 
@@ -81,8 +79,6 @@ class ProgressDisplay:
     executor: TrialExecutor
     run: RunDirectory
     tune_config: TuneConfig
-    verbose: int
-    print_errors: bool
     raises: bool = False
     outputs: Sequence[str] = ()
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
@@ -90,15 +86,17 @@ class ProgressDisplay:
     _took_s: float | None = None
     _ending: str = ""
 
-    def begin(self, total_samples: int, space: Mapping[str, Any]) -> None:
+    def begin(self, total_samples: int, space: Mapping[str, Any], *, verbose: int, print_errors: bool) -> None:
         """Show the start of the run.
 
         Args:
             total_samples: The number of trials; a very large number for an endless search.
             space: The search space of a new run, for hints.
+            verbose: 0, 1 or 2.
+            print_errors: Whether the tracebacks of failed trials are shown at the end.
         """
         if self.reporter is not None:
-            call_plugin(self.reporter.configure, None, verbose=self.verbose, print_errors=self.print_errors)
+            call_plugin(self.reporter.configure, None, verbose=verbose, print_errors=print_errors)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
             call_plugin(
                 self.reporter.setup,

@@ -274,7 +274,7 @@ class ObjectStore:
             return holds_code(file.read())
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.directory, f"{check_name(name)}.pkl")
+        return os.path.join(self.directory, f"{check_object_name(name)}.pkl")
 
 
 _stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
@@ -315,7 +315,7 @@ class _Lightening:
             return value, weight
         found = self._stored.get(id(value))
         try:
-            stored = found or self._store.put(value, short_text(value))
+            stored = found or self._store.put(value, object_text(value))
             self._stored[id(value)] = stored
         except TypeError:  # it cannot be pickled; `_Tagger` logs this
             return value, weight
@@ -370,7 +370,7 @@ def _members(container: Any) -> Iterable[Any]:
     return container.values() if type(container) is dict else container
 
 
-def short_text(value: Any) -> str:
+def object_text(value: Any) -> str:
     """A text to show instead of an object, of at most `TEXT_LIMIT` characters."""
     text = _REPR.repr(value).encode("utf-8", "backslashreplace").decode()
     if len(text) <= TEXT_LIMIT:
@@ -452,7 +452,7 @@ class Pickled:
         return store.holds_code(name)
 
 
-def check_name(name: str) -> str:
+def check_object_name(name: str) -> str:
     """Check that a name is a checksum, because it becomes a part of a path. If it is not, raise a ValueError."""
     if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
         raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
@@ -542,7 +542,7 @@ class _Tagger:
         return self._pickle(value)
 
     def _pickle(self, value: Any) -> dict[str, Any]:
-        text = short_text(value)
+        text = object_text(value)
         if type(value) is Unrecorded:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
@@ -665,7 +665,7 @@ class _Reader:
             pickled = Pickled(text, python, len(data), data)
         else:
             # The name becomes a part of a path, and anybody may have written the line.
-            name = check_name(sha256)
+            name = check_object_name(sha256)
             pickled = Pickled(text, python, int(tree["size"]), stored=(self._objects, name))
         return pickled.load(self._keep) if self._unpickle else pickled
 

@@ -53,7 +53,7 @@ _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
 
 
-class _OpenFile:
+class _JournalFile:
     """The file of a journal while it is open: where its last record ends, and whether it is still at its path.
 
     Args:
@@ -163,7 +163,7 @@ class Journal:
         self.objects = ObjectStore(_objects_directory(path), durability)
         self.unwritten: list[str] = []
         self.add_encoded: Callable[[str], object] | None = self.unwritten.append  # reports take no call of ours
-        self._file = _OpenFile(path, descriptor, lock)
+        self._file = _JournalFile(path, descriptor, lock)
         self._next_look_s = 0.0
         self._failure: TuneError | None = None
         self._is_unsynced = False

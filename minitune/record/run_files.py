@@ -24,7 +24,7 @@ from minitune.base.pickling import dumps_for_later, dumps_small, load, loads_ref
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
-from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, short_text
+from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, object_text
 from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
@@ -107,7 +107,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
     """
     try:
         # The values come first, so that the file never names one that does not exist.
-        names = [objects.put(value, short_text(value)).name for value in content.large]
+        names = [objects.put(value, object_text(value)).name for value in content.large]
         if sync:
             objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync) as file:

@@ -182,13 +182,28 @@ class LastDriver:
     boot_id: str = ""
 
 
+class Details:
+    """The parts of a story that take most time and memory, beside the results and statistics of its trials.
+
+    Attributes:
+        origins: By trial id, the origin of the trial's last attempt.
+        grafts: By trial id, the last origin that was a checkpoint of another trial.
+        flat_configs: By trial id, its configuration nested and flattened, so that it is flattened only once.
+    """
+
+    def __init__(self) -> None:
+        self.origins: dict[str, Origin] = {}
+        self.grafts: dict[str, Origin] = {}
+        self.flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+
 class Story:
     """The state of a run after the records that were applied so far.
 
     Args:
         path: The run's directory, absolute. It may have been moved since the records were written.
-        details: False leaves out the parts that take most time and memory: `origins`, `grafts`, and the last result,
-            the statistics and the error text of each trial.
+        has_details: False leaves out the parts that take most time and memory: `details`, and the last result, the
+            statistics and the error text of each trial.
 
     Attributes:
         path: The run's directory, absolute.
@@ -200,15 +215,14 @@ class Story:
         inherited: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
             soon as the trial has its own checkpoint.
         final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
-        origins: By trial id, the origin of the trial's last attempt.
-        grafts: By trial id, the last origin that was a checkpoint of another trial.
+        details: The parts that take most time and memory; None if they are left out.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
         noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
         damage: The error of a damaged journal that `read_overview` has read in part; else None.
     """
 
-    def __init__(self, path: str, details: bool = True):
+    def __init__(self, path: str, has_details: bool = True):
         self.path = path
         # The run and its drivers.
         self.setup = _NOT_BEGUN
@@ -222,14 +236,9 @@ class Story:
         self.unfinished: dict[str, Trial] = {}
         self.inherited: dict[str, InheritedCheckpoint] = {}
         self.final: dict[str, Ending] = {}
-        self.origins: dict[str, Origin] = {}
-        self.grafts: dict[str, Origin] = {}
+        self.details = Details() if has_details else None
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
-        # These make reading faster.
-        self._details = details
-        # by trial id, its configuration nested and flattened, so that it is flattened only once
-        self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._resources: tuple[Any, Resources] | None = None  # of the last record: most trials need the same resources
 
     @property
@@ -401,17 +410,17 @@ class Story:
         record = change.record
         trial.set_directory(self.path, record["directory"] or None)
         trial.begin_attempt(record["attempt"])
-        if self._details:
+        if self.details is not None:
             inherited = self.inherited.get(trial.trial_id)
             origin = Origin(None, {}, trial.progress.num_reports)
             if inherited is not None:
                 origin = Origin(inherited.path, inherited.metrics, trial.progress.num_reports)
-                self.grafts[trial.trial_id] = origin
+                self.details.grafts[trial.trial_id] = origin
             elif trial.checkpoints:
                 kept = trial.checkpoints[-1]
                 path = os.path.join(trial.local_path, kept.record.directory)
                 origin = Origin(path, kept.progress.metrics, trial.progress.num_reports)
-            self.origins[trial.trial_id] = origin
+            self.details.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
@@ -444,12 +453,12 @@ class Story:
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
         metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
-        if not self._details:
+        if self.details is None:
             return {}
-        known = self._configs.get(trial.trial_id)
+        known = self.details.flat_configs.get(trial.trial_id)
         if known is None or known[0] is not trial.attempt.config:
             known = trial.attempt.config, flatten({CONFIG: trial.attempt.config})
-            self._configs[trial.trial_id] = known
+            self.details.flat_configs[trial.trial_id] = known
         flat = flatten(metrics)
         flat.update(known[1])
         return flat
@@ -503,7 +512,7 @@ class Story:
         change.step = step
         if step is None:
             return
-        total = record.get(records.SUM) if self._details else None
+        total = None if self.details is None else record.get(records.SUM)
         if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.attempt.config = trial.raw_config
             trial.take_sum(total)
@@ -519,18 +528,19 @@ class Story:
 
     def _end(self, trial: Trial, before: Phase, step: Step, ending: Ending) -> None:
         """End a trial, or an attempt of it, that was in the phase `before`."""
-        if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
+        if self.details is not None and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
             if ending.kind is EndKind.RETURNED:
                 trial.returns()
             trial.completes()
         if ending.kind is EndKind.FAILED:
             trial.num_failures += 1
         if step is Step.FAIL:
-            text = last_error_text(trial.local_path) if self._details else ""
+            text = "" if self.details is None else last_error_text(trial.local_path)
             trial.error = trial_error_of_text(text or ending.text, ending.text)
         self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
         if step is not Step.RETRY:
-            self._configs.pop(trial.trial_id, None)
+            if self.details is not None:
+                self.details.flat_configs.pop(trial.trial_id, None)
             self.inherited.pop(trial.trial_id, None)
         self._move(trial, step, ending)
 
@@ -560,7 +570,7 @@ class Story:
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
         """Make the result of a record the trial's last result."""
-        if self._details:
+        if self.details is not None:
             trial.record_result(record["metrics"], flat)
         else:
             trial.progress.num_reports += 1
@@ -639,7 +649,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     """
     run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
-    story = Story(run.path, details=False)
+    story = Story(run.path, has_details=False)
     is_empty = True
     damage = None
     try:
@@ -650,7 +660,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
             damage = run.lost_journal()
     except JournalCorruptError as error:
         damage = error
-        story = Story(run.path, details=False)
+        story = Story(run.path, has_details=False)
         good = journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
         with contextlib.suppress(JournalCorruptError):  # good lines may be damage, too, if they come again
             for _ in story.follow(good):
@@ -806,7 +816,7 @@ def logged_reports(
 
     `minitune.result.complete` makes of metrics and configuration what the loggers got.
     """
-    for change in Story("", details=False).follow(journal_records):
+    for change in Story("", has_details=False).follow(journal_records):
         if change.kind == records.RESULT:
             metrics = change.record["metrics"]
             metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
@@ -1109,7 +1119,7 @@ def read_decisions(path: str | os.PathLike[str]) -> Decisions:
 @lru_cache(maxsize=1)
 def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
     decisions = Decisions()
-    for change in Story(os.path.dirname(file), details=False).follow(journal.read(file)):
+    for change in Story(os.path.dirname(file), has_details=False).follow(journal.read(file)):
         decisions.tell(change)
     return decisions
 
@@ -1166,7 +1176,7 @@ class PastRun:
         if not os.path.isfile(file):
             raise FileNotFoundError(no_run(directory))
         past = cls(directory)
-        story = Story(directory, details=False)
+        story = Story(directory, has_details=False)
         past._fill(story.follow(journal.read(file)))
         if not story.trials and run.has_trials():
             raise run.lost_journal()

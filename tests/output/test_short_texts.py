@@ -14,7 +14,7 @@ from minitune.base import json_text
 from minitune.base.checks import shown
 from minitune.base.table import format_cell, short_repr
 from minitune.base.text import ShortRepr, is_long
-from minitune.record.codec import short_text
+from minitune.record.codec import object_text
 
 MB = 1_000_000
 SHORT = (1, 1.5, "text", b"bytes", None, [1, 2], {"a": [b"x" * 100]}, {1, 2}, (), bytearray(5))
@@ -34,7 +34,7 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     "a table's cell": lambda value: format_cell(value, 20),
     "a short repr": short_repr,
     "a summary's": _shown,
-    "a record's": short_text,
+    "a record's": object_text,
     "strict JSON's": json_text.short_text,
 }
 
