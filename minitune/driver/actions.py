@@ -129,7 +129,7 @@ class TrialActions:
             )
         if not self._experiments[trial.experiment_number].saves:  # a function has saved when it reported
             self._hooks.tell("on_trial_save", trial)
-        self.let_go(running)
+        self.let_go(running)  # before the step, because a PAUSED trial owns no actor
         self.move(trial, Step.PAUSE, reason)
         self._hooks.paused(trial)
 
@@ -160,7 +160,7 @@ class TrialActions:
 
     def remove(self, trial: Trial, ending: Ending) -> None:
         """End a trial that has no worker."""
-        self._executor.forget(trial.trial_id)
+        self._executor.forget(trial.trial_id)  # it may wait in the ledger
         if self._state.interrupted:
             self._hooks.interrupted(trial)
             self._state.move(trial, Step.STOP, ending)
@@ -255,6 +255,7 @@ class TrialActions:
             "exploit": lambda request: self._exploit(request.trial, *request.argument),
             "resources": self._on_resources_request,
         }
+        # One by one: what a request does may call hooks of the scheduler, which make more requests.
         while self._state.requests:
             request = self._state.requests.popleft()
             # A run that is ending resumes no trial, so it pauses none.

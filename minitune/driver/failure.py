@@ -122,6 +122,7 @@ class Failures:
         if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
             self.failed(running, error, gone=gone)
             return
+        # Before the trial is QUEUED again: its next attempt must not start beside the last worker.
         if not gone:
             self._actions.let_go(running, keep=False)
         cause = error.summary()
@@ -158,6 +159,7 @@ class Failures:
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
+        # Before the step back to QUEUED, because the phase says what has failed.
         retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
         if not gone:
             self._actions.let_go(running, keep=False)
@@ -202,6 +204,7 @@ class Failures:
             extra=about(trial),
         )
         self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
+        # After the step, because plug-ins see the trial PENDING.
         self._hooks.recovers(trial)
         # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
         if trial.max_failures < 0 and self._state.ending is None:
@@ -213,6 +216,7 @@ class Failures:
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR. The other trials continue."""
         trial.num_failures = max(1, trial.num_failures)
+        # It may wait in the ledger, which would keep resources free for it.
         self._executor.forget(trial.trial_id)
         self._recorder.directories.write_error(trial, error)
         self._give_up(trial, error, str(error))

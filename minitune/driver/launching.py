@@ -128,6 +128,7 @@ class TrialSource:
             return False
         state.supply = OPEN
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
+        # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
         self._recorder.trial_added(trial)
         state.add(trial)
         if self._hooks.added(trial):
@@ -261,6 +262,7 @@ class TrialLauncher:
             self._roll_back(trial)
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)
+        # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)

@@ -95,6 +95,7 @@ class OpenRun:
     def __enter__(self) -> OpenRun:
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)  # does nothing if the lock cannot be taken
+            # Before anything is cleaned: the files belong to another driver as long as that has the lock.
             self._driver = self._lock.holder or self._lock.acquire()
             stack.callback(self._housekeeper.close)
             self._prepare()
@@ -105,6 +106,7 @@ class OpenRun:
                 self._journal = ToldJournal(*where, is_new=self._is_new, listen=self._listen)
             stack.callback(self._journal.close)
             self._housekeeper.disk_failed = self._settle_failed
+            # A lost journal must not become a new run, which would use the directories of the old one.
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             directories = TrialDirectories(self.run, self._journal, self._dirname_creators)

@@ -125,6 +125,7 @@ class ResumedDriver(Driver):
         plan = self.plan
         run = self._wanted.run
         has_other_space = self._wanted.has_other_space
+        # Before a file of the run is unpickled here.
         check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)
@@ -134,6 +135,7 @@ class ResumedDriver(Driver):
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
+        # Before this driver's own record, by which the run is unfinished again.
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
         opened = self._closing.enter_context(open_run(plan, run))
         begins = opened.is_blank
@@ -154,6 +156,7 @@ class ResumedDriver(Driver):
                 before,
                 now,
             )
+        # Before this driver's first record, because wrong settings raise their errors here.
         self.make_parts(int(recorded.setup.seed or 0))
         opened.begin(firsts[0] if begins else None)
         write_trainable_file(run, trainables)
@@ -180,6 +183,7 @@ class ResumedDriver(Driver):
         if add_samples:
             hooks.search_alg.add_samples(add_samples)
             recorder.extends(add_samples)
+        # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.
         for inherited in state.inherited.values():
             recorder.pin(inherited.donor, inherited.record)
         renew_references(opened.run, state.trials, self.plan.experiment.param_space)

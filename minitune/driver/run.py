@@ -180,6 +180,7 @@ class Driver:
         """Create a new run in a new directory."""
         plan = self.plan
         first = self.plan.experiment
+        # What cannot be pickled must raise its error before there is a directory.
         offer(plan)
         trainables = dump_trainables(plan.bare_trainables())
         recorded = dump_tuner(plan.recorded())
@@ -187,6 +188,7 @@ class Driver:
         storage_path = first.storage_path or default_storage_path()
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
         opened = self._closing.enter_context(open_run(plan, run, lock=lock))
+        # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
         total = self.components.search_alg.total_samples
@@ -206,7 +208,7 @@ class Driver:
         self.executor = build_executor(self.plan, lambda: self._directory)
         self._closing.enter_context(runtime.counted(self.executor))
         self._closing.callback(self.executor.shutdown)
-        check_requests(self.plan, self.executor)
+        check_requests(self.plan, self.executor)  # last, because only the executor knows the resources
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal.
@@ -287,8 +289,10 @@ class Driver:
                     elif time.monotonic() >= self._keeper.due_s:
                         self._keeper.save()
                 progress.loop_ends()
+                # Workers that were stopped may still run `finally` blocks. A second Ctrl-C ends this wait, too.
                 while controller.unwind():
                     interrupts.check_second()
+                # After an interrupt the states of before it count, because searchers were told that the trials ended.
                 if not state.interrupted:
                     self._keeper.save()
                 ending = controller.how_ended()
@@ -302,11 +306,12 @@ class Driver:
             finally:
                 if recorder.is_ours:  # otherwise this is a child that a plug-in forked; the run continues in its parent
                     self._end(ending)
+        # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
         commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
         progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason, commands=commands)
-        interrupts.deliver_again()
+        interrupts.deliver_again()  # last: it usually ends the process
         return Outcome(
             self.opened.run,
             state.trials,
@@ -332,7 +337,7 @@ class Driver:
 
     def _end(self, ending: Ending) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
-        self.executor.shutdown()
+        self.executor.shutdown()  # first, so that no worker runs on when the record is closed
         try:
             if ending is _FAILED or self.state.interrupted:
                 self._keeper.save(CALLBACKS)  # in any case: callbacks have already seen the results

@@ -246,6 +246,7 @@ class WaitingTrials:
         if trial.trial_id not in self.resting:
             self.num_pending -= 1
         self.resting[trial.trial_id] = until_s, trial
+        # While it rests, the trials behind it may start.
         self.queue.remove(trial)
 
     def end_rests(self, now_s: float) -> bool:
@@ -329,7 +330,7 @@ class RunState:
     def add(self, trial: Trial) -> None:
         """Add a trial, in any phase."""
         self.may_start = True
-        list.append(self.trials, trial)
+        list.append(self.trials, trial)  # its own methods refuse changes, as plug-ins have it
         if trial.phase not in FINISHED:
             self.unfinished[trial.trial_id] = trial
         self.waiting.add(trial)
@@ -355,8 +356,9 @@ class RunState:
             TuneError: If the transition table does not allow the step. Then nothing has changed.
         """
         before = trial.phase
-        trial.move(step, reason)
+        trial.move(step, reason)  # first: if the table refuses the step, no index has changed
         after = trial.phase
+        # A trial that waits or has ended may let another one start, or the searcher suggest one.
         if after not in OWNS_ACTOR:
             self.may_start = True
         if before is Phase.QUEUED or before is Phase.PAUSED:
@@ -387,7 +389,7 @@ class RunState:
         self.may_start = True
         queue = self.waiting.queue
         was_queued = trial in queue
-        queue.remove(trial)
+        queue.remove(trial)  # it comes back below, in the group of its new request
         trial.update_resources(request)
         if was_queued:
             queue.push(trial)

@@ -137,6 +137,7 @@ class TuneController:
             self._actions.run_requests()
         if self._actions.unwritten or self._actions.commands:
             self._actions.commit()
+        # An actor that has not exited yet will bring an event, after which more trials may start.
         if not (state.running or state.waiting.leaving):
             self._check_stuck()
 
@@ -260,7 +261,7 @@ class TuneController:
                 deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
         for overdue in deadlines.overdue(self._now_s()):
             running = self._state.running[overdue.actor_id]
-            running.overdue = overdue
+            running.overdue = overdue  # its exit will be the failure, because only then its last lines are known
             self._executor.stop(running.actor_id, settings.grace_s, dump=True)
 
     # -- the end of the run --------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ class TuneController:
         """
         if self._state.ending is not None:
             return
-        self._state.ending = ending
+        self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
         resumable = self._state.interrupted
         deadline_s = self._now_s() + self._state.settings.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
@@ -293,6 +294,7 @@ class TuneController:
             if running is None:
                 self._actions.remove(trial, ending)
             elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(trial, resumable)):
+                # It ends after the report or save in flight, and is saved before. The deadline above is the limit.
                 running.requested = Decision.stop(ending)
             else:
                 self._actions.cut_short(running, ending)

@@ -268,6 +268,7 @@ class Trial:
         if isinstance(reason, Ending):
             ending = reason
             reason = reason.text
+        # Nothing is changed before this check, so that the story in the error is that of before the step.
         phase = TRANSITIONS[self.phase].get(step)
         if phase is None:
             raise TuneError(
@@ -471,6 +472,7 @@ class Trial:
         """Add a committed checkpoint that belongs to the last result."""
         kept = KeptCheckpoint(record, self.progress.copy())
         self.checkpoints.append(kept)
+        # A number is never used again, even if the checkpoint is dropped: its directory may not be removed yet.
         self.next_checkpoint = record.number + 1
         return kept
 

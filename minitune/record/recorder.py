@@ -85,7 +85,7 @@ class Recorder:
     def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """Record that the state of a component was written; see `records.state`."""
         self._journal.add(records.state(component, plugin, written, offset))
-        self.write()
+        self.write()  # at once: the caller now removes the files of an older state
 
     def close(self, ending: Ending, took_s: float | None = None) -> None:
         """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""
@@ -243,6 +243,7 @@ class Recorder:
             self._journal.add(
                 records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
             )
+        # After its record: until then a resume needs the previous checkpoint.
         self._drop(self._checkpoints.add(trial, kept))
 
     def _settle_if_strict(self, trial: Trial, record: CheckpointRecord) -> None:

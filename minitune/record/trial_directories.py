@@ -72,6 +72,7 @@ class TrialDirectories:
             fault = self.fault(trial)
             if fault is not None:
                 raise fault
+            # Before the attempt, which would give its checkpoint the number of one that was not recorded.
             self._clean(trial)
         return trial.local_path
 
@@ -86,6 +87,7 @@ class TrialDirectories:
         """
         if os.path.isdir(trial.local_path):
             return None
+        # If the whole run's directory has gone, no trial is to blame, and the run ends.
         self._journal.look()
         if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
             files.make_directory(trial.local_path)
