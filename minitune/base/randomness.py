@@ -82,7 +82,11 @@ def seed_global_generators(seed: int) -> None:
 
 def _loaded() -> tuple[Any, Any]:
     """The module `numpy.random` and torch's default generator; None for a library that is not loaded."""
-    return sys.modules.get("numpy.random"), getattr(sys.modules.get("torch"), "default_generator", None)
+    numpy_random = sys.modules.get("numpy.random")
+    # Another thread may be importing it. Until it is complete, it has no global generator.
+    if not hasattr(numpy_random, "set_state"):
+        numpy_random = None
+    return numpy_random, getattr(sys.modules.get("torch"), "default_generator", None)
 
 
 def _states() -> tuple[Any, Any, Any]:

@@ -847,7 +847,7 @@ const tables = [];
 class TrialTable {
   constructor(run, open) {
     this.run = run; this.open = open; this.sort = null; this.isDown = false; this.chosen = null; this.isWhole = false;
-    this.input = el("input", { type: "search", placeholder: "filter: words, or a condition such as lr < 0.01", ariaLabel: "filter", oninput: () => this.refresh() });
+    this.input = el("input", { type: "search", placeholder: "filter: words, or a condition such as lr < 0.01", ariaLabel: "filter", oninput: () => { this.rows.scrollTop = 0; this.refresh(); } });
     this.count = el("span", { className: "quiet count" });
     this.list = el("div", { className: "columns" });
     this.head = el("tr"); this.body = el("tbody"); this.widths = el("colgroup");
@@ -925,16 +925,17 @@ class TrialTable {
       const head = el("th", { scope: "col" }, el("button", { type: "button", title: column.name, onclick: () => {
         this.isDown = isSorted ? !this.isDown : false;
         this.sort = column.name;
+        this.rows.scrollTop = 0;
         this.refresh();
       } }, column.name + (isSorted ? this.isDown ? " ▾" : " ▴" : "")));
       if (isSorted) head.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
       return head;
     }));
     for (const pad of [this.above, this.below]) pad.firstChild.colSpan = Math.max(1, shown.length);
-    this.body.replaceChildren();
-    this.lines.clear();
-    this.painted = null;
-    this.paint();
+    const focused = this.body.contains(document.activeElement) && document.activeElement.trial;
+    this.paint(true);
+    const line = focused && [...this.lines.values()].find((one) => one.trial.n === focused.n);
+    if (line) line.focus({ preventScroll: true });
   }
   cell(column, trial) {
     const value = column.get(trial);
@@ -960,14 +961,17 @@ class TrialTable {
   showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
   // Only the rows near the window of the table are there, between two empty ones of the height of all others. They change
   // by a dozen, and rows that stay are not made again: scrolling costs only the rows that come near.
-  paint() {
+  paint(isAnew = false) {
+    // These are read while the old rows are there: a browser scrolls an empty table to its top.
     const count = this.found.length, view = this.rows.clientHeight || 600;
-    const near = Math.floor(this.rows.scrollTop / ROW / NEAR) * NEAR;
+    const top = Math.min(this.rows.scrollTop, Math.max(0, (count + 1) * ROW - view));
+    const near = Math.floor(top / ROW / NEAR) * NEAR;
     const first = this.isWhole ? 0 : Math.max(0, Math.min(near - NEAR, count - 1));
     const last = this.isWhole ? count : Math.min(count, near + Math.ceil(view / ROW) + 2 * NEAR);
     const key = `${first} ${last}`;
-    if (this.painted === key) return;
+    if (this.painted === key && !isAnew) return;
     this.painted = key;
+    if (isAnew) { this.body.replaceChildren(); this.lines.clear(); }
     this.above.remove();
     this.below.remove();
     for (const [index, line] of this.lines) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,15 @@ def test_retry_has_another_seed_that_is_the_same_in_each_run(executor: str, tmp_
     assert run(2) == one
 
 
+def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trains(config: dict[str, Any]) -> dict[str, Any]:
+        return {"r": random.random()}
+
+    monkeypatch.setitem(sys.modules, "numpy.random", types.ModuleType("numpy.random"))
+
+    assert fit(trains, {}, seed=1)[0].error is None
+
+
 def test_libraries_are_seeded_where_they_are_loaded(script: Script) -> None:
     script.run("""
         import random, sys, types
@@ -135,7 +146,7 @@ def test_libraries_are_seeded_where_they_are_loaded(script: Script) -> None:
         seeds = []
         seed_process(3)  # none is loaded
         first = random.random()
-        sys.modules["numpy.random"] = types.SimpleNamespace(seed=seeds.append)
+        sys.modules["numpy.random"] = types.SimpleNamespace(seed=seeds.append, set_state=None)
         sys.modules["torch"] = types.SimpleNamespace(default_generator=types.SimpleNamespace(manual_seed=seeds.append))
         seed_process(3)
         assert random.random() == first

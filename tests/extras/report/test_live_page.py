@@ -96,6 +96,38 @@ def test_reports_come_to_the_page_while_it_is_open(chromium: Browser, width: int
         run.join()
 
 
+def test_an_update_leaves_the_table_where_the_reader_is(chromium: Browser) -> None:
+    trials = 80
+    row = "[...document.querySelectorAll('tbody tr')].find((one) => one.cells[0].textContent === '40')"
+    steps = Steps()
+    space = {"x": uniform(0, 1), "i": grid_search(range(trials))}
+    settings = {"max_concurrent_trials": 1, "callbacks": [steps], "seed": 1, "executor": "inline", **OBJECTIVE}
+    run = threading.Thread(target=lambda: fit(lambda config: {"loss": float(config["i"])}, space, **settings))
+    run.start()
+    try:
+        for _ in range(trials - 2):
+            steps.may_go_on.release()
+        while not (run_path() / "journal").exists():
+            run.join(0.01)
+        with served(run_path()) as server:
+            page = chromium.open(server.address)
+            page.wait_for(f"{COUNT}.startsWith('{trials - 1} of')")
+            page.run("document.querySelector('.rows').scrollTop = 1000")
+            page.wait_for(row)
+            page.run(f"{row}.focus()")
+            before = page.run("document.querySelector('.rows').scrollTop")
+            assert before >= 1000
+            steps.may_go_on.release()
+            page.wait_for(f"{COUNT}.startsWith('{trials} of')")
+            assert page.run("document.querySelector('.rows').scrollTop") == before
+            assert page.run("document.activeElement.cells[0].textContent") == "40"
+            assert page.errors == []
+    finally:
+        for _ in range(trials):
+            steps.may_go_on.release()
+        run.join()
+
+
 def test_the_list_of_runs_leads_to_their_pages(chromium: Browser) -> None:
     fit(lambda config: {"loss": 1.0}, {"x": uniform(0, 1)}, name="project/a <b>b", **OBJECTIVE)
     fit(lambda config: {"loss": 1.0}, {"x": uniform(0, 1)}, name="other", **OBJECTIVE)

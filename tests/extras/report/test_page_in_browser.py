@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page
+from kit import fit
 
-from minitune import ResultGrid
+from minitune import ResultGrid, uniform
 from minitune import visualization as plots
 from minitune.visualization.page import fill_page
 
@@ -87,6 +88,22 @@ def test_all_plots_are_drawn_and_nothing_is_cut(chromium: Browser, report: str, 
     assert covered == []
     assert page.errors == []
     assert page.run("document.title") == "minitune: run", "no text of the user's is run as script"
+
+
+def test_long_names_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
+    metric = "loss_of_" + "a_very_long_name" * 4
+    name = "parameter_with_" + "a_very_long_name" * 4
+    grid = fit(lambda config: {metric: config[name]}, {name: uniform(0, 1)}, num_samples=3, metric=metric, mode="min")
+    page = chromium.open(Path(grid.to_html(tmp_path / "report.html")).as_uri(), 390)
+    page.click(".tools summary")
+
+    outside = page.run(
+        "[...document.querySelectorAll('main *')].filter((one) => !one.closest('.rows, svg') "
+        "&& one.getBoundingClientRect().right > 390).map((one) => one.outerHTML.slice(0, 80))"
+    )
+
+    assert outside == []
+    assert page.run("innerWidth") == 390, "a page that is too wide is shown smaller"
 
 
 def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> None:
