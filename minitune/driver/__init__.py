@@ -49,6 +49,14 @@ One failure
 The event is CallRaised, or Exited for a worker that has died. `Failures.failed` decides whether the trial is retried,
 and `Failures.lost` handles a lost worker, which is not the trial's fault. `TrialActions.move` takes the step and
 records the status. `Backoff` decides when the next attempt starts.
+
+One resume
+----------
+`ResumedDriver.open` takes the lock of the run and adds a record of its own. `ResumedDriver.catch_up` lets a Replay
+apply all records to an empty RunState: the trials come back, and the plug-ins get their calls again, or load their
+saved states (`StateLoader`) and get the calls after them. Then it records what the resume changes, hands the
+checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). What is left to do, a
+`LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
 """
 
 from minitune._alias import submodules

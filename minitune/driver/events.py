@@ -227,10 +227,8 @@ class ReportHandler:
             else:  # a checkpoint without metrics; it belongs to the last result
                 self.on_saved(running, checkpoint)
             return
-        if state.backoff.is_active and (
-            is_done or state.backoff.is_new_report(trial.trial_id, trial.progress.num_reports)
-        ):
-            state.backoff.progressed(trial.trial_id)
+        if state.backoff.is_active:
+            state.backoff.reported(trial.trial_id, trial.progress.num_reports, is_done=is_done)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
         path = None

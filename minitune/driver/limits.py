@@ -94,9 +94,11 @@ class Backoff:
         """A trial with so many reports begins another attempt, which may repeat some of them."""
         self._reached[trial_id] = max(num_reports, self._reached.get(trial_id, 0))
 
-    def is_new_report(self, trial_id: str, num_reports: int) -> bool:
-        """Whether the next report of a trial that has so many is one that it never had."""
-        return num_reports >= self._reached.get(trial_id, 0)
+    def reported(self, trial_id: str, num_reports: int, *, is_done: bool) -> None:
+        """A trial that had so many reports has reported once more, and perhaps finished with that."""
+        # A report that it only repeats is no progress: it may fail at the same place again.
+        if is_done or num_reports >= self._reached.get(trial_id, 0):
+            self.progressed(trial_id)
 
     def progressed(self, trial_id: str) -> None:
         """A trial has reported a number that it never had, or has finished."""

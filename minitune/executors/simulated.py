@@ -14,7 +14,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import is_real
@@ -70,6 +70,46 @@ class _Saved:
     state: Any
 
 
+@dataclass(slots=True)
+class _Counters:
+    """The counters in the results of an actor, as a real worker has them, but without facts about a process.
+
+    Attributes:
+        iteration: The number of iterations of the trial.
+        total_s: The training time of the trial.
+        since_restore: The number of iterations since the last restore.
+        since_restore_s: The training time since then.
+    """
+
+    iteration: int = 0
+    total_s: float = 0.0
+    since_restore: int = 0
+    since_restore_s: float = 0.0
+
+    def restore(self, metrics: Mapping[str, Any]) -> None:
+        """Go on from the result of a checkpoint."""
+        self.iteration = metrics.get(TRAINING_ITERATION, 0)
+        self.total_s = metrics.get(TIME_TOTAL_S, 0.0)
+        self.since_restore = 0
+        self.since_restore_s = 0.0
+
+    def complete(self, result: dict[str, Any], trial_id: str, seconds: float, now_s: float) -> None:
+        """Count one iteration that took so many seconds, and complete its result."""
+        self.iteration += 1
+        self.since_restore += 1
+        self.total_s += seconds
+        self.since_restore_s += seconds
+        result.setdefault(DONE, False)
+        result.setdefault(TRAINING_ITERATION, self.iteration)
+        result[TRIAL_ID] = trial_id
+        result.setdefault(TIMESTAMP, int(now_s))
+        result.setdefault(TIME_THIS_ITER_S, seconds)
+        result[TIME_TOTAL_S] = self.total_s
+        result.pop(CONFIG, None)  # see `minitune.result.complete`
+        result[TIME_SINCE_RESTORE] = self.since_restore_s
+        result[ITERATIONS_SINCE_RESTORE] = self.since_restore
+
+
 @dataclass(eq=False)
 class _SimulatedActor:
     """A trial on its curve.
@@ -83,6 +123,8 @@ class _SimulatedActor:
         steps: The remaining steps; None before the first one.
         position: The number of steps, including those before a restore.
         state: The curve's state after the last reported step.
+        next_checkpoint: The number of the next checkpoint.
+        counters: Its iterations and times.
     """
 
     spec: ActorSpec
@@ -93,11 +135,8 @@ class _SimulatedActor:
     steps: Iterator[Step] | None = None
     position: int = 0
     state: Any = None
-    iteration: int = 0
-    since_restore: int = 0
-    total_s: float = 0.0
-    since_restore_s: float = 0.0
     next_checkpoint: int = 0
+    counters: _Counters = field(default_factory=_Counters)
 
 
 _Due = tuple[float, int, Event, _SimulatedActor]
@@ -266,7 +305,8 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         usage.training_s += seconds
         actor.state = state
         actor.position += 1
-        result = _fill(actor, dict(metrics), seconds, self.clock.now_s + seconds)
+        result = dict(metrics)
+        actor.counters.complete(result, actor.info.trial_id, seconds, self.clock.now_s + seconds)
         self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(result)), seconds)
 
     def _save(self, actor: _SimulatedActor) -> CheckpointRecord:
@@ -287,10 +327,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         actor.position = saved.position
         # A copy again: several trials may start from one checkpoint.
         actor.state = copy.deepcopy(saved.state)
-        actor.iteration = metrics.get(TRAINING_ITERATION, 0)
-        actor.total_s = metrics.get(TIME_TOTAL_S, 0.0)
-        actor.since_restore = 0
-        actor.since_restore_s = 0.0
+        actor.counters.restore(metrics)
         return CallReturned(actor.spec.actor_id, None)
 
 
@@ -312,21 +349,3 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
         raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
     metrics, _, state = (*step, None)[:3]
     return metrics, float(seconds), state
-
-
-def _fill(actor: _SimulatedActor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:
-    """Count one iteration and complete its result like a real worker, but without facts about a process."""
-    actor.iteration += 1
-    actor.since_restore += 1
-    actor.total_s += seconds
-    actor.since_restore_s += seconds
-    result.setdefault(DONE, False)
-    result.setdefault(TRAINING_ITERATION, actor.iteration)
-    result[TRIAL_ID] = actor.info.trial_id
-    result.setdefault(TIMESTAMP, int(now_s))
-    result.setdefault(TIME_THIS_ITER_S, seconds)
-    result[TIME_TOTAL_S] = actor.total_s
-    result.pop(CONFIG, None)  # see `minitune.result.complete`
-    result[TIME_SINCE_RESTORE] = actor.since_restore_s
-    result[ITERATIONS_SINCE_RESTORE] = actor.since_restore
-    return result

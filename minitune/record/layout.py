@@ -372,7 +372,7 @@ def create_trial_directory(
     while True:
         path = os.path.join(run_path, name)
         try:
-            os.mkdir(path)
+            os.mkdir(path)  # it fails if there is one, so no other check is needed
             break
         except FileExistsError:
             tries += 1

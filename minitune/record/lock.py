@@ -127,6 +127,7 @@ class RunLock:
             self.holder = None
             is_own = holder.pid == os.getpid()  # False in a fork of the holder
             if self._descriptor is not None:
+                # Before the close, which releases the lock: then the file may already have the name of another driver.
                 if is_own:
                     _write(self._descriptor, b"")
                 os.close(self._descriptor)
