@@ -278,7 +278,7 @@ def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
         plain(config)
 
     with monkeypatch.context() as patch, pytest.raises(TuneError, match=tells("x=2", "No space left on device")):
-        fit(trainable, lambda: patch.setattr("minitune.record.recorder.append_error", raiser(full)))
+        fit(trainable, lambda: patch.setattr("minitune.record.trial_directories.append_error", raiser(full)))
     assert not [record for record in records_in(run_path() / "journal") if record.get("status") == "ERROR"]
     check(resume(trainable))
 
