@@ -140,7 +140,7 @@ class Experiment:
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
         self.log_to_file = log_to_file
-        log_file_names(log_to_file)  # raises an error for invalid names
+        self.output_names = log_file_names(log_to_file)
         self.max_failures = FailureConfig(max_failures).max_failures
         self.restore = _as_checkpoint(restore)
         self.resources_per_trial: Resources | None = None
@@ -212,11 +212,6 @@ class Experiment:
     def _has_stoppers(self) -> bool:
         """Whether `stop` has other stoppers than the limits of a dict."""
         return bool(self.stop) and not isinstance(self.stop, Mapping)
-
-    @property
-    def output_names(self) -> tuple[str, str]:
-        """The names of the files with a trial's output, for stdout and stderr."""
-        return log_file_names(self.log_to_file)
 
     @property
     def static_request(self) -> Resources | None:
