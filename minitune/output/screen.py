@@ -1,4 +1,4 @@
-"""Places for views that are redrawn: lines on a terminal (`Screen`), or the output of a notebook's cell (`Cell`).
+"""Places for views that are redrawn: lines on a terminal (`Screen`), or a part of a notebook's output (`NotebookCell`).
 
 A `Screen` uses no thread and no alternate screen, and the cursor stays visible. So a killed process leaves the terminal
 in order. The cursor waits at the beginning of the line below the block.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitune.base.table import Part, as_html, as_text
@@ -25,6 +25,66 @@ _FALLBACK_SIZE = (80, 24)
 _owner: tuple[int, Screen] | None = None
 """The process and the screen that use the terminal. A fork of the process does not use it."""
 _owner_lock = threading.Lock()
+
+
+class _CoveredStreams:
+    """The standard streams of this process, while other code that writes to them must be noticed.
+
+    It replaces the method `write` of those that are terminals.
+
+    Args:
+        lock: Held during each write.
+        before: Called before other code writes.
+        after: Called after that, with the text.
+
+    Attributes:
+        is_ours: Whether the present write is our own, for which neither function is called.
+    """
+
+    def __init__(self, lock: threading.RLock, before: Callable[[], object], after: Callable[[str], object]):
+        self.is_ours = False
+        self._lock = lock
+        self._before = before
+        self._after = after
+        self._pid = os.getpid()
+        self._covered: list[tuple[Any, Any, Any]] = []  # the stream, our method, and what was in its place
+        # By identity, because a stream may stand in several places, and two wrappers would erase twice.
+        for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
+            if is_terminal(stream):
+                self._cover(stream)
+
+    def _cover(self, stream: Any) -> None:
+        write = stream.write
+        original = getattr(stream, "__dict__", {}).get("write")
+
+        def covered(text: str, *more: Any) -> Any:
+            if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
+                return write(text, *more)
+            with self._lock:
+                if self.is_ours:
+                    return write(text, *more)
+                self._before()
+                try:
+                    return write(text, *more)
+                finally:
+                    stream.flush()  # before the block is drawn again
+                    self._after(str(text))
+
+        try:
+            stream.write = covered
+        except AttributeError:  # the stream's attributes cannot be set
+            return
+        self._covered.append((stream, covered, original))
+
+    def uncover(self) -> None:
+        """Put the streams' own methods back. May be called more than once."""
+        self.is_ours = True  # some code may have kept the function
+        while self._covered:
+            stream, covered, original = self._covered.pop()
+            if getattr(stream, "__dict__", {}).get("write") is covered:
+                del stream.write
+                if original is not None:
+                    stream.write = original
 
 
 class Screen:
@@ -42,17 +102,12 @@ class Screen:
         self.is_erased = False
         self._stream = stream
         self._console = Console(stream)
-        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._drawn: list[str] = []
         self._drawn_columns = 0
         self._tail = ""  # the last printed line, while it is incomplete
         self._is_bridged = False  # whether the block starts below an incomplete line
-        self._is_ours = False  # whether the current write is our own
-        self._covered: list[tuple[Any, Any, Any]] = []
-        # By identity, because a stream may stand in several places, and two wrappers would erase twice.
-        for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
-            self._cover(stream)
+        self._streams = _CoveredStreams(self._lock, self._give_way, self._note)
 
     # -- drawing ---------------------------------------------------------------------------------------------------
     def size(self) -> tuple[int, int]:
@@ -113,7 +168,7 @@ class Screen:
             if not keeps:
                 self._give_way()
             self._forget()
-            self._uncover()
+            self._streams.uncover()
         with _owner_lock:
             if _owner is not None and _owner[1] is self:
                 _owner = None
@@ -156,11 +211,11 @@ class Screen:
         self._tail = (self._tail + text).rpartition("\n")[2].rpartition("\r")[2]
 
     def _write(self, text: str) -> None:
-        self._is_ours = True
+        self._streams.is_ours = True
         try:
             self._console.write_codes(text)
         finally:
-            self._is_ours = False
+            self._streams.is_ours = False
 
     def _is_in_foreground(self) -> bool | None:
         """Whether the terminal belongs to this process; None if it has no job control for this process."""
@@ -168,42 +223,6 @@ class Screen:
             return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
             return None
-
-    # -- when other code prints ------------------------------------------------------------------------------------
-    def _cover(self, stream: Any) -> None:
-        """If `stream` is a terminal, erase the block before each output on it."""
-        if not is_terminal(stream):
-            return
-        write = stream.write
-        before = getattr(stream, "__dict__", {}).get("write")
-
-        def covered(text: str, *more: Any) -> Any:
-            if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
-                return write(text, *more)
-            with self._lock:
-                if self._is_ours:
-                    return write(text, *more)
-                self._give_way()
-                try:
-                    return write(text, *more)
-                finally:
-                    stream.flush()  # before the block is drawn again
-                    self._note(str(text))
-
-        try:
-            stream.write = covered
-        except AttributeError:  # the stream's attributes cannot be set
-            return
-        self._covered.append((stream, covered, before))
-
-    def _uncover(self) -> None:
-        self._is_ours = True  # some code may have kept the function
-        while self._covered:
-            stream, covered, before = self._covered.pop()
-            if getattr(stream, "__dict__", {}).get("write") is covered:
-                del stream.write
-                if before is not None:
-                    stream.write = before
 
 
 def open_screen() -> Screen | None:
