@@ -99,6 +99,7 @@ class InterpreterLauncher(Launcher):
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
         token = next(self._tokens)
         ours, worker_ends = worker_sockets()
+        # Not at once: if it fails, `on_end` is called, and the caller does not know the token yet.
         self._loop.call_later(0.0, partial(self._start, token, on_end, worker_ends))
         return token, *ours
 
@@ -146,7 +147,7 @@ class InterpreterLauncher(Launcher):
         # The driver must not keep the worker's ends: then it would never see the end of a pipe.
         with ends[0], ends[1]:
             try:
-                self._ensure_guard()
+                self._ensure_guard()  # first: no worker may live while there is nothing to outlive the driver
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
                 on_end(End("refused", f"could not start a process: {error}"))

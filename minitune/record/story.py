@@ -219,7 +219,6 @@ class Story:
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
         noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
-        damage: The error of a damaged journal that `read_overview` has read in part; else None.
     """
 
     def __init__(self, path: str, has_details: bool = True):
@@ -230,7 +229,6 @@ class Story:
         self.total_samples: int | None = None
         self.was_ended = False
         self.noted_s = 0.0
-        self.damage: JournalCorruptError | None = None
         # The trials.
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
@@ -641,15 +639,27 @@ def _is_not_in_overview(offset: int, line: bytes) -> bool:
     return journal.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
-def read_overview(path: str | os.PathLike[str]) -> Story:
+class Overview(Story):
+    """A story without the results of its trials, as `read_overview` returns it.
+
+    Attributes:
+        damage: The error of a damaged journal that was read in part; else None.
+    """
+
+    def __init__(self, path: str):
+        super().__init__(path, has_details=False)
+        self.damage: JournalCorruptError | None = None
+
+
+def read_overview(path: str | os.PathLike[str]) -> Overview:
     """Read the state of a run and of its trials without their results. Blocks. A driver may be running on the run.
 
-    A damaged journal raises no error: `Story.damage` has the error, and the story has what the good lines say about the
-    run itself. A TuneError means that the journal cannot be read.
+    A damaged journal raises no error: `Overview.damage` has the error, and the overview has what the good lines say
+    about the run itself. A TuneError means that the journal cannot be read.
     """
     run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
-    story = Story(run.path, has_details=False)
+    story = Overview(run.path)
     is_empty = True
     damage = None
     try:
@@ -660,7 +670,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
             damage = run.lost_journal()
     except JournalCorruptError as error:
         damage = error
-        story = Story(run.path, has_details=False)
+        story = Overview(run.path)
         good = journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
         with contextlib.suppress(JournalCorruptError):  # good lines may be damage, too, if they come again
             for _ in story.follow(good):
