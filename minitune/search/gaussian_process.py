@@ -68,6 +68,11 @@ _NEAR = 5
 _STARTS = 3
 _STEPS = 6
 """Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
+_MANY = 20
+_RANDOM_OF_MANY = 40
+_REFINEMENTS_OF_MANY = 4
+"""With more than `_MANY` parameters a draw costs more, random ones are rarely good, and no trial is very near to the
+optimum. So there are fewer random draws, and the last refinements are left out."""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
 _FIRST_SIZE = 0.4
@@ -204,11 +209,11 @@ class GaussianProcess:
         self._least = min([*self._values, *(mean for mean, _ in self._covariance.predict(waiting))])
 
     def _coordinates(self, point: Point) -> Vector:
-        """A point's positions, and a coordinate for each category, so that two categories have the distance 1.
+        """A point's positions, and for each choice the corner of a simplex, so that two categories have the distance 1.
 
-        A parameter that does not exist has always the same coordinates: a number the middle, a choice no category.
-        Categories that no trial has had share a coordinate, because the distance of two of them is never needed. So a
-        choice among hundreds costs little.
+        A parameter that does not exist has always the same coordinates: those of the middle. Categories that no trial
+        has had share a corner, because the distance of two of them is never needed. So a choice among hundreds costs
+        little.
         """
         kernel_space = self._kernel_space
         places, bits = point
@@ -227,9 +232,12 @@ class GaussianProcess:
         """The coordinates of a point's categories."""
         flags: list[float] = []
         for seen, unseen in zip(self._seen, self._unseen, strict=True):
-            flags += [_SQRT_HALF * (bits >> place & 1) for place in seen]
-            if unseen:
-                flags.append(_SQRT_HALF * bool(bits & unseen))
+            corners = _simplex(len(seen) + bool(unseen))
+            if bits & unseen:
+                flags += corners[-1]
+                continue
+            corner = next((corners[rank] for rank, place in enumerate(seen) if bits >> place & 1), None)
+            flags += corner or [0.0] * (len(corners) - 1)
         return tuple(flags)
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
@@ -243,7 +251,7 @@ class GaussianProcess:
 
     def _widths(self) -> list[int]:
         """How many coordinates each choice has."""
-        return [len(seen) + bool(unseen) for seen, unseen in zip(self._seen, self._unseen, strict=True)]
+        return [len(seen) + bool(unseen) - 1 for seen, unseen in zip(self._seen, self._unseen, strict=True)]
 
     def _scaled(self, points: Sequence[Point]) -> list[Vector]:
         """The coordinates of points, divided by the length scales."""
@@ -320,13 +328,18 @@ class GaussianProcess:
             low = place + share * (axis.low - place)
             high = place + share * (axis.high - place)
             bounds.append((low, high))
-        candidates = [self._from_region(size, sizes) for _ in range(_RANDOM)]
+        draws = _RANDOM
+        refinements: Sequence[float] = _REFINEMENTS
+        if self._parameters > _MANY:
+            draws = _RANDOM_OF_MANY
+            refinements = _REFINEMENTS[:_REFINEMENTS_OF_MANY]
+        candidates = [self._from_region(size, sizes) for _ in range(draws)]
         for point in self._best:
             for scale in _SCALES:
                 for _ in range(_NEAR):
                     candidates.append(self._near(point, scale, bounds))
         starts = self._best_of(candidates, _STARTS)
-        for scale in _REFINEMENTS:
+        for scale in refinements:
             for number, (gain, start) in enumerate(starts):
                 better = self._best_of([self._near(start, scale, bounds) for _ in range(_STEPS)], 1, gain)
                 starts[number : number + 1] = better or [(gain, start)]
@@ -429,6 +442,18 @@ class GaussianProcess:
 def _places_of(bits: int) -> list[int]:
     """The places of the bits that are set, lowest first."""
     return [place for place in range(bits.bit_length()) if bits >> place & 1]
+
+
+@cache
+def _simplex(count: int) -> list[Vector]:
+    """So many points at the distance 1 from each other, with their mean at the origin."""
+    if count == 1:
+        return [()]
+    base = _simplex(count - 1)
+    height = math.sqrt(1 - (count - 2) / (2 * (count - 1)))
+    lowered = [(*corner, -height / count) for corner in base]
+    top = (*[0.0] * (count - 2), height - height / count)
+    return [*lowered, top]
 
 
 def _standardised(values: Sequence[float]) -> list[float]:
