@@ -14,6 +14,7 @@ import threading
 import unicodedata
 
 _TOKENS = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
+_CUT_CODE = re.compile(r"\x1b(\[[0-9;?]*)?$")
 
 
 class Terminal:
@@ -57,6 +58,7 @@ class Terminal:
 
     def _read(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")()
+        begun = ""  # the beginning of a control code that the last read has cut
         while True:
             try:
                 data = os.read(self._master, 65536)
@@ -64,7 +66,10 @@ class Terminal:
                 return
             if not data:
                 return
-            text = decoder.decode(data)
+            text = begun + decoder.decode(data)
+            cut = _CUT_CODE.search(text)
+            begun = cut[0] if cut else ""
+            text = text.removesuffix(begun)
             self.raw += text
             self._feed(text)
 
