@@ -96,6 +96,9 @@ class TuneController:
         for trial, ending in left_over.to_end:
             self._end_stopped(trial, ending)
         self._actions.commit()
+        if self._hooks.stops_run:
+            # Also before the first wait, since a time budget begins with this call, and no event may come for long.
+            self._end_if_stopper_wants()
 
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply.

@@ -114,6 +114,16 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
     assert len(grid) == len(log.of("searcher.suggest"))
 
 
+def test_a_run_that_its_stopper_ends_at_once_starts_no_trial() -> None:
+    """It is asked before the first wait: a time budget begins then, even if the cluster has no room for any trial."""
+    started: list[Any] = []
+
+    grid = fit(started.append, num_samples=3, stop=LoggingStopper(Log(), stop_all_when=lambda: True))
+
+    assert not started
+    assert not grid.num_terminated
+
+
 def test_none_means_later_and_finished_means_the_end() -> None:
     class Hesitant(Searcher):
         def __init__(self) -> None:
