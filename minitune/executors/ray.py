@@ -568,7 +568,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         """An actor waits for its place."""
         if actor.phase is not _ActorPhase.WAITING or self._has_told_slow:
             return
-        reason = "perhaps others use the cluster"
+        reason = "perhaps others use the cluster, or Ray still prepares its runtime_env"
         if len(actor.spec.request.bundles) > 1:
             reason += ", or its bundles do not fit on the nodes together"
         if self._room.may_grow():
