@@ -1023,6 +1023,7 @@ function copied(value, label = "copy") {
 const withCopy = (value) => el("div", { className: "copy" }, el("pre", {}, value), copied(value));
 let opened = null;
 async function openTrial(run, trial) {
+  const isUpdate = opened && opened.run === run && opened.trial.n === trial.n;
   opened = { run, trial };
   if (!dialog.open) { dialog.replaceChildren(); dialog.showModal(); }
   let details = trial.details;
@@ -1037,6 +1038,7 @@ async function openTrial(run, trial) {
   details = details || {};
   const chart = el("div", { className: "plot" });
   const scrolled = dialog.scrollTop;
+  const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
@@ -1055,6 +1057,7 @@ async function openTrial(run, trial) {
     ...(details.output ? [el("h3", {}, "The end of its output"), el("pre", { id: "output" }, details.output)] : []),
     ...Object.entries(details.commands || {}).flatMap(([what, command]) => [el("h3", {}, `To ${what.startsWith("its") ? `see ${what}` : what}`), withCopy(command)]));
   dialog.scrollTop = scrolled;
+  for (const [id, top] of places) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
   const values = trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
   if (values.length > 1) {
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(run.data.metric, values.map(([, value]) => value));

@@ -128,6 +128,33 @@ def test_an_update_leaves_the_table_where_the_reader_is(chromium: Browser) -> No
         run.join()
 
 
+def test_an_update_leaves_the_open_trial_where_the_reader_is(chromium: Browser) -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 3.0})
+        report({"loss": 2.0})
+
+    steps = Steps()
+    space = {f"p{number}": number for number in range(60)}
+    run = threading.Thread(target=lambda: fit(train, space, callbacks=[steps], executor="inline", **OBJECTIVE))
+    run.start()
+    try:
+        while not (run_path() / "journal").exists() or b'"result"' not in (run_path() / "journal").read_bytes():
+            run.join(0.01)
+        with served(run_path()) as server:
+            page = chromium.open(server.address)
+            page.click("tbody tr")
+            page.wait_for("document.querySelector('#config') !== null")
+            page.run("document.querySelector('#config').scrollTop = 200")
+            steps.may_go_on.release()
+            page.wait_for("document.querySelector('dialog .facts').textContent.includes('loss2')")
+            assert page.run("document.querySelector('#config').scrollTop") == 200
+            assert page.errors == []
+    finally:
+        for _ in range(3):
+            steps.may_go_on.release()
+        run.join()
+
+
 def test_the_list_of_runs_leads_to_their_pages(chromium: Browser) -> None:
     fit(lambda config: {"loss": 1.0}, {"x": uniform(0, 1)}, name="project/a <b>b", **OBJECTIVE)
     fit(lambda config: {"loss": 1.0}, {"x": uniform(0, 1)}, name="other", **OBJECTIVE)
