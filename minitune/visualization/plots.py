@@ -15,7 +15,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import require
@@ -36,7 +36,7 @@ class Plot:
         html: The page.
     """
 
-    html: str
+    html: str = field(repr=False)
 
     def write_html(self, path: str | os.PathLike[str]) -> str:
         """Write the page to a file, and return its absolute path. An existing file is replaced."""

@@ -261,6 +261,7 @@ def test_each_plot_takes_a_grid_or_a_path(
     assert made == plot(stopped.experiment_path)
     assert Path(made.write_html(tmp_path / "plot.html")).read_text(encoding="utf-8") == made.html
     frame = made._repr_html_()
+    assert repr(made) == "Plot()"
     assert frame.startswith('<iframe sandbox="allow-scripts"')
     assert html.escape(made.html) in frame
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*, its name below the storage path, or 'last'"):
