@@ -14,7 +14,8 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
-from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
+from minitune.base.table import short_repr
+from minitune.base.text import counted, cut, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.goal import SCOPES, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
@@ -36,7 +37,6 @@ _ENDS = (WELL, STOPPED, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 _ROWS = 30
 _CELL = 200
 """The maximum numbers of parameters and kinds of errors, and of characters of each."""
-_LONG = ShortRepr(_CELL)
 _FILE_LIMIT_BYTES = 1_000_000
 """GitHub does not show the summary of a step if it is larger than 1 MiB."""
 
@@ -262,14 +262,7 @@ def escaped(text: str) -> str:
 
 def _shown(value: Any) -> str:
     """A value of a configuration, shortened."""
-    try:
-        if isinstance(value, float):
-            text = f"{value:.6g}"
-        else:
-            text = _LONG.repr(value) if is_long(value) else repr(plain_numbers(value))
-    except Exception as error:  # a user's object may raise anything
-        text = f"<repr() raised {type(error).__name__}>"
-    return cut(text, _CELL)
+    return cut(short_repr(value, rounds=True), _CELL)
 
 
 def log_failures(results: RunResults, may_print: bool = False) -> None:
