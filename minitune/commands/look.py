@@ -325,9 +325,9 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     names = []
     if options.sort:
         names = [listing.column(name) for name in options.sort.split(",")]
-    # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order, so
-    # it is left out of the sort; otherwise it would leave the rest unsorted.
-    for name in reversed(names):  # the sort is stable, and missing values stay last
+    # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order: in
+    # the sort, it would leave the rest unsorted.
+    for name in reversed(names):
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
         rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
