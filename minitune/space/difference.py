@@ -16,18 +16,7 @@ from typing import Any
 
 from minitune.base.shared_values import ObjectRef
 from minitune.base.text import ShortRepr, one_line
-from minitune.space.domains import (
-    Categorical,
-    Domain,
-    Float,
-    Integer,
-    LogUniform,
-    Normal,
-    Sampler,
-    Uniform,
-    as_domain,
-    sampler_and_step,
-)
+from minitune.space.domains import Sampler, as_domain
 from minitune.space.tree import Path, is_plain, path_text
 
 _SHOWN = 10
@@ -37,15 +26,6 @@ _ABSENT = object()
 """Represents the value of a key that one of the spaces lacks."""
 _FUNCTION = object()
 """Stands for all functions: two of them cannot be compared."""
-
-_CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
-    (Float, Uniform): "uniform",
-    (Float, LogUniform): "loguniform",
-    (Float, Normal): "randn",
-    (Integer, Uniform): "randint",
-    (Integer, LogUniform): "lograndint",
-}
-"""The function that creates a domain. With a `q` before its name, it is the function for multiples."""
 
 
 def differences(before: Any, now: Any) -> list[str]:
@@ -154,36 +134,14 @@ class _Object:
 # -- as text -------------------------------------------------------------------------------------------------------
 
 
-class _Repr(ShortRepr):
-    """Shows nested domains as the code that creates them."""
-
-    def repr_instance(self, value: Any, level: int) -> str:
-        if isinstance(value, Domain):
-            return _text(value)
-        return super().repr_instance(value, level)
-
-
-_REPR = _Repr(length=60, members=12, level=3)
+_REPR = ShortRepr(length=100, members=12, level=3)
 
 
 def _text(value: Any) -> str:
-    """A part of a space as the code that creates it, on one line. Large values are shortened."""
+    """A part of a space on one line. Large values are shortened."""
     if value is _ABSENT:
         return "absent"
     domain = as_domain(value)
-    if domain is None:
-        return one_line(_REPR.repr(value))
-    sampler, q = sampler_and_step(domain)
-    if type(domain) is Categorical:
-        name = "grid_search" if domain.is_grid() else "choice"
-        return one_line(f"{name}({_REPR.repr(domain.categories)})")
-    call = _CALLS.get((type(domain), type(sampler)))
-    if not isinstance(domain, (Float, Integer)) or call is None:
-        return one_line(repr(domain))
-    arguments: list[Any] = [domain.lower, domain.upper]
-    if isinstance(sampler, Normal):
-        arguments = [sampler.mean, sampler.sd]
-    if q is not None:
-        call = f"q{call}"
-        arguments.append(q)
-    return f"{call}({', '.join(map(repr, arguments))})"
+    if domain is not None:
+        value = domain
+    return one_line(_REPR.repr(value))

@@ -305,7 +305,7 @@ class Domain:
         return new
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}{self.domain_str}.{self.sampler or 'default'}"
+        return f"{type(self).__name__} {self.domain_str}"
 
 
 class Categorical(Domain):
@@ -367,6 +367,9 @@ class Categorical(Domain):
     def domain_str(self) -> str:
         """The categories."""
         return f"{plain_numbers(self.categories)}"
+
+    def __repr__(self) -> str:
+        return f"{'grid_search' if self.is_grid() else 'choice'}({self.domain_str})"
 
     def draw_uniform(self, rng: random.Random) -> Any:
         """See `Domain.draw_uniform`."""
@@ -593,6 +596,9 @@ class Float(Domain):
         """`(lower, upper)`."""
         return f"({self.lower}, {self.upper})"
 
+    def __repr__(self) -> str:
+        return _call_of(self) or super().__repr__()
+
     def draw_uniform(self, rng: random.Random) -> float:
         """See `Domain.draw_uniform`."""
         # Not lower + share * (upper - lower): that difference overflows for bounds such as -1e308 and 1e308.
@@ -696,6 +702,9 @@ class Integer(Domain):
         """`(lower, upper)`."""
         return f"({self.lower}, {self.upper})"
 
+    def __repr__(self) -> str:
+        return _call_of(self) or super().__repr__()
+
     def draw_uniform(self, rng: random.Random) -> int:
         """See `Domain.draw_uniform`."""
         if self.lower >= self.upper:
@@ -736,6 +745,31 @@ def _is_number(value: Any) -> bool:
 def _is_multiple(value: float, q: float) -> bool:
     steps = value / q
     return math.isclose(steps, round(steps), abs_tol=1e-9)
+
+
+_CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
+    (Float, Uniform): "uniform",
+    (Float, LogUniform): "loguniform",
+    (Float, Normal): "randn",
+    (Integer, Uniform): "randint",
+    (Integer, LogUniform): "lograndint",
+}
+"""The function that creates a domain. With a `q` before its name, it is the function for multiples."""
+
+
+def _call_of(domain: Float | Integer) -> str | None:
+    """The code that creates a domain; None if it is of a class of the user, or has such a sampler."""
+    sampler, q = sampler_and_step(domain)
+    call = _CALLS.get((type(domain), type(sampler)))
+    if call is None:
+        return None
+    arguments: list[float] = [domain.lower, domain.upper]
+    if isinstance(sampler, Normal):
+        arguments = [sampler.mean, sampler.sd]
+    if q is not None:
+        call = f"q{call}"
+        arguments.append(q)
+    return f"{call}({', '.join(map(repr, arguments))})"
 
 
 def _in_order(lower: _Number, upper: _Number) -> tuple[_Number, _Number]:

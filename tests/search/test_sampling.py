@@ -276,6 +276,18 @@ def test_wrong_values_are_refused_with_rule_and_values(make: Any, text: str) -> 
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("domain", "text"),
+    [
+        (domains.qloguniform(0.25, 8, 0.25), "qloguniform(0.25, 8.0, 0.25)"),
+        (domains.choice([domains.uniform(0, 1), "x"]), "choice([uniform(0.0, 1.0), 'x'])"),
+        (Float(0, 1)._with_sampler(Grid()), "Float (0.0, 1.0)"),
+    ],
+)
+def test_a_domain_is_shown_as_the_call_that_makes_it(domain: Domain, text: str) -> None:
+    assert repr(domain) == text
+
+
 def test_a_choice_needs_a_sequence() -> None:
     with pytest.raises(TypeError, match="sequence of values, but got 3"):
         domains.choice(3)
