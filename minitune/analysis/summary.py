@@ -14,7 +14,6 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
-from minitune.base.table import short_repr
 from minitune.base.text import counted, cut, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.goal import SCOPES, best_trial, check_mode
@@ -262,6 +261,8 @@ def escaped(text: str) -> str:
 
 def _shown(value: Any) -> str:
     """A value of a configuration, shortened."""
+    from minitune.base.table import short_repr  # here, because a run that shows nothing needs no tables
+
     return cut(short_repr(value, rounds=True), _CELL)
 
 
