@@ -25,7 +25,7 @@ from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
 from minitune.driver.open_run import MemoryRun, OpenRun
 from minitune.driver.plan import Plan
-from minitune.driver.run import Driver, open_run, run_record
+from minitune.driver.run import Driver, open_run_of, run_record
 from minitune.executors.devices import Machine
 from minitune.executors.simulated import Costs, SimulatedExecutor, Step
 from minitune.experiment.endings import EndKind
@@ -364,7 +364,7 @@ class _SimulatedDriver(Driver):
             )
         else:
             run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-            opened = self._closing.enter_context(open_run(plan, run, lock=lock, listen=log.listen))
+            opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=log.listen))
         log.story.path = run.path
         opened.begin(run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())

@@ -25,9 +25,10 @@ Modules
 
 One run
 -------
-`Driver.open` makes the parts (`build_components`, `build_executor`), then the directory (`open_run`). A ResumedDriver
-opens the old directory, and `Replay` applies its journal. Both end in `put_together`, which makes RunState, Hooks and
-TuneController. `Driver.loop` calls `TuneController.step` until all trials have ended. `Driver.close` cleans up.
+`Driver.open` makes the parts (`build_components`, `build_executor`), then the directory (`open_run_of`). A
+ResumedDriver opens the old directory, and `Replay` applies its journal. Both end in `put_together`, which makes
+RunState, Hooks and TuneController. `Driver.loop` calls `TuneController.step` until all trials have ended.
+`Driver.close` cleans up.
 
 One configuration
 -----------------

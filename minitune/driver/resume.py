@@ -30,7 +30,7 @@ from minitune.driver.plugin_states import (
     saves_itself,
 )
 from minitune.driver.replay import RESUMED, Replay
-from minitune.driver.run import Driver, base_seed, open_run, run_record
+from minitune.driver.run import Driver, base_seed, open_run_of, run_record
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
 from minitune.experiment.trial import Trial
@@ -137,7 +137,7 @@ class ResumedDriver(Driver):
                 warn_of_other_space(run, changes)
         # Before this driver's own record, by which the run is unfinished again.
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
-        opened = self._closing.enter_context(open_run(plan, run))
+        opened = self._closing.enter_context(open_run_of(plan, run))
         begins = opened.is_blank
         if begins:
             firsts = [run_record(plan, run, base_seed(plan.tune_config.seed))]

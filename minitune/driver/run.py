@@ -187,7 +187,7 @@ class Driver:
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        opened = self._closing.enter_context(open_run(plan, run, lock=lock))
+        opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
@@ -384,7 +384,7 @@ def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | No
     )
 
 
-def open_run(
+def open_run_of(
     plan: Plan,
     run: RunDirectory,
     *,
