@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Frames of a dumped stack that are not the user's: they pass calls on, or have started the process.
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|executors|trainable)\b.*|<string>)", line \d+ in \S+$')
+_LIBRARY_FRAME = re.compile(rf'  File "{re.escape(os.path.dirname(os.__file__))}.(?!site-packages|dist-packages)')
+_DUMPED_THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):$")
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 
 
@@ -229,7 +231,7 @@ def describe_exit(exit_code: int | None) -> str:
 def last_lines(place: Place, limit: int = LAST_LINES) -> str:
     """Return the end of the output in a place, standard error last; at most `limit` lines.
 
-    Our own frames are left out of a dumped stack.
+    Our own frames are left out of a dumped stack, and so is a thread without any frame of the user's.
     """
     lines: list[str] = []
     for path in dict.fromkeys((place.stdout, place.stderr)):
@@ -242,8 +244,29 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
                 found = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             continue
-        lines += [line for line in found if not _OWN_FRAME.match(line)][-limit:]
+        lines += _without_own_frames(found)[-limit:]
     return "\n".join(lines[-limit:])
+
+
+def _without_own_frames(lines: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    # A thread's heading, and what it calls in the standard library. They count once a frame of the user's follows.
+    waiting: list[str] = []
+    for line in lines:
+        if _DUMPED_THREAD.match(line):
+            waiting = [line]
+        elif not line.startswith("  "):
+            if line or not waiting:
+                kept.append(line)
+            waiting = []
+        elif _OWN_FRAME.match(line):
+            continue
+        elif waiting and (_LIBRARY_FRAME.match(line) or not line.startswith('  File "')):
+            waiting.append(line)
+        else:
+            kept += [*waiting, line]
+            waiting = []
+    return kept
 
 
 def make_launcher(

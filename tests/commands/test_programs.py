@@ -255,6 +255,15 @@ def test_a_program_that_ignores_the_stop_is_killed_with_its_children(
     assert is_gone(trial.last_result["pid"])
 
 
+def test_a_program_that_takes_too_long_shows_its_own_last_lines(run: Run, bound_s: Callable[[float], float]) -> None:
+    command = shell("echo report v=1; echo here it hangs; sleep 1000")
+    status, out, _ = run("run", "--name", "run", "--timeout", str(bound_s(0.5)), *command)
+
+    assert status == 3
+    _, _, last = out.partition("last lines of its output:\n")
+    assert last.startswith("report v=1\nhere it hangs\nResults:")
+
+
 def test_a_stop_of_the_scheduler_ends_the_program(run: Run) -> None:
     code = "i=0; while :; do i=$((i + 1)); echo report v=$i; done"
     status, _, _ = run(
