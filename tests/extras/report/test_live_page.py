@@ -138,6 +138,7 @@ def test_an_update_leaves_the_open_trial_where_the_reader_is(chromium: Browser) 
     run = threading.Thread(target=lambda: fit(train, space, callbacks=[steps], executor="inline", **OBJECTIVE))
     run.start()
     try:
+        steps.may_go_on.release()
         while not (run_path() / "journal").exists() or b'"result"' not in (run_path() / "journal").read_bytes():
             run.join(0.01)
         with served(run_path()) as server:
