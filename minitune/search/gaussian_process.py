@@ -44,7 +44,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice, repeat
 from operator import mul
@@ -444,16 +444,27 @@ def _places_of(bits: int) -> list[int]:
     return [place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
-@cache
+@lru_cache(maxsize=32)
 def _simplex(count: int) -> list[Vector]:
-    """So many points at the distance 1 from each other, with their mean at the origin."""
-    if count == 1:
-        return [()]
-    base = _simplex(count - 1)
-    height = math.sqrt(1 - (count - 2) / (2 * (count - 1)))
-    lowered = [(*corner, -height / count) for corner in base]
-    top = (*[0.0] * (count - 2), height - height / count)
-    return [*lowered, top]
+    """So many points at the distance 1 from each other, with their mean at the origin.
+
+    A simplex of one more point has one more dimension: the new point lies above the middle of the others, and then all
+    are moved down so that their mean is the origin again.
+    """
+    heights = [math.sqrt(1 - (size - 2) / (2 * (size - 1))) for size in range(2, count + 1)]
+    corners: list[Vector] = []
+    for number in range(count):
+        corner = []
+        for size, height in enumerate(heights, 2):
+            down = -height / size
+            if number < size - 1:
+                corner.append(down)
+            elif number == size - 1:
+                corner.append(height + down)
+            else:
+                corner.append(0.0)
+        corners.append(tuple(corner))
+    return corners
 
 
 def _standardised(values: Sequence[float]) -> list[float]:
