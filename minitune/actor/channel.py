@@ -175,7 +175,7 @@ class Channel:
         return False
 
     def stop_reading(self) -> None:
-        """Handle no more messages, and do not report the end of the channel. What is queued is still sent."""
+        """Handle no more messages, and do not report the end of the channel. Queued messages are still sent."""
         self._wait_for(WRITE if self._unsent else 0)
 
     def close(self) -> None:

@@ -56,8 +56,8 @@ One resume
 `ResumedDriver.open` takes the lock of the run and adds a record of its own. `ResumedDriver.catch_up` lets a Replay
 apply all records to an empty RunState: the trials come back, and the plug-ins get their calls again, or load their
 saved states (`StateLoader`) and get the calls after them. Then it records what the resume changes, hands the
-checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). What is left to do, a
-`LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
+checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). The remaining
+work, a `LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
 """
 
 from minitune._alias import submodules

@@ -180,7 +180,7 @@ class Driver:
         """Create a new run in a new directory."""
         plan = self.plan
         first = self.plan.experiment
-        # What cannot be pickled must raise its error before there is a directory.
+        # An object that cannot be pickled must raise its error before there is a directory.
         offer(plan)
         trainables = dump_trainables(plan.bare_trainables())
         recorded = dump_tuner(plan.recorded())

@@ -71,7 +71,7 @@ class Actor:
 
 
 class _Packer:
-    """Pickles values and factories for workers. What is large goes into files, because the size of messages is limited.
+    """Pickles values and factories for workers. Large ones go into files, because the size of messages is limited.
 
     Args:
         directory: See `LocalTrialExecutor`.

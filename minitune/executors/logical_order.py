@@ -227,7 +227,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         event = actor.answer
         actor.answer = None
         actor.due = None
-        # Not when the exit arrives: what is free must follow from the order of events, not from the workers' speed.
+        # Not when the exit arrives: the free resources must follow from the order of events, not from a worker's speed.
         if isinstance(event, Exited):
             del self._actors[actor.actor_id]
             self._ledger.release(actor.actor_id)

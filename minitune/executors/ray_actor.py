@@ -171,7 +171,7 @@ class RayWorker:
         os.environ[NODE_IP_VARIABLE] = address
         for name in ORIG_WORKING_DIR:
             os.environ[name] = os.getcwd()
-        # What a trial changes is undone to this state for the next one.
+        # The changes of a trial are undone to this state for the next one.
         self._surroundings = Surroundings()
         return Here(
             node_id=context.get_node_id(),

@@ -212,7 +212,7 @@ class Trial:
             raise ValueError("resources and placement_group_factory are two names of one argument; pass only one")
         if storage is not None and experiment_path:
             raise ValueError("storage and experiment_path are two forms of one argument; pass only one")
-        # What is to be run.
+        # The work: what the searcher and the user have chosen.
         self.trial_id = trial_id or self.generate_id()
         self.number = number
         self.trainable_name = trainable_name

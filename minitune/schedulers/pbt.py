@@ -348,7 +348,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._failed: set[str] = set()  # ids of members that wait for another attempt
         self._turn = max(1, math.ceil(self._burn_in / self._interval))  # with `synch`: for which all wait
         self._arrived: set[str] = set()  # ids of the members that wait for it
-        # What is told to the user.
+        # Counts for the user.
         self._num_checkpoints = 0
         self._num_perturbations = 0
         self._has_missed = False  # whether a copy was due, but no better member had a checkpoint
