@@ -518,7 +518,7 @@ def _ignore_warnings_about_our_thread() -> None:
     if sys.platform == "linux":
         import warnings
 
-        # as `warnings.filterwarnings` does, which takes a pattern only; a list, though typeshed promises less
+        # `warnings.filterwarnings` does the same with a pattern only. mypy: a list, though typeshed promises less
         warnings.filters.insert(0, ("ignore", _ForkWarning(), DeprecationWarning, None, 0))  # type: ignore[attr-defined]
 
 

@@ -303,7 +303,8 @@ def begins_with(name: str, heads: tuple[str, ...]) -> bool:
 class TrackedTrainable:
     """The base of Ray Tune's older mixins for class trainables. Each trial of the class has a record.
 
-    A subclass defines `begin_record` and `end_record`. Among the bases of a trainable, it comes before `Trainable`.
+    A subclass defines `begin_record` and `end_record`. Among the bases of a trainable, it comes before `Trainable`. It
+    is no ABC, because the metaclass of an ABC would become that of the user's class.
     """
 
     def begin_record(self, config: dict[str, Any]) -> None:
@@ -317,12 +318,12 @@ class TrackedTrainable:
     def setup(self, config: dict[str, Any], **more: Any) -> None:
         """See `Trainable.setup`."""
         self.begin_record(config)
-        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
+        super().setup(config, **more)  # type: ignore[misc]  # Trainable has it, the next base
 
     def cleanup(self) -> None:
         """See `Trainable.cleanup`."""
         try:
-            super().cleanup()  # type: ignore[misc]  # of Trainable
+            super().cleanup()  # type: ignore[misc]  # Trainable has it, the next base
         finally:
             self.end_record()
 
