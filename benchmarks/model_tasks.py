@@ -1,4 +1,4 @@
-"""Models of scikit-learn on its own small data sets, with the spaces to search.
+"""Models of scikit-learn on its own data sets and on generated ones, with the spaces to search.
 
 The value of a configuration is a loss of cross-validation: the share of wrong classes, the logarithmic loss, or the
 mean squared error as a share of the variance. Models that draw random numbers draw others for each configuration, as
@@ -9,8 +9,7 @@ There are sixteen tasks, in eight pairs of one kind each: `CHOOSE` has one task 
 The split was fixed before the first run. Rules of `AutoSearch` are chosen by the tasks of `CHOOSE` only. So the tasks
 of `CONFIRM` show what a rule is worth on work that it was not chosen by.
 
-`SMALL` has 31 more tasks on at most 150 rows. They take about 30 ms each, so many runs of them are affordable, and
-their intervals are narrow.
+`SMALL` has 31 more tasks on at most 150 rows. A trial takes about 30 ms, so many runs are affordable.
 """
 
 from __future__ import annotations
@@ -433,10 +432,10 @@ def _small(data: str, loss: str, make: Callable[[Config, int], Any], space: dict
     return ModelTask(data, loss, make, space, rows, 3)
 
 
-def _alike(kind: str, data: str, rows: int, loss: str = "", **changes: Any) -> ModelTask:
+def _alike(kind: str, data: str, rows: int, **changes: Any) -> ModelTask:
     """A task of `CHOOSE` on other data, with changes to its space."""
     task = CHOOSE[kind]
-    return _small(data, loss or task.loss, task.make, {**task.space, **changes}, rows)
+    return _small(data, task.loss, task.make, {**task.space, **changes}, rows)
 
 
 def _tree(kind: Any) -> Callable[[Config, int], Any]:
