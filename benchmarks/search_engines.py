@@ -13,7 +13,10 @@ import pickle
 import random
 import subprocess
 import sys
+import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from search_tasks import Config, draw_at_random
@@ -22,10 +25,11 @@ from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, TPESearch
 from minitune.search.length_scales import likely_logs
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
-from minitune.space.parameters import Axis, Parameter, draw
+from minitune.space.parameters import Axis, Parameter, draw, parameters
 
 OURS, AUTO, OTHER = "minitune TPE", "minitune auto", "TPE of another commit"
 TURBO = "TuRBO"
+SMAC = "SMAC"
 Asker = Any
 """An object with these methods."""
 
@@ -165,6 +169,82 @@ class HyperOpt:
                 return hp.qloguniform(name, math.log(tree.lower), math.log(last), 1)
             return hp.quniform(name, tree.lower, last, step)
         return tree
+
+
+class Smac:
+    """SMAC's random forest, with the defaults of its facade for hyperparameters; needs smac.
+
+    Two things differ, since its defaults are for longer runs: it starts with ten points, as Optuna's samplers do, and
+    learns from each trial instead of from eight at a time.
+    """
+
+    def __init__(self, space: Mapping[str, Any], seed: int):
+        from smac import HyperparameterOptimizationFacade, Scenario
+        from smac.runhistory.dataclasses import TrialValue
+        from smac.runhistory.enumerations import StatusType
+
+        self._space = space
+        self._value = TrialValue
+        self._crashed = StatusType.CRASHED
+        self._folder = tempfile.TemporaryDirectory()
+        scenario = Scenario(
+            self._convert(space),
+            deterministic=True,
+            n_trials=10_000,
+            seed=seed,
+            output_directory=Path(self._folder.name),
+        )
+        facade = HyperparameterOptimizationFacade
+        self._smac = facade(
+            scenario,
+            lambda config, seed: math.nan,  # required, but not called
+            initial_design=facade.get_initial_design(scenario, n_configs=10),
+            config_selector=facade.get_config_selector(scenario, retrain_after=1),
+            logging_level=False,
+        )
+
+    def ask(self) -> tuple[Any, Config]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it computes the mean of no values
+            info = self._smac.ask()
+
+        def choose(parameter: Parameter) -> Any:
+            value = info.config[parameter.name]
+            domain = parameter.domain
+            if isinstance(domain, Categorical):
+                return int(value)
+            axis = Axis(domain)
+            return axis.decode(axis.encode(value))  # a multiple of the domain's step
+
+        return info, draw(self._space, choose)
+
+    def tell(self, token: Any, value: float) -> None:
+        self._smac.tell(token, self._value(cost=value), save=False)
+
+    def fail(self, token: Any) -> None:
+        self._smac.tell(token, self._value(cost=math.inf, status=self._crashed), save=False)
+
+    def _convert(self, space: Mapping[str, Any]) -> Any:
+        """The space as one of ConfigSpace. The parameters keep their names, and categories become their indices."""
+        import ConfigSpace
+
+        found = ConfigSpace.ConfigurationSpace()
+        for parameter in parameters(space):
+            domain = parameter.domain
+            is_log = isinstance(domain.sampler, LogUniform)
+            own: Any
+            if isinstance(domain, Categorical):
+                own = ConfigSpace.CategoricalHyperparameter(parameter.name, [*range(len(domain))])
+            elif isinstance(domain, Float):
+                own = ConfigSpace.UniformFloatHyperparameter(parameter.name, domain.lower, domain.upper, log=is_log)
+            else:
+                last = domain.upper - (getattr(domain.sampler, "q", 1) == 1)
+                own = ConfigSpace.UniformIntegerHyperparameter(parameter.name, domain.lower, last, log=is_log)
+            found.add(own)
+            if parameter.parent is not None:
+                name, index = parameter.parent
+                found.add(ConfigSpace.EqualsCondition(own, found[name], index))
+        return found
 
 
 class Turbo:
@@ -377,6 +457,7 @@ SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "Optuna CMA-ES": ("cmaes", lambda space, seed: Optuna(space, seed, "CmaEsSampler")),
     "Optuna GP": ("torch", lambda space, seed: Optuna(space, seed, "GPSampler")),
     "HyperOpt TPE": ("hyperopt", HyperOpt),
+    SMAC: ("smac", Smac),
     TURBO: ("numpy", Turbo),
     OTHER: ("", Other),
 }

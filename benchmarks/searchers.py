@@ -26,7 +26,8 @@ The parts:
 A function's score is log10 of the median over the seeds, and a searcher's score is the mean over the functions.
 *P(beat)* is the share of pairs of runs that the first of two searchers wins; a tie counts half. Intervals are those of
 95 % from a bootstrap over seeds. A searcher is worse than another one on a function if a Mann-Whitney test says so at
-5 %, with Holm's correction over the functions. Optuna and HyperOpt take part if they are installed.
+5 %, with Holm's correction over the functions. Optuna and HyperOpt take part if they are installed. SMAC takes part
+only if it is named, because a suggestion takes it about a second.
 """
 
 from __future__ import annotations
@@ -52,7 +53,21 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, Spent, read_curves
-from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, TURBO, Asker, Other, Ours, lacks
+from search_engines import (
+    AUTO,
+    IMPORTS,
+    LEARNERS,
+    OF_TWO,
+    OTHER,
+    OURS,
+    SEARCHERS,
+    SMAC,
+    TURBO,
+    Asker,
+    Other,
+    Ours,
+    lacks,
+)
 from search_tasks import (
     FAILING_TASKS,
     LARGE_TASKS,
@@ -593,9 +608,9 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
             found = on_digits(seeds, budget)
             lines = show_digits(found, budget)
         elif part == "cost":
-            # HyperOpt becomes so slow that 5,000 suggestions would take an hour.
+            # These two become so slow that 5,000 suggestions would take an hour.
             found = {
-                name: costs_ms(SEARCHERS[name][1], TEN, sizes[: 1 if "HyperOpt" in name else 3], repeats)
+                name: costs_ms(SEARCHERS[name][1], TEN, sizes[: 1 if name in ("HyperOpt TPE", SMAC) else 3], repeats)
                 for name in names
             }
             mixed = {
@@ -629,7 +644,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="which parts")
     parser.add_argument(
-        "--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which searchers"
+        "--searchers",
+        nargs="+",
+        choices=tuple(SEARCHERS),
+        default=[name for name in SEARCHERS if name != SMAC],
+        help="which searchers",
     )
     parser.add_argument(
         "--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS), help="the functions of `transfer`"
