@@ -102,15 +102,19 @@ class AutoSearch(TPESearch):
     against 24), after 20 trials:
 
     - the process alone: .52 [.48, .58]; after 40 trials .53 [.47, .59] and after 80 .49 [.43, .56] (eight runs each);
-    - the process after three trials: .49 [.44, .54].
+    - the process after three trials: .49 [.44, .54];
+    - the process alone from five trials to ten: .49 [.43, .54]; after 80 trials .45 [.39, .52] (eight runs each).
 
     Turns that depend on the quality of the model cannot help much there. This quality is the rank correlation of the
     process's leave-one-out predictions with the values, in the better half of 50 trials. Where it is less than .3 (ten
     tasks), the process alone won .51 after 80 trials, and the estimators alone .53. Where it is more than .7 (twelve
     tasks), they won .51 and .25.
 
-    On the tasks of `SMALL` themselves, 8 at a time, the process alone won .54 [.47, .60] after 20 trials and .54 [.46,
-    .60] after 40 (eight runs of each). So it did not help clearly, either.
+    On the tasks of `SMALL` themselves, the process alone until 20 trials have ended won .54 [.50, .57] after 20 trials
+    (20 runs of each), .51 [.44, .57] after 40 and .47 [.41, .53] after 80 (12 runs against 8). So it is better for few
+    trials, and rather worse for many. 8 at a time, the process alone for all trials won .54 [.47, .60] after 20 trials
+    and .54 [.46, .60] after 40 (eight runs of each), and on the tasks with other rows .54 [.49, .59] and .52 [.47, .57]
+    (12 runs of each).
 
     After 40 trials with eight runs of each task `CHOOSE` of `benchmarks/model_tasks.py`:
 
