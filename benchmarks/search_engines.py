@@ -186,6 +186,7 @@ class Smac:
         self._space = space
         self._value = TrialValue
         self._crashed = StatusType.CRASHED
+        self._worst = 1.0
         self._folder = tempfile.TemporaryDirectory()
         scenario = Scenario(
             self._convert(space),
@@ -219,10 +220,12 @@ class Smac:
         return info, draw(self._space, choose)
 
     def tell(self, token: Any, value: float) -> None:
+        self._worst = max(self._worst, value)
         self._smac.tell(token, self._value(cost=value), save=False)
 
     def fail(self, token: Any) -> None:
-        self._smac.tell(token, self._value(cost=math.inf, status=self._crashed), save=False)
+        # Its default, an infinite cost, makes the next suggestion raise an error.
+        self._smac.tell(token, self._value(cost=self._worst, status=self._crashed), save=False)
 
     def _convert(self, space: Mapping[str, Any]) -> Any:
         """The space as one of ConfigSpace. The parameters keep their names, and categories become their indices."""
