@@ -39,6 +39,12 @@ def lacks(package: str) -> bool:
     return bool(package) and importlib.util.find_spec(package) is None
 
 
+def _last_and_step(domain: Integer) -> tuple[int, int]:
+    """The largest value of a domain, and its step. Without a step, `upper` is excluded."""
+    step = int(getattr(domain.sampler, "q", 1))
+    return domain.upper - (step == 1), step
+
+
 class Random:
     """Draws from the space."""
 
@@ -103,8 +109,8 @@ class Optuna:
             is_log = isinstance(domain.sampler, LogUniform)
             if isinstance(domain, Float):
                 return trial.suggest_float(name, domain.lower, domain.upper, log=is_log)
-            step = int(getattr(domain.sampler, "q", 1))
-            return trial.suggest_int(name, domain.lower, domain.upper - (step == 1), log=is_log, step=step)
+            last, step = _last_and_step(domain)
+            return trial.suggest_int(name, domain.lower, last, log=is_log, step=step)
 
         return trial, draw(self._space, choose)
 
@@ -163,8 +169,7 @@ class HyperOpt:
                 return hp.loguniform(name, math.log(tree.lower), math.log(tree.upper))
             return hp.uniform(name, tree.lower, tree.upper)
         if isinstance(tree, Integer):
-            step = int(getattr(tree.sampler, "q", 1))
-            last = tree.upper - (step == 1)
+            last, step = _last_and_step(tree)
             if isinstance(tree.sampler, LogUniform):
                 return hp.qloguniform(name, math.log(tree.lower), math.log(last), 1)
             return hp.quniform(name, tree.lower, last, step)
@@ -174,8 +179,8 @@ class HyperOpt:
 class Smac:
     """SMAC's random forest, with the defaults of its facade for hyperparameters; needs smac.
 
-    Two things differ, since its defaults are for longer runs: it starts with ten points, as Optuna's samplers do, and
-    learns from each trial instead of from eight at a time.
+    Two of its defaults are for longer runs. Here it starts with ten points, as Optuna's samplers do, and learns from
+    each trial instead of from eight at a time.
     """
 
     def __init__(self, space: Mapping[str, Any], seed: int):
@@ -198,7 +203,7 @@ class Smac:
         facade = HyperparameterOptimizationFacade
         self._smac = facade(
             scenario,
-            lambda config, seed: math.nan,  # required, but not called
+            lambda config, seed: math.nan,  # SMAC requires a function, but `ask` does not call it
             initial_design=facade.get_initial_design(scenario, n_configs=10),
             config_selector=facade.get_config_selector(scenario, retrain_after=1),
             logging_level=False,
@@ -206,7 +211,7 @@ class Smac:
 
     def ask(self) -> tuple[Any, Config]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it computes the mean of no values
+            warnings.simplefilter("ignore")  # SMAC computes the mean of no values
             info = self._smac.ask()
 
         def choose(parameter: Parameter) -> Any:
@@ -215,7 +220,7 @@ class Smac:
             if isinstance(domain, Categorical):
                 return int(value)
             axis = Axis(domain)
-            return axis.decode(axis.encode(value))  # a multiple of the domain's step
+            return axis.decode(axis.encode(value))
 
         return info, draw(self._space, choose)
 
@@ -224,7 +229,7 @@ class Smac:
         self._smac.tell(token, self._value(cost=value), save=False)
 
     def fail(self, token: Any) -> None:
-        # Its default, an infinite cost, makes the next suggestion raise an error.
+        # With SMAC's usual cost of a crash, infinity, its next suggestion raises an error.
         self._smac.tell(token, self._value(cost=self._worst, status=self._crashed), save=False)
 
     def _convert(self, space: Mapping[str, Any]) -> Any:
@@ -241,7 +246,7 @@ class Smac:
             elif isinstance(domain, Float):
                 own = ConfigSpace.UniformFloatHyperparameter(parameter.name, domain.lower, domain.upper, log=is_log)
             else:
-                last = domain.upper - (getattr(domain.sampler, "q", 1) == 1)
+                last, _ = _last_and_step(domain)  # `ask` rounds to the step
                 own = ConfigSpace.UniformIntegerHyperparameter(parameter.name, domain.lower, last, log=is_log)
             found.add(own)
             if parameter.parent is not None:

@@ -197,6 +197,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one seed and few trials: only checks that it runs")
     options = parser.parse_args()
     options.searchers = [name for name in options.searchers if not lacks(SEARCHERS[name][0])]
+    if options.against not in options.searchers:
+        parser.error(f"--against {options.against!r} must be one of the installed --searchers: {options.searchers}")
     if options.quick:
         options.seeds = 1
         options.trials = 3

@@ -608,7 +608,7 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
             found = on_digits(seeds, budget)
             lines = show_digits(found, budget)
         elif part == "cost":
-            # These two become so slow that 5,000 suggestions would take an hour.
+            # HyperOpt and SMAC are so slow that 5,000 suggestions would take an hour.
             found = {
                 name: costs_ms(SEARCHERS[name][1], TEN, sizes[: 1 if name in ("HyperOpt TPE", SMAC) else 3], repeats)
                 for name in names

@@ -89,32 +89,32 @@ class AutoSearch(TPESearch):
     - the estimators after five trials, too: .49 [.39, .59] and .50 [.40, .61];
     - without numpy, seven times as many tries for the length scales: .48 [.38, .57] and .49 [.40, .58].
 
-    On 60 other functions of each kind, two runs of each, with numpy:
+    On 60 other functions of each kind (two runs of each, with numpy), after 20 trials, the expected improvement as the
+    mean over six draws of the length scales: .50 [.42, .58] without conditional parameters.
 
-    - the process alone until 20 trials have ended: .62 [.53, .69] after 20 trials without conditional parameters and
-      .58 [.50, .65] with them, and .54 [.47, .62] after 40 without. But real models did not confirm it: after 20
-      trials, it won .50 of 32 pairs with the same seed on `CHOOSE`, and .43 [.28, .58] on eleven smaller tasks of the
-      same kinds;
-    - the expected improvement as the mean over six draws of the length scales: .50 [.42, .58] after 20 trials without
-      conditional parameters.
+    The process alone until 20 trials have ended is better for few trials, and rather worse for many:
 
-    On 31 tasks like those of `SMALL` in `benchmarks/model_tasks.py`, with other rows of the data (12 runs of the change
-    against 24), after 20 trials:
+    - on those functions, .62 [.53, .69] after 20 trials without conditional parameters and .58 [.50, .65] with them,
+      and .54 [.47, .62] after 40 without;
+    - on `SMALL` in `benchmarks/model_tasks.py`, .54 [.50, .57] after 20 trials (20 runs of each), .51 [.44, .57] after
+      40 and .47 [.41, .53] after 80 (12 runs of the change against 8);
+    - on the same 31 tasks with other rows of the data, .52 [.48, .58] after 20 trials (12 runs against 24), .51 [.44,
+      .58] after 40 and .45 [.39, .53] after 80 (8 runs of each);
+    - on `CHOOSE`, .50 of 32 pairs with the same seed after 20 trials, and .43 [.28, .58] on eleven smaller tasks.
 
-    - the process alone: .52 [.48, .58]; after 40 trials .53 [.47, .59] and after 80 .49 [.43, .56] (eight runs each);
-    - the process after three trials: .49 [.44, .54];
-    - the process alone from five trials to ten: .49 [.43, .54]; after 80 trials .45 [.39, .52] (eight runs each).
+    On the 31 tasks with other rows, these were no better:
+
+    - the process after three trials: .49 [.44, .54] after 20 trials (12 runs against 24);
+    - the process alone from five trials to ten: .49 [.43, .54] after 20 trials (8 runs against 24), .45 [.39, .52]
+      after 80 (8 runs of each);
+    - the process alone for all trials: .52 [.46, .57] after 20 trials (8 runs against 24), .53 [.47, .59] after 40 and
+      .49 [.43, .56] after 80 (8 runs of each); with 8 at a time, .54 [.49, .59] after 20 and .52 [.47, .57] after 40
+      (12 runs of each), and on `SMALL` .54 [.47, .60] and .54 [.46, .60] (8 runs of each).
 
     Turns that depend on the quality of the model cannot help much there. This quality is the rank correlation of the
     process's leave-one-out predictions with the values, in the better half of 50 trials. Where it is less than .3 (ten
     tasks), the process alone won .51 after 80 trials, and the estimators alone .53. Where it is more than .7 (twelve
     tasks), they won .51 and .25.
-
-    On the tasks of `SMALL` themselves, the process alone until 20 trials have ended won .54 [.50, .57] after 20 trials
-    (20 runs of each), .51 [.44, .57] after 40 and .47 [.41, .53] after 80 (12 runs against 8). So it is better for few
-    trials, and rather worse for many. 8 at a time, the process alone for all trials won .54 [.47, .60] after 20 trials
-    and .54 [.46, .60] after 40 (eight runs of each), and on the tasks with other rows .54 [.49, .59] and .52 [.47, .57]
-    (12 runs of each).
 
     After 40 trials with eight runs of each task `CHOOSE` of `benchmarks/model_tasks.py`:
 
