@@ -19,7 +19,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files
@@ -274,13 +274,13 @@ class CheckpointRecord:
         number: Its number within the trial. Numbers increase over all attempts.
         file_count: The number of files and links.
         total_bytes: The total size of the files, in bytes.
-        names_crc: The CRC32 of the sorted list of names and sizes; None if an earlier version of minitune recorded it.
+        names_crc: The CRC32 of the sorted list of names and sizes.
     """
 
     number: int
     file_count: int
     total_bytes: int
-    names_crc: int | None = None
+    names_crc: int
 
     @property
     def directory(self) -> str:
@@ -415,12 +415,9 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
         trial_directory: The trial's directory.
     """
     try:
-        found = _record(record.number, walk(os.path.join(trial_directory, record.directory)))
+        return _record(record.number, walk(os.path.join(trial_directory, record.directory))) == record
     except (OSError, ValueError):
         return False
-    if record.names_crc is None:  # then counts and sizes must do
-        found = replace(found, names_crc=None)
-    return found == record
 
 
 class ManifestEntry(NamedTuple):

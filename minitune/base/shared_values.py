@@ -222,15 +222,6 @@ def read_value(location: Location, maps: bool = True) -> tuple[Any, bool]:
     return value, not isinstance(content, bytearray)
 
 
-def read_any(path: str) -> Any:
-    """Load a file with one value, or with a plain pickle of an older version. May run user code. Maps nothing."""
-    with _open(path) as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            file.seek(0)
-            return load(file)
-    return read_value(Location(path), maps=False)[0]
-
-
 def _open(path: str) -> BinaryIO:
     """Open a file of values. Never block: a path below `/proc` may by now refer to anything, such as a pipe."""
     try:

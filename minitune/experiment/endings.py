@@ -1,8 +1,7 @@
 """Endings: why a trial or a run has ended, or an attempt of a trial has failed or was lost, as data.
 
 An `Ending` has a kind, a text for people, and the facts that the text mentions. Code asks the kind and the facts, never
-the text, so every text can be reworded. The journal has all three. Journals of the first schema have only the text;
-`translated` finds the kinds that it stands for. No other function reads such a text.
+the text, so every text can be reworded. The journal has all three.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
-
-from minitune.experiment.lifecycle import ERROR, PENDING
 
 
 class EndKind(Enum):
@@ -105,58 +102,3 @@ class Ending(NamedTuple):
 def interruption(signal_name: str) -> Ending:
     """The ending of a run that a signal ends."""
     return Ending(EndKind.INTERRUPTED, f"interrupted by {signal_name}", {"signal": signal_name})
-
-
-# -- journals of the first schema --------------------------------------------------------------------------------------
-_OF_RUN = {"finished": EndKind.FINISHED, "interrupted": EndKind.INTERRUPTED}
-_BEFORE_TRIALS = "ended: "
-"""The beginning of the reason of a run that was ended before its trials, for good."""
-_CRITERION = "the stop criterion was met: "
-_BEGINNINGS = {
-    "the trainable has returned": EndKind.RETURNED,
-    "the trainable has ended": EndKind.DONE,
-    _CRITERION: EndKind.CRITERION,
-    "the stopper has ended the run": EndKind.STOPPER,
-    "fail_fast: ": EndKind.FAIL_FAST,
-    "interrupted by ": EndKind.INTERRUPTED,
-    "skipped by a resume": EndKind.SKIPPED,
-}
-"""The beginnings of the causes of TERMINATED trials."""
-_REACHES_MAX_T = " has reached max_t="
-_LOST = "lost: "
-_DRIVER_ENDED = "the driver ended"
-
-
-def translated(text: str, status: str | None, scheduler: str = "") -> Ending:
-    """The ending that a text in a journal of the first schema stands for.
-
-    These texts do not change any more, because the versions that wrote them do not.
-
-    Args:
-        text: The reason or cause in the record.
-        status: The status that the trial has after the record; TERMINATED for a decision to stop it. None if the
-            record is about the run.
-        scheduler: The name of the scheduler that has stopped the trial; empty if none has, or it is unknown.
-    """
-    if status is None:
-        if text.startswith(_BEFORE_TRIALS):
-            return _translated_end(text.removeprefix(_BEFORE_TRIALS), EndKind.STOPPER)
-        return Ending(_OF_RUN.get(text, EndKind.ERROR), text, {})
-    if status == PENDING:
-        if text == _DRIVER_ENDED:
-            return Ending(EndKind.DRIVER_ENDED, text, {})
-        return Ending(EndKind.LOST if text.startswith(_LOST) else EndKind.FAILED, text, {})
-    if status == ERROR:
-        return Ending(EndKind.FAILED, text, {})
-    ending = _translated_end(text, EndKind.SCHEDULER)
-    return ending._replace(facts={"scheduler": scheduler}) if scheduler else ending
-
-
-def _translated_end(text: str, otherwise: EndKind) -> Ending:
-    """The end of a trial, or of a run before its trials, by the beginning of its text."""
-    if text.startswith(_CRITERION):
-        return Ending(EndKind.CRITERION, text, {"criterion": text.removeprefix(_CRITERION)})
-    for beginning, kind in _BEGINNINGS.items():
-        if text.startswith(beginning):
-            return Ending(kind, text, {})
-    return Ending(EndKind.MAX_T if _REACHES_MAX_T in text else otherwise, text, {})

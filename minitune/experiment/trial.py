@@ -464,7 +464,6 @@ class Trial:
     def take_sum(self, total: Mapping[str, Any]) -> None:
         """Restore the state that `sum_up` has returned, instead of recording each result."""
         metrics = total["last"]
-        metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
         self.progress = Progress(total["count"], metrics, self.attempt.config)
         self.progress.analysis.set_state(total["analysis"])
 

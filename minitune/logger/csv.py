@@ -79,8 +79,8 @@ class CSVLoggerCallback(LoggerCallback):
         return {name: value for name, value in vars(self).items() if name != "_put_row"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, which an earlier version may have written, and make a new csv writer."""
-        vars(self).update({**vars(CSVLoggerCallback()), **state})
+        """Restore the state, and make a new csv writer."""
+        vars(self).update(state)
         self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:

@@ -235,10 +235,7 @@ def way_of(trial: Trial) -> str:
 
 
 def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
-    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
-
-    Journals of earlier versions do not have the scheduler's name.
-    """
+    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`."""
     text = way_of(trial)
     if text not in ("stopped", "cut short"):
         return text

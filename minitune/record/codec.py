@@ -10,8 +10,7 @@ first key is `$`::
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
 Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else
-is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers. Journals of
-earlier versions have other forms for it, and for sets, bytearrays, complex numbers and `...`; they are still read.
+is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers.
 
 The characters `{"$":` occur only where a tag begins: a user's dict with the key `$` is always written as a tag, and
 JSON escapes quotes in texts. So most records, which lack these characters, need only the JSON parser.
@@ -39,7 +38,7 @@ from typing import Any
 from minitune.base import files
 from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_small_for_later
-from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
+from minitune.base.shared_values import Location, StoredValue, digest_of, digest_value, read_value, write_value
 from minitune.base.text import ShortRepr, warn_once
 from minitune.error import TuneError
 from minitune.record import records
@@ -266,7 +265,7 @@ class ObjectStore:
             raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
         if not is_whole:
             raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
-        return read_any(path)
+        return read_value(Location(path), maps=False)[0]
 
     def holds_code(self, name: str) -> bool:
         """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
@@ -650,10 +649,8 @@ class _Reader:
         content = tree["v"]
         if name == "dict":
             return {self.value(key): self.value(item) for key, item in content}
-        if name == "deep":
-            return self._deep(content)
-        if name in ("tuple", "set", "frozenset", "complex"):
-            content = [self.value(item) for item in content]
+        if name == "tuple":
+            return tuple(self.value(item) for item in content)
         return _READERS[name](content)
 
     def _object(self, tree: dict[str, Any]) -> Any:
@@ -678,26 +675,6 @@ class _Reader:
             return number
         return numpy.dtype(kind).type(number)
 
-    def _deep(self, nodes: list[list[Any]]) -> Any:
-        """A deeply nested value, which earlier versions wrote as a table of its nodes."""
-        values: list[Any] = []
-        for kind, *content in nodes:
-            if kind == 0:
-                values.append(self.value(content[0]))
-                continue
-            children = [values[number] for number in content]
-            values.append(_BUILDERS[kind](children))
-        return values[-1]
-
-
-# The container types of the table of a deep value, by the numbers that earlier versions wrote.
-_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {
-    1: list,
-    2: tuple,
-    3: lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
-    4: set,
-    5: frozenset,
-}
 
 # Functions that make a value from the content of its tag, by the tag's name.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
@@ -709,13 +686,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "time": datetime.time.fromisoformat,
     "date": datetime.date.fromisoformat,
     "timedelta": lambda parts: datetime.timedelta(*parts),
-    "tuple": tuple,
-    # only earlier versions wrote these
-    "bytearray": lambda text: bytearray(base64.b64decode(text)),
-    "complex": lambda parts: complex(*parts),
-    "ellipsis": lambda _: ...,
-    "set": set,
-    "frozenset": frozenset,
 }
 
 

@@ -631,10 +631,10 @@ def _check_schema(path: str, record: dict[str, Any]) -> None:
             f"{record.get(records.KIND)!r} (byte 0): its beginning is missing; put back a copy"
         )
     schema = record.get("schema")
-    if type(schema) is not int or not 1 <= schema <= records.SCHEMA:
+    if schema != records.SCHEMA:
         raise TuneError(
-            f"the journal {path} has schema {schema!r}, but this version of minitune reads schemas up to "
-            f"{records.SCHEMA}; use a newer minitune"
+            f"the journal {path} has schema {schema!r}, but this version of minitune reads schema {records.SCHEMA} "
+            "only; use the version that wrote it"
         )
 
 

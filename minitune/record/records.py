@@ -23,16 +23,11 @@ from typing import Any
 from minitune import clock
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import STOP, Decision
-from minitune.experiment.endings import Ending, EndKind, translated
-from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.endings import Ending, EndKind
 from minitune.resources import Resources
 
 SCHEMA = 2
-"""The version of these records. A reader refuses a journal with a higher version.
-
-Version 1 had only texts for endings, and a `status` record for each trial that became RUNNING or TERMINATED. A run of
-version 1 that is resumed has records of both versions: the `open` record of each driver has its version.
-"""
+"""The version of these records. A reader refuses a journal with another version."""
 
 KIND = "type"
 """The field that holds a record's kind."""
@@ -364,18 +359,10 @@ def ending_of(record: Mapping[str, Any]) -> Ending:
         text = record["cause"]
     else:
         text = record["reason"]
-    # Records of schema 1 have only a text.
-    kind = record.get(ENDING)
-    if kind is not None and record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
-        return Ending.of(EndKind(kind))
-    if kind is not None:
-        return Ending(EndKind(kind), text, record.get(FACTS) or {})
-    if record[KIND] == CLOSE:
-        status = None
-    else:
-        status = record.get("status", TERMINATED)
-    ending = translated(text, status, record.get("stopped_by", ""))
-    return ending._replace(facts={**record.get(FACTS, {}), **ending.facts})
+    kind = EndKind(record[ENDING])
+    if record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
+        return Ending.of(kind)
+    return Ending(kind, text, record.get(FACTS) or {})
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
@@ -383,8 +370,7 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     fields = record.get("checkpoint")
     if fields is None:
         return None
-    # Journals of the first schema have a checksum of the contents instead of the last field.
-    return CheckpointRecord(fields["number"], fields["file_count"], fields["total_bytes"], fields.get("names_crc"))
+    return CheckpointRecord(fields["number"], fields["file_count"], fields["total_bytes"], fields["names_crc"])
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:

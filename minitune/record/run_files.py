@@ -212,8 +212,6 @@ def _part(run: RunDirectory, name: str, text: str) -> Any:
 class _TunerFile:
     """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
-    The files of the first schema lack the part `_PYTHON`.
-
     Args:
         run: The run's directory.
 
@@ -229,8 +227,7 @@ class _TunerFile:
             self.parts: dict[str, bytes] = pickle.load(file)
         self.objects = ObjectStore.to_read(run.objects)
         self._path = run.tuner
-        python = self.parts.pop(_PYTHON, None)
-        self._python = PYTHON if python is None else pickle.loads(python)
+        self._python: str = pickle.loads(self.parts.pop(_PYTHON))
         self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
 
     def load(self, name: str) -> Any:

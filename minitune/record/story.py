@@ -138,7 +138,7 @@ class Setup:
         goal: The metrics that the run optimises.
         trainable_name: The trainable's name.
         space_keys: The flattened keys of the search space.
-        scales: How a plot shows each searched value, by path; empty in journals of the first schema.
+        scales: How a plot shows each searched value, by path; empty if there are none.
         seed: The base seed of the run.
         versions: The versions of Python and of minitune when the run was begun.
     """
@@ -164,7 +164,6 @@ class LastDriver:
         time_budget_s: Seconds after which it ends the run; None if there is no limit, or it is unknown.
         limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
         ended_before: The ids of the trials that had ended before it was started.
-        start_is_running: Whether its `start` records mean that the trial is RUNNING. In the first schema they do not.
         ending: Why it has ended; None if it is running or was killed.
         took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
         earlier_s: How long the drivers before it ran together, in seconds.
@@ -175,7 +174,6 @@ class LastDriver:
     time_budget_s: float | None = None
     limits: Sequence[dict[str, Any]] = ()
     ended_before: set[str] = field(default_factory=set)
-    start_is_running: bool = True
     ending: Ending | None = None
     took_s: float | None = None
     earlier_s: float = 0.0
@@ -351,7 +349,6 @@ class Story:
             time_budget_s=record.get("time_budget_s"),
             limits=record.get("limits", []),
             ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
-            start_is_running=record.get("schema", 1) > 1,
             boot_id=record.get("boot_id", ""),
         )
         for trial in list(self.unfinished.values()):
@@ -423,10 +420,9 @@ class Story:
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
         self._move(trial, Step.START, f"attempt {trial.attempt.number}")
-        if self.driver.start_is_running:
-            change.before = trial.phase
-            change.step = Step.TRAIN
-            self._move(trial, Step.TRAIN, "")
+        change.before = trial.phase
+        change.step = Step.TRAIN
+        self._move(trial, Step.TRAIN, "")
 
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
@@ -450,7 +446,6 @@ class Story:
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
-        metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
         if self.details is None:
             return {}
         known = self.details.flat_configs.get(trial.trial_id)

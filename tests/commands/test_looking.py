@@ -93,7 +93,7 @@ def test_a_trial_that_a_scheduler_has_stopped_says_which(
     assert other["ended"] == f"stopped at {other['training_iteration']} by {name}"
 
 
-def test_of_a_run_of_an_earlier_version_the_scheduler_is_not_known(
+def test_a_scheduler_without_a_name_is_left_out_of_the_ending(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Odd, "short_name", "")

@@ -81,15 +81,10 @@ def test_categories_of_any_kind_are_plain_in_the_record() -> None:
     assert [trial["params"]["odd"] for trial in run["trials"]] == values, "so each value has its place on the axis"
 
 
-def test_a_resumed_run_and_one_of_an_earlier_version_have_a_page() -> None:
+def test_a_resumed_run_has_a_page() -> None:
     fit(report_n(2, loss=1), {"x": tune.uniform(0, 1)}, stop={"training_iteration": 1}, **OBJECTIVE)
     restore(report_n(2, loss=1)).fit()
     assert run_of()["scales"]["x"]["kind"] == "linear"
-
-    earlier = Path(__file__).parent.parent / "storage" / "earlier_endings"
-    run = run_of(earlier)
-    assert run["scales"] == {}
-    assert len(run["trials"]) == run["count"]
 
 
 def curve(config: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""A run of an earlier version, before 0.1.0: its journal and its checkpoint are read, and the run is resumed.
+"""A run of an earlier version with the present schema: its journal and its checkpoint are read, and the run is resumed.
 
 `earlier_version/` has what that run left when its driver was killed after the third report. The values below are in its
-configuration and in each report. Sets, bytearrays, complex numbers and `...` had forms of their own in its journal.
+configuration and in each report.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ import copy
 import datetime
 import enum
 import fractions
-import hashlib
-import json
 import math
 import os
 import pickle
@@ -21,7 +19,7 @@ import pytest
 
 from minitune.error import TuneError
 from minitune.record import codec, journal
-from minitune.record.codec import PYTHON, TEXT_LIMIT, ObjectStore, Pickled
+from minitune.record.codec import TEXT_LIMIT, ObjectStore, Pickled
 
 
 class Color(enum.Enum):
@@ -396,17 +394,6 @@ def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> Non
     assert decode(after, True, store)["config"]["value"][5] == 1
 
 
-def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
-    """They held a plain pickle."""
-    value = OrderedDict(data=b"x" * 200_000)
-    data = pickle.dumps(value)
-    name = hashlib.sha256(data).hexdigest()
-    (tmp_path / f"{name}.pkl").write_bytes(data)
-    line = _line(json.dumps({"x": {"$": "pickle", "text": "...", "python": PYTHON, "sha256": name, "size": len(data)}}))
-
-    assert decode(line, True, ObjectStore(str(tmp_path))) == {"x": value}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -415,10 +402,6 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
         '{"a":{"$":"nonsense","v":1}}',
         '{"a":{"$":"float"}}',
         '{"a":{"$":"float","v":"x"}}',
-        '{"a":{"$":"set","v":[[1]]}}',
-        '{"a":{"$":"deep","v":[[9,1]]}}',
-        '{"a":{"$":"deep","v":[[1,7]]}}',
-        '{"a":{"$":"deep","v":[]}}',
         '{"a":{"$":"pickle","text":"x","python":"3","sha256":"../../x","size":1}}',
         '{"a":{"$":"bytes","v":1}}',
         '{"a":{"$":["x"],"v":1}}',

@@ -83,7 +83,7 @@ def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
 ) -> None:
     path = tmp_path / "journal"
     with closing(Journal(path, "process", Housekeeper(), is_new=True)) as journal:
-        journal.append({"type": "run", "schema": 1})
+        journal.append({"type": "run", "schema": 2})
         good = journal.offset
     with path.open("ab") as file:
         file.write(b"0123 torn")
@@ -145,7 +145,7 @@ def test_batched_journal_syncs_a_large_object_before_itself_in_the_background(
 ) -> None:
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
     with closing(Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)) as log:
-        log.append({"type": "run", "schema": 1})
+        log.append({"type": "run", "schema": 2})
         log.sync()
         trace.lines.clear()
         log.append({"type": "x", "value": {"o": Large()}})
