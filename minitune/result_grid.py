@@ -105,8 +105,7 @@ class Result:
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.result) for item in kept
             ],
-            # a configuration that was set after the last report has not been trained
-            config=dict(trial.progress.config or trial.raw_config),
+            config=dict(trial.shown_config),
         )
 
     @classmethod

@@ -169,8 +169,11 @@ class RunResults:
                 row = rows[-1]
             if metric is not None and mode is not None:
                 row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
-            metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
-            found.append(metrics | flat_row({CONFIG: trial.raw_config}) | {"logdir": trial.local_path})
+            # An earlier report may belong to another configuration than the last one, with its real values.
+            if not rows or row is rows[-1]:
+                row = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
+                row |= flat_row({CONFIG: trial.shown_config})
+            found.append(row | {"logdir": trial.local_path})
         if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
             require_reported(self.trials, metric, self.path)
         return found

@@ -264,7 +264,8 @@ def _row(trial: Trial) -> Row:
         "ended": ended,
         **flat_row(result),
         **automatic,
-        **flat_row({CONFIG: trial.config}),
+        **flat_row({CONFIG: trial.shown_config}),
+        **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
         "failures": trial.num_failures,
         "logdir": logdir,
     }
@@ -470,7 +471,7 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
         "once better": best and _once_better(run.trials, best, metric, mode),
     }
     if best is not None:
-        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.config).items()}
+        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.shown_config).items()}
     return row
 
 
@@ -523,7 +524,7 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "status": _Said(trial.shown_status, status),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
-        "config": trial.config,
+        "config": trial.shown_config,
         "command": _command_of(trial),
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
@@ -572,7 +573,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
         "iteration": None,
-        "config": trial.config,
+        "config": trial.shown_config,
         "command": _command_of(trial),
         "last metrics": metrics_of(trial.progress.metrics),
         "directory": trial.local_path,

@@ -24,6 +24,7 @@ from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, STATUS, Phase, St
 from minitune.experiment.trial import InheritedCheckpoint, Trial
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
+from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
 
@@ -345,6 +346,10 @@ class TrialActions:
             self._hooks.paused(trial)
         trial.set_config(config)
         trial.light_config = light_config
+        drawn = trial.evaluated_params
+        present = {path: value_at_text(config, path, value) for path, value in drawn.items()}
+        if any(value is not drawn[path] for path, value in present.items()):
+            trial.evaluated_params = present
         self._recorder.note_changes(trial)
         return True
 

@@ -37,7 +37,7 @@ from minitune.result import (
     complete,
     flatten,
 )
-from minitune.space.tree import copy_tree
+from minitune.space.tree import copy_tree, value_at_text
 
 __getattr__ = submodules(__name__)
 
@@ -387,6 +387,19 @@ class Trial:
         self.light_config: dict[str, Any] = config
         """The configuration as it is recorded and sent to workers: a `StoredValue` is in place of each large value.
         It is the configuration itself if it has no large values, or they have not been stored."""
+
+    @property
+    def shown_config(self) -> dict[str, Any]:
+        """The configuration for people: that of the last result, or the present one if there is no result yet.
+
+        A trial that was given another configuration has not used it before its next result.
+        """
+        return self.raw_config if self.progress.config is None else self.progress.config
+
+    def shown_parameter(self, path: str) -> Any:
+        """The value of the parameter with this path (`"a/b"`) in `shown_config`, or else the one that was drawn."""
+        # A user's search algorithm may name parameters that are not in the configuration.
+        return value_at_text(self.shown_config, path, self.evaluated_params.get(path))
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""

@@ -148,7 +148,8 @@ class TBXLoggerCallback(LoggerCallback):
         """Write hyperparameters and last numbers for TensorBoard's table of runs. Unsuitable values are left out."""
         from tensorboardX.summary import hparams
 
-        values = {name: _hyperparameter(value) for name, value in flatten(trial.evaluated_params).items()}
+        parameters = {name: trial.shown_parameter(name) for name in trial.evaluated_params}
+        values = {name: _hyperparameter(value) for name, value in flatten(parameters).items()}
         shown = {name: value for name, value in values.items() if value is not None}
         try:
             for summary in hparams(hparam_dict=shown, metric_dict=dict(numbers)):

@@ -45,6 +45,7 @@ from minitune.output.live import (
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
 
@@ -397,7 +398,9 @@ class TuneReporterBase(ProgressReporter):
         """At level 2: the trial and its parameters."""
         if self._shows_trials:
             names = list(trial.evaluated_params)[: table.MAX_SHOWN_PARAMETERS]
-            values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
+            config = trial.attempt.config  # not `shown_config`: that of its last result may be another one
+            found = [value_at_text(config, name, trial.evaluated_params[name]) for name in names]
+            values = ", ".join(f"{name}={self._cell(value)}" for name, value in zip(names, found, strict=True))
             text = f"Trial {trial.name} started"
             if values:
                 text += f": {values}"
@@ -787,7 +790,7 @@ class LiveReporter(ScreenReporter):
         values = {name: table.look_up(result, name) for name in metrics}
         return TrialLine(
             trial.name,
-            {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
+            {name: trial.shown_parameter(name) for name in self._parameter_columns or trial.evaluated_params},
             {name: value for name, value in values.items() if value is not None},
             result.get(TRAINING_ITERATION),
             time_s,

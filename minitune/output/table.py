@@ -34,6 +34,7 @@ from minitune.result import (
     TRAINING_ITERATION,
     flatten,
 )
+from minitune.space.tree import value_at_text
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """The order in which statuses are shown. See `Trial.shown_status`."""
@@ -133,16 +134,7 @@ class RunInfo:
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
     """The value in a nested result under a flattened name such as `a/b`, or None. A key may contain `/`, too."""
-    value = result.get(name)
-    # A metric may be called `a/b` by itself, or be `b` in the dict `a`, or `c` in `a/b`: each slash may be a level.
-    end = name.find("/")
-    while value is None and end >= 0:
-        inner = result.get(name[:end])
-        value = None
-        if isinstance(inner, Mapping):
-            value = look_up(inner, name[end + 1 :])
-        end = name.find("/", end + 1)
-    return value
+    return value_at_text(result, name)
 
 
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -335,8 +327,8 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         best = best_trial(trials, metric, mode)
     if best is None or metric is None:
         return []
-    names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
-    config = ", ".join(f"{one_line(name)}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
+    names = list(names or flatten(best.shown_config))[:MAX_SHOWN_PARAMETERS]
+    config = ", ".join(f"{one_line(name)}={short_repr(best.shown_parameter(name), rounds=True)}" for name in names)
     text = f"Best: {metric}={short_repr(look_up(best.progress.metrics, metric), rounds=True)}"
     if config:
         text += f" with {config}"
@@ -409,7 +401,7 @@ def trial_table(
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         ranked.append((7, Column("loc", locations, max_length)))
     for name, shown in parameters.items():
-        cells = [parameter_of(trial, name) for trial in trials]
+        cells = [trial.shown_parameter(name) for trial in trials]
         ranked.append((2, Column(format_cell(shown, max_length), cells, max_length)))
     ranks = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6, metric: 1}
     for name, shown in metrics.items():
@@ -421,14 +413,6 @@ def trial_table(
 def status_column(endings: Sequence[str], brief: Sequence[str]) -> Column:
     """A column with the texts of `ending`. If the table is too wide, it has those without the scheduler (`brief`)."""
     return Column("status", endings, 10_000, brief=Column("status", brief, 10_000))
-
-
-def parameter_of(trial: Trial, name: str) -> Any:
-    """The value of the parameter with this path."""
-    found = trial.evaluated_params.get(name)
-    if found is None:
-        return look_up(trial.config, name)
-    return found
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

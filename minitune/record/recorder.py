@@ -125,18 +125,22 @@ class Recorder:
         now = _Changeable(trial.raw_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
-        # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long.
-        if before.config is now.config and before[1:] == now[1:]:
-            return
-        self._journal.add(
-            records.change(
-                trial.trial_id,
-                config=self._recorded_config(trial) if before.config is not now.config else None,
-                tag=now.tag if before.tag != now.tag else None,
-                resources=now.resources if before.resources != now.resources else None,
-                evaluated_params=now.evaluated_params if before.evaluated_params != now.evaluated_params else None,
+        # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long, and
+        # arrays cannot be compared by `==`.
+        config = None
+        evaluated_params = None
+        if before.config is not now.config:
+            config = self._recorded_config(trial)
+        if before.evaluated_params is not now.evaluated_params:
+            evaluated_params = now.evaluated_params
+        tag = now.tag if before.tag != now.tag else None
+        resources = now.resources if before.resources != now.resources else None
+        if any(part is not None for part in (config, tag, resources, evaluated_params)):
+            self._journal.add(
+                records.change(
+                    trial.trial_id, config=config, tag=tag, resources=resources, evaluated_params=evaluated_params
+                )
             )
-        )
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent to workers, with references in place of large values."""

@@ -25,6 +25,7 @@ _TAG_LIMIT = 1_000
 """The maximum number of characters of a value, and of members of a container, in a tag. File names are far shorter."""
 PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 """The types of most values, which have no parts."""
+_ABSENT = object()
 
 
 class RecursiveDependencyError(TuneError):
@@ -179,6 +180,28 @@ def get_value(tree: Any, path: Path) -> Any:
 def path_text(path: Path) -> str:
     """A path as text, such as `a/b/0`."""
     return "/".join(map(str, path))
+
+
+def value_at_text(tree: Any, text: str, default: Any = None) -> Any:
+    """The value at the path with this text (see `path_text`), or `default`. A key may itself contain `/`."""
+    if isinstance(tree, (list, tuple)):
+        index, slash, rest = text.partition("/")
+        if not index.isdecimal() or int(index) >= len(tree):
+            return default
+        return value_at_text(tree[int(index)], rest, default) if slash else tree[int(index)]
+    if not isinstance(tree, Mapping):
+        return default
+    if text in tree:
+        return tree[text]
+    for key, member in tree.items():
+        name = str(key)
+        if name == text:
+            return member
+        if text.startswith(f"{name}/"):
+            value = value_at_text(member, text[len(name) + 1 :], _ABSENT)
+            if value is not _ABSENT:
+                return value
+    return default
 
 
 def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:

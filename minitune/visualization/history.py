@@ -95,9 +95,9 @@ class TrialHistory:
             begun_s: Since when it has its present worker; None if it has none.
         """
         trial = self.trial
-        flat = flatten(trial.config)
+        flat = flatten(trial.shown_config)
         self.params = {
-            path: plain_or_short(flat.get(path, trial.evaluated_params.get(path)))
+            path: plain_or_short(trial.shown_parameter(path))
             for path in paths
             if path in flat or path in trial.evaluated_params
         }

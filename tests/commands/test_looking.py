@@ -420,3 +420,69 @@ def test_an_error_of_many_lines_is_told_by_its_first(minitune: Minitune, tmp_pat
 
     for command in (["show", run], ["show", run, "0"], ["explain", run], ["rerun", run, "0"]):
         assert ": ValueError: the shapes do not fit\n" in minitune(*command)[1]
+
+
+class Grows(tune.Trainable):
+    """Its height grows by its rate; the other parameters come from the donor of its last checkpoint."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.height = 0.0
+
+    def step(self) -> dict[str, Any]:
+        self.height += self.config["rate"]
+        return {"height": self.height, "used": [self.config["size"], self.config["layers"][0]]}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"height": self.height}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.height = checkpoint["height"]
+
+
+@pytest.mark.parametrize("steps", [6, 7])
+def test_all_views_show_the_parameters_of_the_last_report(
+    steps: int, minitune: Minitune, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    population = tune.schedulers.PopulationBasedTraining(
+        "training_iteration", perturbation_interval=2, hyperparam_mutations={"rate": tune.uniform(0, 1)}
+    )
+    space = {
+        "rate": tune.grid_search([0.1, 0.2, 0.8, 0.9]),
+        "size": tune.randint(100, 1000),
+        "layers": [tune.randint(100, 1000), 3],
+    }
+    grid = fit(
+        Grows,
+        space,
+        metric="height",
+        mode="max",
+        scheduler=population,
+        stop={"training_iteration": steps},
+        seed=1,
+        storage_path=tmp_path,
+        name="grown",
+        verbose=1,
+    )
+    best = grid.get_best_result()
+    run = tmp_path / "grown"
+    used = {result.metrics["trial_id"]: result.metrics["used"] for result in grid}
+    assert len({tuple(values) for values in used.values()}) < 4, "no trial took over another's parameters"
+
+    for text in (capsys.readouterr().out, minitune("watch", run)[1]):
+        assert f"size={best.config['size']}, layers=[{best.config['layers'][0]}, 3] (trial" in text
+        cells = [line.split() for line in text.splitlines() if line.startswith("| Grows")]
+        assert {line[1].rpartition("Grows_")[2]: [line[9], line[5]] for line in cells} == {
+            trial: [str(size), str(layer)] for trial, (size, layer) in used.items()
+        }
+    listed = [json.loads(line) for line in minitune("ls", run, "--json")[1].splitlines()]
+    assert {row["trial_id"]: [row["config/size"], row["config/layers/0"]] for row in listed} == used
+    frame_rows = ExperimentAnalysis(run).get_rows()
+    assert {row["trial_id"]: [row["config/size"], row["config/layers"][0]] for row in frame_rows} == used
+    shown = json.loads(minitune("best", run, "--json")[1])
+    assert [shown["config"]["size"], shown["config"]["layers"][0]] == used[shown["trial"]]
+    assert {one.trial.trial_id: [one.params["size"], one.params["layers/0"]] for one in RunHistory(grid).trials} == used
+    for result in grid:
+        assert [result.config["size"], result.config["layers"][0]] == used[result.metrics["trial_id"]]
+    for trial in grid._run.trials:  # what plug-ins read is the present configuration
+        assert trial.evaluated_params["size"] == trial.config["size"]
+        assert trial.evaluated_params["layers/0"] == trial.config["layers"][0]

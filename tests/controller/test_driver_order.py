@@ -416,8 +416,9 @@ def test_decision_is_recorded_before_the_worker_is_stopped() -> None:
 
     class Noting(InlineTrialExecutor):
         def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-            record = journal_of()[-1]
-            last.append(f"{record['type']} {record.get('decision') or record.get('status') or ''}".strip())
+            decisions = [record for record in journal_of() if "decision" in record or "status" in record]
+            record = decisions[-1]
+            last.append(f"{record['type']} {record.get('decision') or record.get('status')}")
             super().stop(actor_id, grace_s, keep, dump)
 
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:

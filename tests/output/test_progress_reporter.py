@@ -30,8 +30,9 @@ SYS_INFO = (
 )
 
 
-def finished(number: int, loss: float, **result: Any) -> Trial:
-    trial = run_trial(make_trial(number, config={"lr": number / 10}, evaluated_params={"lr": number / 10}))
+def finished(number: int, loss: float, *, config: dict[str, Any] | None = None, **result: Any) -> Trial:
+    config = config or {"lr": number / 10}
+    trial = run_trial(make_trial(number, config=config, evaluated_params={"lr": number / 10}))
     trial.record_result(
         {
             "loss": loss,
@@ -163,10 +164,9 @@ def test_shown_metric_is_detected() -> None:
 
 
 def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
-    trial = finished(0, 1.0)
-    trial.config = {"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None}
+    trial = finished(0, 1.0, config={"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None})
     data = ", ".join(map(str, range(20)))
-    line = f"Best: loss=1.0 with lr=0.0, data=[{data}, ...], none=None, net/act='relu' (trial t0000)"
+    line = f"Best: loss=1.0 with lr=0.1, data=[{data}, ...], none=None, net/act='relu' (trial t0000)"
     assert line in show(ready(), [trial])
 
 
@@ -174,11 +174,10 @@ def test_columns_may_be_named_and_added() -> None:
     reporter = CLIReporter(metric_columns={"loss": "L"}, parameter_columns=["lr"])
     reporter.add_metric_column("acc", "accuracy")
     reporter.add_parameter_column("deep/size")
-    trial = finished(0, 1.0, acc=3)
-    trial.config = {"lr": 0.5, "deep": {"size": 7}}
+    trial = finished(0, 1.0, acc=3, config={"lr": 0.5, "deep": {"size": 7}})
     text = show(ready(reporter), [trial])
-    assert "loc           | lr | deep/size | L | accuracy |" in text
-    assert "127.0.0.1:100 |  0 |         7 | 1 |        3 |" in text
+    assert "loc           |  lr | deep/size | L | accuracy |" in text
+    assert "127.0.0.1:100 | 0.5 |         7 | 1 |        3 |" in text
     with pytest.raises(ValueError, match="there once"):
         reporter.add_metric_column("acc")
     with pytest.raises(ValueError, match="renamed"):
