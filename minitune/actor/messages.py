@@ -138,12 +138,14 @@ class Place(NamedTuple):
         directory: Working directory; None keeps the driver's.
         stdout: File that standard output is appended to; None keeps the driver's.
         stderr: The same for standard error; it may be the same file.
+        trial: The trial's directory, which a new worker makes; None if there is none, or if it exists already.
         env: Environment variables to set, or to remove if the value is None.
     """
 
     directory: str | None = None
     stdout: str | None = None
     stderr: str | None = None
+    trial: str | None = None
     env: Mapping[str, str | None] = MappingProxyType({})
 
 

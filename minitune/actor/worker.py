@@ -202,9 +202,9 @@ class Worker:
         """Take the place and make the actor's object."""
         sys.path[:] = boot.sys_path
         sys.argv[:] = boot.argv
-        if boot.place.stdout is not None:
+        if boot.place.trial is not None:
             try:
-                os.mkdir(os.path.dirname(boot.place.stdout))
+                os.mkdir(boot.place.trial)
             except FileExistsError:  # of an earlier attempt
                 pass
         if boot.is_reusable:

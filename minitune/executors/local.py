@@ -145,7 +145,7 @@ class _Places:
         stdout = os.path.join(trial_directory, self._output_names[0])
         stderr = os.path.join(trial_directory, self._output_names[1])
         directory = trial_directory if self.changes_directory else None
-        return Place(directory, stdout, stderr, env)
+        return Place(directory, stdout, stderr, trial_directory, env)
 
 
 class LocalTrialExecutor(LoopExecutor[Actor, Actor]):

@@ -24,7 +24,7 @@ from minitune.actor.remote_actor import RemoteActor
 
 def place_in(directory: Path, **env: str | None) -> Place:
     directory.mkdir(exist_ok=True)
-    return Place(str(directory), str(directory / "out"), str(directory / "err"), env)
+    return Place(str(directory), str(directory / "out"), str(directory / "err"), env=env)
 
 
 def test_a_place_is_taken_before_the_object_is_made(

@@ -134,10 +134,22 @@ def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names
     assert "to stderr" in lines_of(result, names[1])
 
 
-def test_trials_may_share_a_file_for_their_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stdout", "is_reused", "changes"), [("stdout", False, True), ("all.log", False, True), ("all.log", True, False)]
+)
+def test_trials_may_share_a_file_for_their_output(
+    stdout: str, is_reused: bool, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
     shared = tmp_path / "all.log"
-    fit(talk, {"x": tune.grid_search([1, 2])}, executor="local", log_to_file=("stdout", str(shared)))
+    names = (stdout if stdout == "stdout" else str(tmp_path / stdout), str(shared))
+    space = {"x": tune.grid_search([1, 2])}
+    results = fit(talk, space, executor="local", log_to_file=names, reuse_actors=is_reused)
     assert shared.read_text(encoding="utf-8").count("to stderr") == 2
+    assert all(Path(result.path, "params.json").exists() for result in results)
+
+
+def test_a_name_of_a_file_for_output_has_no_directory() -> None:
     with pytest.raises(ValueError, match="a file name"):
         fit(talk, log_to_file="below/it.log")
 
