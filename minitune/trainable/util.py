@@ -45,6 +45,20 @@ class BoundFunction:
         self.__doc__ = getattr(function, "__doc__", None)
         self.__wrapped__ = function
 
+    @property
+    def __signature__(self) -> inspect.Signature | None:
+        """The parameters that are not bound, for `inspect.signature`; None if the function has no signature.
+
+        Without it, a wrapper made with `functools.wraps` would show the user's function with all of its parameters.
+        """
+        bound = functools.partial(self.function, **self.parameters, **self.handles)
+        try:
+            signature = inspect.signature(bound)
+        except (TypeError, ValueError):
+            return None
+        free = [each for each in signature.parameters.values() if each.name not in bound.keywords]
+        return signature.replace(parameters=free)
+
     def __call__(self, config: dict[str, Any]) -> Any:
         """Call the function with `config` and the bound values."""
         return self.function(config, **self.parameters, **_load(self.handles))
@@ -193,13 +207,19 @@ def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | N
     if isinstance(trainable, type):
         if issubclass(trainable, Trainable):
             request = trainable.default_resource_request(config)
-    elif isinstance(trainable, BoundFunction):
-        request = trainable.resources
+    else:
+        # A wrapper made with `functools.wraps` keeps the resources of what it wraps.
+        bound = inspect.unwrap(trainable, stop=_has_resources)
+        request = getattr(bound, "resources", None) if isinstance(bound, BoundFunction) else None
         if callable(request):
             request = request(config)
     if request is None:
         return None
     return Resources.of(request)
+
+
+def _has_resources(trainable: Any) -> bool:
+    return isinstance(trainable, BoundFunction) and trainable.resources is not None
 
 
 def validate_trainable(trainable: Any) -> None:

@@ -160,6 +160,30 @@ def test_functions_must_take_the_config_alone() -> None:
         with_parameters(fn, datum=1)
 
 
+def wrapped(inner: Any) -> Any:
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs)
+
+    return outer
+
+
+def test_a_decorator_keeps_what_is_bound_to_a_function(driver: FakeDriver) -> None:
+    def both(config: dict[str, Any], data: Any, *rest: Any, scale: int) -> dict[str, Any]:
+        return fn(config, data, scale)
+
+    outer = wrapped(with_resources(with_parameters(both, data=[1, 2], scale=3), {"cpu": 2}))
+    for decorated in (outer, functools.partial(outer), with_parameters(outer)):
+        validate_trainable(decorated)
+        assert pull(driver.start(decorated, {"a": 1})).metrics["sum"] == 10
+    assert trainable_resources(wrapped(with_parameters(outer)), {}) == Resources([{"CPU": 2}])
+    assert trainable_name(outer) == "both"
+    with pytest.raises(ValueError, match=r"\*, scale: 'int'\).*: missing a required argument: 'scale'"):
+        validate_trainable(wrapped(with_parameters(both, data=[1, 2])))
+    with pytest.raises(ValueError, match="data"):
+        with_parameters(outer, data=[5])
+
+
 def test_an_object_that_is_no_trainable_is_refused() -> None:
     with pytest.raises(TypeError, match="subclass of Trainable"):
         validate_trainable(dict)
