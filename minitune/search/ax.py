@@ -294,9 +294,16 @@ def _check_client(client: Any) -> None:
     """Check that `client` is a configured client of Ax.
 
     Raises:
-        ValueError: If it has another type, or no objective yet.
+        ValueError: If it has another type, such as the older `AxClient`, or no objective yet.
     """
-    require(hasattr(client, "get_next_trials"), "ax_client: None or an ax.api.client.Client", client)
+    from ax.api.client import Client
+
+    if not isinstance(client, Client):
+        raise ValueError(
+            f"ax_client must be None or an ax.api.client.Client, but got {shown(client)}; configure a Client with "
+            "configure_experiment() and configure_optimization(), or leave out ax_client and give space, metric and "
+            "mode (an AxClient of ax.service is an older kind of client)"
+        )
     experiment = client._maybe_experiment
     good = experiment is not None and experiment.optimization_config is not None
     require(good, "ax_client: one whose configure_experiment() and configure_optimization() were called", client)

@@ -10,6 +10,7 @@ import pytest
 from adapter_suite import GRID, Adapter, AdapterSuite
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
+from ax.service.ax_client import AxClient
 
 import minitune as tune
 from minitune.search import Searcher
@@ -165,6 +166,8 @@ def test_a_client_of_the_user_is_used() -> None:
         AxSearch(ax_client=client, mode="max")
     with pytest.raises(ValueError, match="ax_client must be one whose configure_experiment"):
         AxSearch(ax_client=Client())
+    with pytest.raises(ValueError, match=r"but got .*AxClient.*; configure a Client with configure_experiment\(\)"):
+        AxSearch(ax_client=AxClient(verbose_logging=False))
 
 
 def test_arguments_that_ax_does_not_know_are_refused_at_once() -> None:
