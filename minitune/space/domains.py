@@ -141,11 +141,11 @@ class Sampler:
         return numpy.array(values) if numpy is not None and is_plain else values
 
     def __str__(self) -> str:
-        return type(self).__name__
+        return kind_of(self).__name__
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({inner})"
+        return f"{self}({inner})"
 
 
 BaseSampler = Sampler  # Ray Tune has one more class between a domain's sampler and the others
@@ -235,6 +235,14 @@ class CallSampler(Sampler):
         return domain.draw_call(config)
 
 
+def kind_of(sampler: Sampler) -> type[Sampler]:
+    """The class of a sampler that tells how it draws: `Uniform` for `Float._Uniform`, the class itself for others."""
+    kind = type(sampler)
+    if kind in _OF_DOMAINS:
+        kind = kind.__bases__[0]
+    return kind
+
+
 # -- domains -----------------------------------------------------------------------------------------------------------
 class Domain:
     """The possible values of one parameter."""
@@ -320,6 +328,11 @@ class Categorical(Domain):
         TypeError: If `categories` is not iterable, or is a text or a dict: its letters or keys are rarely meant.
     """
 
+    class _Uniform(Uniform):
+        pass
+
+    default_sampler_cls = _Uniform
+
     def __init__(self, categories: Iterable[Any]):
         if not isinstance(categories, Iterable):
             raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
@@ -345,7 +358,7 @@ class Categorical(Domain):
 
     def uniform(self) -> Categorical:
         """These categories, drawn uniformly."""
-        return self._with_sampler(Uniform())
+        return self._with_sampler(self._Uniform())
 
     def grid(self) -> Categorical:
         """These categories as a grid: the search tries each of them."""
@@ -386,6 +399,7 @@ class Function(Domain):
         ValueError: If the function needs other arguments.
     """
 
+    _CallSampler = CallSampler
     default_sampler_cls = CallSampler
 
     def __init__(self, func: Callable[..., Any]):
@@ -528,6 +542,17 @@ class Float(Domain):
         ValueError: If a bound is NaN.
     """
 
+    class _Uniform(Uniform):
+        pass
+
+    class _LogUniform(LogUniform):
+        pass
+
+    class _Normal(Normal):
+        pass
+
+    default_sampler_cls = _Uniform
+
     def __init__(self, lower: float | None, upper: float | None):
         first = -math.inf
         last = math.inf
@@ -551,7 +576,7 @@ class Float(Domain):
         """
         if math.isinf(self.lower) or math.isinf(self.upper):
             raise ValueError(f"expected -inf < lower <= upper < inf for uniform(), but got {self.domain_str}")
-        return self._with_sampler(Uniform())
+        return self._with_sampler(self._Uniform())
 
     def loguniform(self, base: object = None) -> Float:
         """This range, drawn log-uniformly from [lower, upper).
@@ -560,7 +585,7 @@ class Float(Domain):
             ValueError: If a bound is missing or not positive.
         """
         _check_log_bounds(self)
-        return self._with_sampler(LogUniform(base))
+        return self._with_sampler(self._LogUniform(base))
 
     def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
         """Normally distributed numbers.
@@ -570,7 +595,7 @@ class Float(Domain):
         """
         if not (math.isinf(self.lower) and math.isinf(self.upper)):
             raise ValueError(f"normal() takes no bounds, but got {self.domain_str}; use Float(None, None)")
-        return self._with_sampler(Normal(_as_float("mean", mean), _as_float("sd", sd)))
+        return self._with_sampler(self._Normal(_as_float("mean", mean), _as_float("sd", sd)))
 
     def quantized(self, q: float) -> Float:
         """Multiples of `q` in this range, including the upper bound.
@@ -645,6 +670,14 @@ class Integer(Domain):
         ValueError: If a bound is not an integer, or the bounds are in the wrong order.
     """
 
+    class _Uniform(Uniform):
+        pass
+
+    class _LogUniform(LogUniform):
+        pass
+
+    default_sampler_cls = _Uniform
+
     def __init__(self, lower: int, upper: int):
         self.lower = _as_int("lower", lower)
         self.upper = _as_int("upper", upper)
@@ -660,7 +693,7 @@ class Integer(Domain):
 
     def uniform(self) -> Integer:
         """This range, drawn uniformly."""
-        return self._with_sampler(Uniform())
+        return self._with_sampler(self._Uniform())
 
     def loguniform(self, base: object = None) -> Integer:
         """This range, drawn as floor(exp(U)), with U uniform from log(lower) to log(upper).
@@ -669,7 +702,7 @@ class Integer(Domain):
             ValueError: If `lower` is not positive.
         """
         _check_log_bounds(self)
-        return self._with_sampler(LogUniform(base))
+        return self._with_sampler(self._LogUniform(base))
 
     def quantized(self, q: int) -> Integer:
         """Multiples of `q` within the range, including `upper` unless `q` is 1. The draw chooses among their indices.
@@ -732,6 +765,17 @@ class Integer(Domain):
         return -(-self.lower // q), stop
 
 
+_OF_DOMAINS = {
+    Categorical._Uniform,
+    Float._Uniform,
+    Float._LogUniform,
+    Float._Normal,
+    Integer._Uniform,
+    Integer._LogUniform,
+}
+"""Each domain has samplers of its own, as in Ray Tune: code of users knows the kind of a domain by them."""
+
+
 def _is_number(value: Any) -> bool:
     """Whether `value` can be compared with the bounds: a number or a numpy scalar, but not a bool or NaN."""
     if isinstance(value, (bool, str, bytes, complex)):
@@ -760,7 +804,7 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
 def _call_of(domain: Float | Integer) -> str | None:
     """The code that creates a domain; None if it is of a class of the user, or has such a sampler."""
     sampler, q = sampler_and_step(domain)
-    call = _CALLS.get((type(domain), type(sampler)))
+    call = _CALLS.get((type(domain), kind_of(sampler)))
     if call is None:
         return None
     arguments: list[float] = [domain.lower, domain.upper]

@@ -210,7 +210,8 @@ def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | N
     else:
         # A wrapper made with `functools.wraps` keeps the resources of what it wraps.
         bound = inspect.unwrap(trainable, stop=_has_resources)
-        request = getattr(bound, "resources", None) if isinstance(bound, BoundFunction) else None
+        if isinstance(bound, BoundFunction):
+            request = bound.resources
         if callable(request):
             request = request(config)
     if request is None:

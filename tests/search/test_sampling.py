@@ -15,7 +15,21 @@ import pytest
 from minitune.base import text
 from minitune.space import domains
 from minitune.space import domains as search_sample
-from minitune.space.domains import Categorical, Domain, Float, Function, Grid, Integer, Normal, Quantized, Uniform
+from minitune.space.difference import differences
+from minitune.space.domains import (
+    Categorical,
+    Domain,
+    Float,
+    Function,
+    Grid,
+    Integer,
+    LogUniform,
+    Normal,
+    Quantized,
+    Sampler,
+    Uniform,
+)
+from minitune.space.parameters import is_searchable
 
 
 def draw(domain: Domain, count: int = 3000, seed: int = 1) -> list[Any]:
@@ -351,6 +365,50 @@ def test_a_sampler_is_chosen_once_and_the_original_stays() -> None:
         uniform.set_sampler(Normal(0, 1))
     uniform.set_sampler(Normal(0, 1), allow_override=True)
     assert isinstance(uniform.sampler, Normal)
+
+
+def test_the_class_of_a_sampler_tells_the_kind_of_its_domain() -> None:
+    kinds = {
+        "integer": Integer.default_sampler_cls,
+        "category": Categorical.default_sampler_cls,
+        "real": Float._Uniform,
+        "real, logarithmic": Float._LogUniform,
+        "integer, logarithmic": Integer._LogUniform,
+        "normal": Float._Normal,
+        "function": Function._CallSampler,
+    }
+    made: dict[str, Domain] = {
+        "integer": domains.randint(1, 4),
+        "category": domains.choice([1, 2]),
+        "real": domains.uniform(0, 1),
+        "real, logarithmic": domains.loguniform(1, 2),
+        "integer, logarithmic": domains.lograndint(1, 4),
+        "normal": domains.randn(0, 1),
+        "function": domains.sample_from(len),
+    }
+    for name, domain in made.items():
+        assert [kind for kind, cls in kinds.items() if isinstance(domain.get_sampler(), cls)] == [name]
+    assert isinstance(domains.quniform(0, 1, 0.5).get_sampler().sampler, Float._Uniform)  # type: ignore[attr-defined]
+    for bare, cls in (
+        (Integer(0, 1), Integer._Uniform),
+        (Float(0, 1), Float._Uniform),
+        (Categorical([1]), Categorical._Uniform),
+    ):
+        assert isinstance(bare.get_sampler(), cls)
+    assert str(domains.lograndint(1, 4).get_sampler()) == "LogUniform"
+    assert repr(domains.randn(0, 1).get_sampler()) == "Normal(mean=0.0, sd=1.0)"
+
+
+@pytest.mark.parametrize(
+    ("domain", "sampler"),
+    [(domains.uniform(1, 2), Uniform()), (domains.lograndint(1, 4), LogUniform()), (domains.randn(), Normal())],
+)
+def test_a_sampler_that_serves_all_domains_is_the_same(domain: Any, sampler: Sampler) -> None:
+    other = pickle.loads(pickle.dumps(domain))
+    other.set_sampler(sampler, allow_override=True)
+    assert differences({"x": domain}, {"x": other}) == []
+    assert repr(other) == repr(domain)
+    assert is_searchable(other)
 
 
 def test_the_old_base_argument_warns() -> None:
