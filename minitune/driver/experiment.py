@@ -53,7 +53,7 @@ class Experiment:
         stop: When a trial stops: a dict of metrics and limits, a callable, a `Stopper`, or a list of callables and
             stoppers.
         time_budget_s: Seconds, or a timedelta, after which the run ends.
-        config: The search space: a dict, None, or an object with `to_dict`.
+        config: The search space: a dict or None.
         resources_per_trial: The resources of each trial, if the trainable does not set them itself.
         num_samples: How often the space is sampled; -1 for no limit.
         storage_path: The directory that holds runs; by default `default_storage_path()`.
@@ -122,7 +122,7 @@ class Experiment:
             check_run_name(name)
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
-        self.param_space = as_space(config)
+        self.param_space = _copied_space(config, "config", "a dict")
         self.num_samples = _limited_samples(check_num_samples(num_samples))
         # When trials stop: limits of a dict are read for each trial, and a stopper hears the results of all.
         self.stop = stop
@@ -341,7 +341,7 @@ class Experiment:
             )
         arguments = {key: copy.deepcopy(value) for key, value in spec.items() if key not in ("run", "env")}
         if "env" in spec:
-            arguments["config"] = {**as_space(arguments.get("config")), "env": spec["env"]}
+            arguments["config"] = {**_copied_space(arguments.get("config"), "config", "a dict"), "env": spec["env"]}
         unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
         if unknown:
             from minitune.legacy.keywords import OLD_KEYWORDS
@@ -442,36 +442,40 @@ class HasToDict(Protocol):
         """The space as a dict."""
 
 
-def as_space(param_space: Any) -> dict[str, Any]:
+def as_space(space: Any, name: str = "param_space") -> dict[str, Any]:
     """Convert a search space to a new dict.
 
     Args:
-        param_space: A dict, None, or an object with `to_dict`.
+        space: A dict, None, or an object with `to_dict`.
+        name: The name of the argument.
 
     Raises:
         ValueError: If it has another type, or is a single grid.
     """
-    if param_space is None:
+    if hasattr(space, "to_dict") and not isinstance(space, (Mapping, type)):
+        space = space.to_dict()
+    return _copied_space(space, name, "a dict, or an object with to_dict")
+
+
+def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
+    if space is None:
         return {}
-    if not isinstance(param_space, Mapping) and hasattr(param_space, "to_dict"):
-        param_space = param_space.to_dict()
-    if not isinstance(param_space, Mapping):
+    if not isinstance(space, Mapping):
+        raise ValueError(f"{name} must be {rule}, but got {shown(space)}{_way_to_space(space)}")
+    if is_grid(space):
         raise ValueError(
-            f"param_space must be a dict, or an object with to_dict, but got {shown(param_space)}"
-            f"{_way_to_space(param_space)}"
-        )
-    if is_grid(param_space):
-        raise ValueError(
-            f"param_space must be a dict of parameters by name, but got the grid {shown(param_space)}; "
+            f"{name} must be a dict of parameters by name, but got the grid {shown(space)}; "
             "give the grid a name: {'x': grid_search([...])}"
         )
-    return copy.copy(dict(param_space))
+    return copy.copy(dict(space))
 
 
 def _way_to_space(value: Any) -> str:
     """A hint how to write a space as a dict if the user gave something else; may be empty."""
     if isinstance(value, Domain):
         return "; give the parameter a name: {'x': uniform(0, 1)}"
+    if hasattr(value, "to_dict"):
+        return "; give what its to_dict() returns"
     if isinstance(value, (list, tuple)):
         return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
     if callable(value):

@@ -27,7 +27,7 @@ from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.driver.experiment import Experiment
+from minitune.driver.experiment import Experiment, as_space
 from minitune.error import TuneError
 from minitune.experiment.goal import Goal
 from minitune.resources import Resources
@@ -230,7 +230,7 @@ def experiment_of(
         trainable,
         stop=run_config.stop,
         time_budget_s=tune_config.time_budget_s,
-        config=param_space,
+        config=as_space(param_space),
         resources_per_trial=resources_per_trial,
         num_samples=tune_config.num_samples,
         storage_path=run_config.storage_path,

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from minitune.base.calls import explains_calls
 from minitune.base.checks import shown
 from minitune.base.text import plain_numbers, warn_once
+from minitune.error import InvalidArgumentError
 
 __all__ = [
     "AttributeDict",
@@ -488,17 +489,25 @@ def as_domain(value: Any) -> Domain | None:
         The domain; for `{"grid_search": [...]}` a `Categorical` grid.
 
     Raises:
-        ValueError: If a grid is empty, or for the old form `{"eval": "..."}`, which would run text as code.
+        InvalidArgumentError: If a grid is no list of values, or is empty.
+        ValueError: For the old form `{"eval": "..."}`, which would run text as code.
     """
     if isinstance(value, Domain):
         return value
     if not isinstance(value, dict) or len(value) != 1:
         return None
     if is_grid(value):
-        return Categorical(value[GRID_KEY]).grid()
+        return _grid_of(value[GRID_KEY])
     if isinstance(value.get("eval"), str):
         raise ValueError(f"{value!r} is not evaluated, for security; write sample_from(lambda config: ...) instead")
     return None
+
+
+def _grid_of(values: Any) -> Categorical:
+    try:
+        return Categorical(values).grid()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(str(error)) from None
 
 
 def is_grid(value: Any) -> bool:
@@ -972,10 +981,9 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
         The plain dict `{"grid_search": values}`. You can also write it by hand.
 
     Raises:
-        ValueError: If there are no values.
-        TypeError: If `values` is a text or a dict, or is not iterable.
+        InvalidArgumentError: If there are no values, or if `values` is a text or a dict, or is not iterable.
     """
-    return {GRID_KEY: Categorical(values).categories}
+    return {GRID_KEY: _grid_of(values).categories}
 
 
 def sample_from(func: Callable[..., Any]) -> Function:

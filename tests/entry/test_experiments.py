@@ -181,7 +181,7 @@ def test_members(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"env": "CartPole"}])
 def test_a_space_that_is_a_text_is_refused(more: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="param_space must be a dict"):
+    with pytest.raises(ValueError, match="config must be a dict"):
         Experiment.from_json("exp", {"run": count, "config": "text", **more})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner
+from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner, grid_search
 from minitune.registry import get_trainable_cls
 from minitune.schedulers import PB2, PopulationBasedTraining
 
@@ -39,6 +39,8 @@ BOTH: dict[str, Callable[[], Any]] = {
     "a population without hyperparameters": lambda: PopulationBasedTraining(metric="x", mode="max"),
     "PB2 without bounds": lambda: PB2(metric="x", mode="max"),
     "a metric that no trial reports": never_reported,
+    "a grid of a text": lambda: grid_search("adam"),
+    "a grid of a number, in a space": lambda: Tuner(score, param_space={"x": {"grid_search": 5}}).fit(),
 }
 
 
@@ -50,6 +52,17 @@ def test_it_is_a_tune_error_and_a_value_error(name: str) -> None:
 
 
 def test_a_space_that_is_none_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="must be a dict"):
-        Experiment("e", score, config="invalid")
+    class Space:
+        def to_dict(self) -> dict[str, Any]:
+            return {"x": 1}
+
+    for wrong in ("invalid", object(), Space):
+        with pytest.raises(ValueError, match="config must be a dict"):
+            Experiment("e", score, config=wrong)
+        with pytest.raises(ValueError, match="param_space must be a dict, or an object with to_dict"):
+            Tuner(score, param_space=wrong)
+    # An object with `to_dict` is a space of a `Tuner` and of `run`, but not of an `Experiment`, as in Ray Tune.
+    assert Tuner(score, param_space=Space())._plan.experiment.param_space == {"x": 1}
+    with pytest.raises(ValueError, match=r"config must be a dict, but got .*; give what its to_dict\(\) returns"):
+        Experiment("e", score, config=Space())
     assert not os.path.exists(os.environ["MINITUNE_STORAGE_PATH"])
