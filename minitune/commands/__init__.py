@@ -7,7 +7,7 @@
       watch      watch, logs: follow a run that is still going on
       why        explain, replay, importance, report: understand a run
       again      resume, rerun
-      run        run: programs as trials. `sweep` reads its sweep files
+      run        run: programs as trials. `sweep` reads its sweep files, with `sweep_parameters`
       health     doctor, ci
       port       changes the imports of scripts and notebooks
       manual     help

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
+from minitune.base.checks import as_number
 from minitune.base.files import open_to_read
 from minitune.base.text import echo
 from minitune.callback import Callback
@@ -20,10 +22,15 @@ from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
 from minitune.output.table import DEFAULT_OUTPUTS
+from minitune.result import lookup
+from minitune.stopper import Stopper
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
+    from minitune.search import SearchAlgorithm
     from minitune.trainable.command_line import CommandLine
+
+logger = logging.getLogger("minitune")
 
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
@@ -104,10 +111,25 @@ def _amount(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Run `minitune run`. Blocks until the run has ended."""
+    sweep = _sweep(options)
+    if sweep.command is None:
+        command, space = _own_command(options)
+    else:
+        command = sweep.command
+        space = sweep.parameters
+    _check_pattern(options.pattern)
+    if options.dry_run:
+        _show_commands(command, space, options, sweep)
+        return 0
+    _check_program(command)
+    return _fit(command, space, options, sweep)
+
+
+def _own_command(options: argparse.Namespace) -> tuple[CommandLine, dict[str, Any]]:
+    """The command behind `--`, and its search space."""
     from minitune.trainable.command_line import read_command, read_domain
 
-    sweep = _sweep(options)
-    params = dict(sweep.parameters)
+    params: dict[str, Any] = {}
     for text in options.param:
         name, sign, domain = text.partition("=")
         if not sign:
@@ -115,14 +137,7 @@ def run(options: argparse.Namespace) -> int:
         if name in params:
             raise argparse.ArgumentError(None, f"parameter {name} has two domains")
         params[name] = read_domain(domain, name)
-    words = sweep.command or options.own
-    command, space = read_command(words, params, is_for_shell=options.shell)
-    _check_pattern(options.pattern)
-    if options.dry_run:
-        _show_commands(command, space, options.search or sweep.search, _goal(options, sweep), options.seed)
-        return 0
-    _check_program(command)
-    return _fit(command, space, options, sweep)
+    return read_command(options.own, params, is_for_shell=options.shell)
 
 
 def _sweep(options: argparse.Namespace) -> SweepFile:
@@ -134,8 +149,13 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
         raise argparse.ArgumentError(None, rule)
     if options.own:
         raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")
-    sweep = read_sweep(options.sweep)
-    if options.num_samples is None and sweep.num_samples is None and options.time_budget is None:
+    for option, is_given in (("--param", options.param), ("--shell", options.shell)):
+        if is_given:
+            raise argparse.ArgumentError(None, f"{option} is for a command behind --, but got {options.sweep}")
+    sweep = read_sweep(options.sweep, options.num_samples)
+    if sweep.ignored:
+        logger.warning("%s: ignored, as they mean nothing here: %s", options.sweep, ", ".join(sweep.ignored))
+    if sweep.num_samples is None and options.time_budget is None:
         raise ValueError(
             f"{options.sweep}: a sweep without run_cap has no end; add run_cap, or pass --num-samples N or "
             "--time-budget S"
@@ -186,26 +206,36 @@ def _check_program(command: CommandLine) -> None:
     raise FileNotFoundError(f"there is no program {first[0]!r}, neither as a path nor in PATH")
 
 
-def _show_commands(
-    command: CommandLine,
-    space: dict[str, Any],
-    search: str | None,
-    goal: tuple[str | None, str | None],
-    seed: int | None,
-) -> None:
+def _searcher(options: argparse.Namespace, sweep: SweepFile) -> SearchAlgorithm | str | None:
+    from minitune import BasicVariantGenerator
+
+    if options.search is not None:
+        return str(options.search)
+    if sweep.points is not None:
+        return BasicVariantGenerator(points_to_evaluate=sweep.points)
+    return sweep.search
+
+
+def _show_commands(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: SweepFile) -> None:
     """Print the command lines of three trials."""
     from minitune import Study
 
+    metric, mode = _goal(options, sweep)
+    count = _DRY if sweep.points is None else min(_DRY, len(sweep.points))
     # With a seed, a study draws the configurations of the run, without any process or file.
     study = Study(
-        space, searcher=search, metric=goal[0] or "metric", mode=goal[1] or "min", seed=seed, num_samples=_DRY
+        space,
+        searcher=_searcher(options, sweep),
+        metric=metric or "metric",
+        mode=mode or "min",
+        seed=options.seed,
+        num_samples=count,
     )
-    for number in range(_DRY):
+    for number in range(count):
         config = study.ask()
         if config is None:
             return
-        values = {"trial_dir": f"TRIAL_DIR_{number}", "seed": f"SEED_{number}", **config}
-        echo(shlex.join(command.filled(values)))
+        echo(shlex.join(command.filled(config, f"TRIAL_DIR_{number}", f"SEED_{number}")))
 
 
 def _scheduler_name(options: argparse.Namespace, sweep: SweepFile) -> str:
@@ -252,6 +282,9 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     num_samples = options.num_samples or sweep.num_samples
     if num_samples is None:
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
+    target = None
+    if sweep.target is not None:
+        target = _Target(str(sweep.metric), sweep.target, is_low=sweep.mode == "min")
     # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
     kept = CheckpointConfig(num_to_keep=1)
     if metric is not None and mode is not None:
@@ -269,7 +302,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             metric=metric,
             mode=mode,
             num_samples=num_samples,
-            search_alg=options.search or sweep.search,
+            search_alg=_searcher(options, sweep),
             scheduler=_scheduler(options, sweep, space),
             time_budget_s=options.time_budget,
             max_concurrent_trials=options.concurrent,
@@ -279,6 +312,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         run_config=RunConfig(
             name=options.name or sweep.name,
             storage_path=options.storage,
+            stop=target,
             callbacks=[_AfterPrograms()],
             failure_config=FailureConfig(max_failures=options.retries),
             checkpoint_config=kept,
@@ -287,7 +321,43 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     grid = tuner.fit()
     if grid.interrupted:
         return ENDED_EARLY
-    return exit_status(*read_standing(grid.experiment_path))
+    status = exit_status(*read_standing(grid.experiment_path))
+    if target is not None and target.stop_all():
+        echo(f"The run has ended because {target.describe()}.")
+        if status == ENDED_EARLY:
+            return 0
+    return status
+
+
+class _Target(Stopper):
+    """Ends the run when the metric of any trial has reached a value.
+
+    Args:
+        metric: The metric.
+        value: The value.
+        is_low: Whether it is reached from above.
+    """
+
+    def __init__(self, metric: str, value: float, *, is_low: bool):
+        self._metric = metric
+        self._value = value
+        self._is_low = is_low
+        self._is_reached = False
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        found = as_number(lookup(result, self._metric))
+        if found is not None:
+            self._is_reached |= found <= self._value if self._is_low else found >= self._value
+        return self._is_reached
+
+    def stop_all(self) -> bool:
+        return self._is_reached
+
+    def seconds_left(self) -> None:
+        """See `Stopper.seconds_left`. None, because only a result can change the answer."""
+
+    def describe(self) -> str:
+        return f"{self._metric} {'<=' if self._is_low else '>='} {self._value:g} was reached"
 
 
 class _AfterPrograms(Callback):

@@ -1,6 +1,7 @@
 """Sweep files of `minitune run`: the format of the sweeps of Weights & Biases, as YAML or TOML.
 
-A key means what it means there. A key or a value that minitune does not have is an error that names it.
+A key means what it means there. A key that has no meaning here, such as `project`, is ignored with a note. Any other
+key or value that minitune does not have is an error that names it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,33 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, Literal
 
 from minitune.base.checks import did_you_mean, is_whole, shown
-from minitune.space.domains import is_grid
+from minitune.base.files import open_to_read
+from minitune.commands.sweep_parameters import Parameter, check_keys, number, one_of, read_parameters
+from minitune.space.domains import GRID_KEY, is_grid
 
-_KEYS = ("name", "description", "program", "command", "method", "metric", "parameters", "early_terminate", "run_cap")
+if TYPE_CHECKING:
+    from minitune.trainable.command_line import CommandLine, Word
+
+_IGNORED = ("apiVersion", "kind", "project", "entity", "description", "controller")
+"""Keys that concern the service of W&B alone."""
+_READ = ("name", "program", "command", "method", "metric", "parameters", "early_terminate", "run_cap")
 _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
 """The searcher for each `method`."""
 _MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
+_IGNORED_OF_METRIC = ("impute", "impute_while_running")
 _DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
-_WORDS = {"${env}": "/usr/bin/env", "${interpreter}": "python"}
+_MOST_LEVELS = 100
+"""The largest number of brackets of `early_terminate`, as there."""
 _FOREVER = 10**9
 """The largest number of reports, for `early_terminate` without `max_iter`."""
+_ROUNDING = 1e-9
+_DEEPEST = 50
+_MOST_MEMBERS = 1_000_000
+"""How deep a value may be nested, and how many members it may have. An alias counts as often as it is used."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +45,30 @@ class SweepFile:
     """What a sweep file says, in terms of this package.
 
     Attributes:
-        command: The words of the command, with places for parameters; empty without a file.
+        command: The command; None without a file.
         parameters: The domain of each parameter.
         metric: The metric to optimise, or None.
         mode: `min` or `max`, or None.
+        target: The value of the metric that ends the run, or None.
         search: The name of the searcher, or None.
+        points: The points of the grid that are tried if they are not all, or None. The domains are choices then.
         stops_early: Arguments of `ASHAScheduler`, or None.
         num_samples: The number of samples; None if the file sets no limit.
         name: The name of the run, or None.
+        ignored: What has no meaning here.
     """
 
-    command: list[str] = field(default_factory=list)
+    command: CommandLine | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     metric: str | None = None
     mode: Literal["min", "max"] | None = None
+    target: float | None = None
     search: str | None = None
+    points: list[dict[str, Any]] | None = None
     stops_early: dict[str, Any] | None = None
     num_samples: int | None = None
     name: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def is_sweep_file(path: str) -> bool:
@@ -56,42 +76,50 @@ def is_sweep_file(path: str) -> bool:
     return path.endswith((".yaml", ".yml", ".toml"))
 
 
-def read_sweep(path: str) -> SweepFile:
+def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
     """Read a sweep file.
 
+    Args:
+        path: The file.
+        num_samples: The user's number of samples, which comes before `run_cap`.
+
     Raises:
-        OSError: If there is no such file.
+        OSError: If there is no such file, or it is no regular one.
         ImportError: If the library for its format is missing.
         ValueError: If it is no sweep, or has something that minitune lacks. The text names the file and the key.
     """
     content = _load(path)
     try:
-        return _sweep(content)
+        return _sweep(content, num_samples)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def _load(path: str) -> Any:
     try:
-        data = Path(path).read_bytes()
+        with open_to_read(path) as file:
+            data = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no sweep file {path}") from None
-    load, errors = _toml() if path.endswith(".toml") else _yaml()
+    load = _toml() if path.endswith(".toml") else _yaml()
     try:
-        return load(data.decode())
-    except errors as error:
+        return load(data.decode("utf-8-sig"))
+    except RecursionError:
+        raise ValueError(f"{path} cannot be read: it is nested too deeply") from None
+    except Exception as error:  # PyYAML raises errors of many classes, such as IndexError for `!!int ""`
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _yaml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
+def _yaml() -> Callable[[str], Any]:
     try:
         import yaml
     except ImportError:
         raise ImportError("a sweep file in YAML needs PyYAML: pip install 'minitune[sweep]'") from None
-    return yaml.safe_load, (yaml.YAMLError, ValueError)  # ValueError: no UTF-8, no such date
+    load: Callable[[str], Any] = yaml.safe_load
+    return load
 
 
-def _toml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
+def _toml() -> Callable[[str], Any]:
     try:
         import tomllib
     except ImportError:  # Python 3.10
@@ -99,72 +127,118 @@ def _toml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
             import tomli as tomllib
         except ImportError:
             raise ImportError("a sweep file in TOML needs tomli here: pip install 'minitune[sweep]'") from None
-    return tomllib.loads, (ValueError,)  # its own error is one, too
+    load: Callable[[str], Any] = tomllib.loads
+    return load
 
 
-def _sweep(content: Any) -> SweepFile:
-    _check_keys(content, "the file", _KEYS)
+def _sweep(content: Any, num_samples: int | None) -> SweepFile:
+    check_keys(content, "the file", (*_READ, *_IGNORED))
+    for key in ("command", "metric", "parameters", "early_terminate"):
+        _check_extent(content.get(key), key)
     method = content.get("method")
-    _one_of("method", method, _SEARCHERS)
-    parameters = content.get("parameters")
-    if not isinstance(parameters, Mapping) or not parameters:
-        raise ValueError(f"parameters must be a mapping of names to domains, but got {shown(parameters)}")
-    tries_all = method == "grid"
-    space = {str(name): _domain(given, f"parameters.{name}", tries_all) for name, given in parameters.items()}
-    metric, mode = _metric(content.get("metric"))
+    one_of("method", method, _SEARCHERS)
+    parameters = read_parameters(content.get("parameters"), is_grid=method == "grid")
+    space = {parameter.name: parameter.domain for parameter in parameters}
+    ignored = [key for key in _IGNORED if key in content]
+    metric, mode, target = _metric(content.get("metric"), ignored)
     cap = content.get("run_cap")
     if cap is not None and not (is_whole(cap) and cap > 0):
         raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
-    if tries_all:
-        points = math.prod(len(domain["grid_search"]) for domain in space.values() if is_grid(domain))
-        if cap is not None and cap < points:
-            raise ValueError(f"run_cap must be at least {points}: method grid tries all its points, but got {cap}")
-        # There a cap limits the trials. Here a sample is a round of the whole grid, so a smaller cap could not be kept.
-        cap = 1  # each sample covers the grid
-    name = content.get("name")
+    points = None
+    if method == "grid":
+        if num_samples is None and cap is not None and cap < _grid_size(space):
+            space, points = _first_points(space, cap)
+        else:
+            cap = 1  # each sample covers the grid
     return SweepFile(
-        command=_command(content, list(space)),
+        command=_command(content, parameters),
         parameters=space,
         metric=metric,
         mode=mode,
+        target=target,
         search=_SEARCHERS[method],
-        stops_early=_early_terminate(content.get("early_terminate")),
-        num_samples=cap,
-        name=None if name is None else str(name),
+        points=points,
+        stops_early=_early_terminate(content.get("early_terminate"), ignored),
+        num_samples=cap if num_samples is None else num_samples,
+        name=_name(content.get("name"), ignored),
+        ignored=tuple(ignored),
     )
 
 
-def _check_keys(given: Any, where: str, known: tuple[str, ...]) -> None:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where} must be a mapping, but got {shown(given)}")
-    for key in given:
-        if key not in known:
-            raise ValueError(
-                f"minitune does not have the key {key!r} of {where}{did_you_mean(str(key), known)}; it has "
-                f"{', '.join(known)}"
-            )
+def _check_extent(value: Any, key: str) -> None:
+    """Refuse what takes no end to read, such as a list that contains itself or aliases of aliases."""
+    members = 0
+    waiting = [(value, 1)]
+    while waiting:
+        one, depth = waiting.pop()
+        if isinstance(one, Mapping):
+            one = list(one.values())
+        if not isinstance(one, list):
+            continue
+        members += len(one)
+        if depth > _DEEPEST:
+            raise ValueError(f"{key} is nested too deeply: {_DEEPEST} levels are possible")
+        if members > _MOST_MEMBERS:
+            raise ValueError(f"{key} has too many values: {_MOST_MEMBERS} are possible, counted with aliases")
+        waiting += [(member, depth + 1) for member in one]
 
 
-def _one_of(key: str, value: Any, known: Mapping[str, Any]) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{key} must be one of {', '.join(known)}, but got {shown(value)}")
+def _name(given: Any, ignored: list[str]) -> str | None:
+    """The name of the run. A name there is free text, so it may be no name of a directory."""
+    from minitune.record.layout import check_run_name
 
-
-def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None]:
     if given is None:
-        return None, None
-    _check_keys(given, "metric", ("name", "goal"))
+        return None
+    if not isinstance(given, (str, int, float)):
+        raise ValueError(f"name must be a text, but got {shown(given)}")
+    try:
+        return check_run_name(str(given))
+    except ValueError:
+        ignored.append("name")
+        return None
+
+
+def _metric(given: Any, ignored: list[str]) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
+    if given is None:
+        return None, None, None
+    check_keys(given, "metric", ("name", "goal", "target", *_IGNORED_OF_METRIC))
     if not isinstance(given.get("name"), str):
         raise ValueError(f"metric.name must be a text, but got {shown(given.get('name'))}")
     goal = given.get("goal", "minimize")
-    _one_of("metric.goal", goal, _MODES)
-    return given["name"], _MODES[goal]
+    one_of("metric.goal", goal, _MODES)
+    target = given.get("target")
+    if target is not None:
+        target = number(target, "metric.target")
+    ignored += [f"metric.{key}" for key in _IGNORED_OF_METRIC if key in given]
+    return given["name"], _MODES[goal], target
+
+
+# -- the grid ----------------------------------------------------------------------------------------------------------
+def _grid_size(space: Mapping[str, Any]) -> int:
+    return math.prod(len(domain[GRID_KEY]) for domain in space.values() if is_grid(domain))
+
+
+def _first_points(space: Mapping[str, Any], count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A part of a grid: the space with choices in place of grids, and the first points, in the order of a whole grid.
+
+    A sample covers the whole grid, so a number of samples cannot limit it.
+    """
+    import minitune as tune
+
+    if count > _MOST_MEMBERS:
+        raise ValueError(f"run_cap must be at most {_MOST_MEMBERS}, or cover the grid, but got {count}")
+    names = sorted((name for name, domain in space.items() if is_grid(domain)), reverse=True)
+    # The first name varies fastest, so it is the last factor.
+    factors = product(*(space[name][GRID_KEY] for name in names))
+    points = [dict(zip(names, values, strict=True)) for values in islice(factors, count)]
+    choices = {name: tune.choice(space[name][GRID_KEY]) for name in names}
+    return {**space, **choices}, points
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
-    """The words of the command, with `{name}` for each parameter."""
-    program = content.get("program")
+def _command(content: Mapping[str, Any], parameters: list[Parameter]) -> CommandLine:
+    from minitune.trainable.command_line import CommandLine
+
     given = content.get("command", list(_DEFAULT_COMMAND))
     # W&B takes a list; a text is split at spaces, without quotes.
     words = given
@@ -172,24 +246,67 @@ def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
         words = given.split()
     if not isinstance(words, list) or not words:
         raise ValueError(f"command must be a list of words, but got {shown(given)}")
-    made: list[str] = []
-    for given_word in words:
-        # as there, a variable may stand inside a word, and the other names may not
-        word = re.sub(r"\$\{envvar:(.*?)\}", _variable, str(given_word))
-        if word == "${args}":
-            made += [f"--{name}={{{name}}}" for name in names]
-        elif word == "${args_no_hyphens}":
-            made += [f"{name}={{{name}}}" for name in names]
-        elif word == "${program}":
-            if not isinstance(program, str):
-                raise ValueError(f"program must be the path of the script, but got {shown(program)}")
-            made.append(program)
-        elif word.startswith("${") and word not in _WORDS:
-            known = [*_WORDS, "${program}", "${args}", "${args_no_hyphens}", "${envvar:NAME}"]
-            raise ValueError(f"minitune does not have {word} of command; it has {', '.join(known)}")
-        else:
-            made.append(_WORDS.get(word, word))
-    return made
+    macros = _macros(content.get("program"), parameters)
+    made: list[Word] = []
+    for word in words:
+        if isinstance(word, bool) or not isinstance(word, (str, int, float)):
+            raise ValueError(f"a word of command must be a text, but got {shown(word)}; put it into quotes")
+        text = str(word)
+        if "\0" in text:
+            raise ValueError(f"a word of command must have no NUL, but got {shown(text)}")
+        if text in macros:
+            made += macros[text]()
+        elif re.fullmatch(r"\$\{\w+\}", text):
+            known = [*macros, "${envvar:NAME}"]
+            raise ValueError(
+                f"minitune does not have {text} of command{did_you_mean(text, known)}; it has {', '.join(known)}"
+            )
+        else:  # as there, a variable may stand inside a word, and the other names may not
+            made.append((re.sub(r"\$\{envvar:(.*?)\}", _variable, text),))
+    if all(isinstance(part, str) for word in made for part in word):
+        raise ValueError(
+            "command passes no parameter to the program, and nothing fills wandb.config here; add a word ${args}"
+        )
+    return CommandLine(tuple(made))
+
+
+def _macros(program: Any, parameters: list[Parameter]) -> dict[str, Callable[[], list[Word]]]:
+    """What makes the words that stand for each macro."""
+    from minitune.trainable.command_line import FlagPlace, JsonPlace, ParameterPlace, place_of
+
+    places = [place_of(parameter.name, parameter.domain) for parameter in parameters]
+    members: dict[str, Any] = {}
+    for place, parameter in zip(places, parameters, strict=True):
+        inner = members
+        for key in parameter.keys[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[parameter.keys[-1]] = place
+
+    def program_word() -> list[Word]:
+        if not isinstance(program, str) or not program or "\0" in program:
+            raise ValueError(f"program must be the path of the script, but got {shown(program)}")
+        return [(program,)]
+
+    def pairs(prefix: str) -> list[Word]:
+        return [(f"{prefix}{place.name}=", place) for place in places]
+
+    def split_pairs() -> list[Word]:
+        words: list[tuple[str | ParameterPlace, ...]] = []
+        for place in places:
+            words += [(f"--{place.name}",), (place,)]
+        return [*words]
+
+    return {
+        "${env}": lambda: [("/usr/bin/env",)],
+        "${interpreter}": lambda: [("python",)],
+        "${program}": program_word,
+        "${args}": lambda: pairs("--"),
+        "${args_no_hyphens}": lambda: pairs(""),
+        "${args_no_equals}": split_pairs,
+        "${args_no_boolean_flags}": lambda: [FlagPlace(f"--{place.name}", place) for place in places],
+        "${args_json}": lambda: [(JsonPlace(members),)],
+        "${args_json_file}": lambda: [(JsonPlace(members, is_file=True),)],
+    }
 
 
 def _variable(found: re.Match[str]) -> str:
@@ -200,166 +317,39 @@ def _variable(found: re.Match[str]) -> str:
     return os.environ[name]
 
 
-# -- parameters --------------------------------------------------------------------------------------------------------
-_DISTRIBUTION = "distribution"
-_RANGE = ("min", "max")
-_KEYS_OF = {
-    "constant": ("value",),
-    "categorical": ("values",),
-    "int_uniform": _RANGE,
-    "uniform": _RANGE,
-    "q_uniform": (*_RANGE, "q"),
-    "log_uniform": _RANGE,
-    "log_uniform_values": _RANGE,
-    "q_log_uniform": (*_RANGE, "q"),
-    "q_log_uniform_values": (*_RANGE, "q"),
-    "normal": ("mu", "sigma"),
-    "q_normal": ("mu", "sigma", "q"),
-}
-"""The keys of each distribution."""
-_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
-
-
-def _kind(given: Any, key: str) -> str:
-    """The distribution of a parameter, which may follow from its other keys."""
-    # An unknown distribution has unknown keys, too. Its name says more.
-    if isinstance(given, Mapping) and _DISTRIBUTION in given:
-        _one_of(f"{key}.{_DISTRIBUTION}", given[_DISTRIBUTION], _KEYS_OF)
-    _check_keys(given, key, (_DISTRIBUTION, "value", "values", *_RANGE, *_DEFAULTS))
-    if _DISTRIBUTION in given:
-        kind = str(given[_DISTRIBUTION])
-    elif "value" in given:
-        kind = "constant"
-    elif "values" in given:
-        kind = "categorical"
-    else:
-        # As there: two whole numbers make an int_uniform.
-        kind = "uniform"
-        if all(is_whole(given.get(name)) for name in _RANGE):
-            kind = "int_uniform"
-    needed = _KEYS_OF[kind]
-    # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
-    for name in given:
-        if name not in (*needed, _DISTRIBUTION):
-            raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
-    for name in needed:
-        if name not in given and name not in _DEFAULTS:
-            raise ValueError(f"{key}: distribution {kind} needs {name}")
-    return kind
-
-
-def _domain(given: Any, key: str, tries_all: bool) -> Any:
-    """The domain of a parameter, or its value if it is a constant."""
-    import minitune as tune
-
-    kind = _kind(given, key)
-    if kind == "constant":
-        return given["value"]
-    if kind == "categorical":
-        values = given["values"]
-        if not isinstance(values, list) or not values:
-            raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
-        if tries_all:
-            return tune.grid_search(values)
-        return tune.choice(values)
-    number = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
-    if "min" in number and number["min"] > number["max"]:
-        raise ValueError(f"{key}.min must be at most max, but got {number['min']} and {number['max']}")
-    if "q" in number and not number["q"] > 0:
-        raise ValueError(f"{key}.q must be a number above 0, but got {number['q']}")
-    if kind == "int_uniform":
-        first = _whole(number["min"], f"{key}.min")
-        last = _whole(number["max"], f"{key}.max")
-        if tries_all:
-            return tune.grid_search(range(first, last + 1))
-        return tune.randint(first, last + 1)
-    if tries_all:
-        raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
-    try:
-        if kind in ("normal", "q_normal"):
-            make = tune.randn if kind == "normal" else tune.qrandn
-            return make(number["mu"], number["sigma"], *([number["q"]] if "q" in number else []))
-        low = number["min"]
-        high = number["max"]
-        if kind in ("log_uniform", "q_log_uniform"):  # there, the bounds are logarithms
-            # OverflowError: the error below names the key.
-            low = math.exp(low)
-            high = math.exp(high)
-        if "q" in number:
-            return _steps(low, high, number["q"], is_log=kind != "q_uniform")
-        if kind == "uniform":
-            return tune.uniform(low, high)
-        return tune.loguniform(low, high)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{key}: {error}") from None
-
-
-def _steps(low: float, high: float, q: float, *, is_log: bool) -> Any:
-    """The domain of the multiples of `q` to which a number from [low, high] may be rounded.
-
-    There, a draw is rounded, so a bound need be no multiple; and a whole `q` makes whole numbers.
-    """
-    import minitune as tune
-
-    low = round(low / q) * q
-    high = round(high / q) * q
-    if is_log and low == 0:
-        raise ValueError(f"the lower bound, rounded to a multiple of q={q}, must be above 0")
-    if not is_whole(q):
-        make = tune.qloguniform if is_log else tune.quniform
-        return make(low, high, q)
-    if q == 1:
-        high += 1  # the functions below leave it out
-    make_whole = tune.qlograndint if is_log else tune.qrandint
-    return make_whole(int(low), int(high), int(q))
-
-
-def _number(value: Any, key: str) -> float:
-    """A number. YAML takes `1e-4`, without a point, for a text."""
-    try:
-        # `float(True)` would be 1.0.
-        if isinstance(value, bool):
-            raise TypeError
-        if is_whole(value):
-            return value
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{key} must be a number, but got {shown(value)}") from None
-
-
-def _whole(value: float, key: str) -> int:
-    if int(value) != value:
-        raise ValueError(f"{key} must be a whole number, but got {value}")
-    return int(value)
-
-
 # -- early stopping ----------------------------------------------------------------------------------------------------
-def _early_terminate(given: Any) -> dict[str, Any] | None:
+def _early_terminate(given: Any, ignored: list[str]) -> dict[str, Any] | None:
     """The arguments of `ASHAScheduler`.
 
-    The brackets are min_iter, min_iter * eta, ...; or max_iter / eta, max_iter / eta**2, ..., `s` of them.
+    The brackets are max_iter / eta, max_iter / eta**2, ..., `s` of them; or without `s`, min_iter, min_iter * eta, ...
     """
     if given is None:
         return None
-    _check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta"))
-    _one_of("early_terminate.type", given.get("type"), {"hyperband": None})
-    number = {name: _number(given[name], f"early_terminate.{name}") for name in given if name != "type"}
-    for name, value in number.items():
+    check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta", "strict"))
+    one_of("early_terminate.type", given.get("type"), ("hyperband",))
+    strict = given.get("strict", True)
+    if not isinstance(strict, bool):
+        raise ValueError(f"early_terminate.strict must be true or false, but got {shown(strict)}")
+    if not strict:  # there, a trial would be compared by its best value so far; see `ASHAScheduler`
+        ignored.append("early_terminate.strict: false")
+    numbers = {name: number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")}
+    for name, value in numbers.items():
         least = 1 if name == "eta" else 0
-        if not least < value < math.inf:
-            raise ValueError(f"early_terminate.{name} must be a number above {least}, but got {value}")
-    eta = number.get("eta", 3)
-    if ("min_iter" in number) == ("max_iter" in number):
-        raise ValueError("early_terminate needs either min_iter, or max_iter and s")
-    if "max_iter" in number:
-        if "s" not in number:
-            raise ValueError("early_terminate: max_iter needs s, the number of brackets")
-        # W&B puts its brackets at max_iter / eta ** 1 ... s. The smallest one is the grace period of ASHA.
-        most = number["max_iter"]
-        grace = max(1, most / eta ** number["s"])
-    else:
-        if "s" in number:
-            raise ValueError("early_terminate: s needs max_iter")
-        most = _FOREVER
-        grace = number["min_iter"]
-    return {"max_t": most, "grace_period": grace, "reduction_factor": eta, "stop_last_trials": False}
+        if not least < value <= _FOREVER:
+            rule = f"a number above {least} and at most {_FOREVER}"
+            raise ValueError(f"early_terminate.{name} must be {rule}, but got {shown(value)}")
+    eta = numbers.get("eta", 3)
+    first = numbers.get("min_iter")
+    end = numbers.get("max_iter")
+    if end is None:
+        if first is None:
+            raise ValueError("early_terminate needs min_iter, or max_iter and s")
+        levels = min(_MOST_LEVELS, math.log(_FOREVER) / math.log(eta))
+        end = first * eta**levels
+    elif first is None or "s" in numbers:
+        # The smallest bracket is the grace period of ASHA.
+        levels = min(_MOST_LEVELS, math.log(max(end, 1)) / math.log(eta), numbers.get("s", _MOST_LEVELS))
+        first = end / eta ** math.floor(levels + _ROUNDING)
+    elif first > end:
+        raise ValueError(f"early_terminate.min_iter must be at most max_iter, but got {first} and {end}")
+    return {"max_t": end, "grace_period": first, "reduction_factor": eta, "stop_last_trials": False}

@@ -1,8 +1,9 @@
 """A command line with parameters in it: `python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'`.
 
-`{name: domain}` stands for a value of that domain, `{name}` for the same value again. All other braces are plain text,
-so JSON arrives as it is; `{{name}}` is the text `{name}`. A domain is a call of a function of this package, such as
-`choice(["relu", "tanh"])`, with literal arguments. It is read with Python's parser and never evaluated.
+A `CommandLine` holds its places as objects. `read_command` finds them in words. There, `{name: domain}` stands for a
+value of that domain, and `{name}` for the same value again. All other braces are plain text, so JSON arrives as it is;
+`{{name}}` is the text `{name}`. A domain is a call of a function of this package, such as `choice(["relu", "tanh"])`,
+with literal arguments. It is read with Python's parser and never evaluated.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from minitune.base.checks import did_you_mean
+from minitune.base.files import atomic_write
 from minitune.space import domains
 
 DOMAINS = (
@@ -36,6 +38,8 @@ DOMAINS = (
 """The functions that a domain may call."""
 OF_THE_TRIAL = ("trial_dir", "seed")
 """Names that every command line may use: the trial's directory, and its seed. A parameter of that name comes first."""
+ARGS_FILE = "args.json"
+"""The file in the trial's directory to which a `JsonPlace` may write."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _SHELL = ("sh", "-c")
@@ -53,11 +57,66 @@ class ParameterPlace(NamedTuple):
     name: str
     is_whole: bool = False
 
-    def filled(self, value: Any) -> str:
-        """A value as the text that stands here."""
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """The value that stands here."""
+        value = values[self.name]
         if self.is_whole and isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        return text_of(value)
+            return int(value)
+        return value
+
+    def filled(self, values: Mapping[str, Any]) -> str:
+        """The text that stands here."""
+        return text_of(self.value(values))
+
+
+class FlagPlace(NamedTuple):
+    """A word for a parameter that may be a boolean: the flag alone for true, no word for false, else `flag=value`.
+
+    Attributes:
+        flag: The flag, such as `--amp`.
+        place: The parameter.
+    """
+
+    flag: str
+    place: ParameterPlace
+
+    def filled(self, values: Mapping[str, Any]) -> list[str]:
+        """The word, or no word."""
+        value = self.place.value(values)
+        if isinstance(value, bool):
+            return [self.flag] if value else []
+        return [f"{self.flag}={text_of(value)}"]
+
+
+@dataclass(frozen=True)
+class JsonPlace:
+    """The place of several parameters as one JSON object, or of the path of a file with this object.
+
+    Attributes:
+        members: The keys of the object, with a place or with the members of an inner object.
+        is_file: Whether the path of `ARGS_FILE` stands here.
+    """
+
+    members: Mapping[str, Any]
+    is_file: bool = False
+
+    def text(self, values: Mapping[str, Any]) -> str:
+        """The object as JSON."""
+        return json.dumps(_filled_members(self.members, values))
+
+
+def _filled_members(members: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    filled = {}
+    for key, member in members.items():
+        if isinstance(member, ParameterPlace):
+            filled[key] = member.value(values)
+        else:
+            filled[key] = _filled_members(member, values)
+    return filled
+
+
+Word: TypeAlias = "tuple[str | ParameterPlace | JsonPlace, ...] | FlagPlace"
+"""The parts of a word in their order, or a word that may be missing."""
 
 
 @dataclass(frozen=True)
@@ -65,36 +124,56 @@ class CommandLine:
     """The words of a command, with places for values.
 
     Attributes:
-        words: Each word as its parts, in order: plain texts and places.
+        words: The words.
         is_for_shell: Whether the only word is a command of a shell. Values are quoted for the shell then.
     """
 
-    words: tuple[tuple[str | ParameterPlace, ...], ...]
+    words: tuple[Word, ...]
     is_for_shell: bool = False
 
-    def filled(self, values: Mapping[str, Any]) -> list[str]:
+    def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
         """The words with values in their places, for a new process.
 
         Args:
-            values: The values of all parameters, and those of `OF_THE_TRIAL`.
+            config: The values of all parameters.
+            trial_dir: The trial's directory.
+            seed: The trial's seed.
         """
-        quoted = shlex.quote if self.is_for_shell else str
-        words = [
-            "".join(part if isinstance(part, str) else quoted(part.filled(values[part.name])) for part in parts)
-            for parts in self.words
-        ]
+        values = {"trial_dir": trial_dir, "seed": seed, **config}
+        words = []
+        for word in self.words:
+            if isinstance(word, FlagPlace):
+                words += word.filled(values)
+            else:
+                words.append("".join(self._part(part, values, trial_dir) for part in word))
         return [*_SHELL, *words] if self.is_for_shell else words
+
+    def write_files(self, config: Mapping[str, Any], trial_dir: str) -> None:
+        """Write the file that the words name, if they name one. The program may read it as soon as it starts."""
+        for word in self.words:
+            for part in word:
+                if isinstance(part, JsonPlace) and part.is_file:
+                    atomic_write(os.path.join(trial_dir, ARGS_FILE), part.text(config).encode())
+
+    def _part(self, part: str | ParameterPlace | JsonPlace, values: Mapping[str, Any], trial_dir: str) -> str:
+        if isinstance(part, str):
+            return part
+        if isinstance(part, JsonPlace):
+            return os.path.join(trial_dir, ARGS_FILE) if part.is_file else part.text(values)
+        text = part.filled(values)
+        return shlex.quote(text) if self.is_for_shell else text
 
     @property
     def name(self) -> str:
         """A short name: that of the script or of Python's module, if there is one, else that of the program."""
-        words = [part for parts in self.words for part in parts[:1] if isinstance(part, str)]
+        words = [word[0] for word in self.words if isinstance(word[0], str)]
         if self.is_for_shell:
             words = words[0].split() if words else []
         if len(words) > 2 and words[1] == "-m":  # of Python
             return re.sub(r"[^\w-]+", "_", words[2])
         scripts = [word for word in words[:3] if re.search(r"\w\.\w+$", word) and not word.startswith("-")]
-        chosen = next((word for word in scripts if not os.path.basename(word).startswith("python")), words[0])
+        named = [word for word in scripts if not os.path.basename(word).startswith("python")]
+        chosen = [*named, *words, ""][0]
         return re.sub(r"[^\w-]+", "_", os.path.splitext(os.path.basename(chosen))[0]) or "program"
 
 
@@ -153,12 +232,16 @@ def read_command(
                 f"{{{name}: uniform(0, 1)}}, or --param {name}='uniform(0, 1)'; {{{{{name}}}}} is the plain text "
                 f"{{{name}}}"
             )
-    whole = {name for name, domain in space.items() if _has_whole_step(domain)}
     made = tuple(
-        tuple(part if isinstance(part, str) else ParameterPlace(part.name, part.name in whole) for part in parts)
+        tuple(part if isinstance(part, str) else place_of(part.name, space.get(part.name)) for part in parts)
         for parts in read
     )
     return CommandLine(made, is_for_shell), space
+
+
+def place_of(name: str, domain: Any) -> ParameterPlace:
+    """The place of a parameter with this domain; anything but a domain is its only value."""
+    return ParameterPlace(name, _has_whole_step(domain))
 
 
 def _has_whole_step(domain: Any) -> bool:

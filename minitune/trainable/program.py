@@ -78,7 +78,8 @@ class Program:
         """
         context = get_context()
         trial_dir = str(context.get_trial_dir())
-        words = self.command.filled({"trial_dir": trial_dir, "seed": context.get_trial_seed(), **config})
+        words = self.command.filled(config, trial_dir, context.get_trial_seed())
+        self.command.write_files(config, trial_dir)
         with open(os.path.join(trial_dir, EXPR_COMMAND_FILE), "w", encoding="utf-8") as file:
             json.dump(words, file)
         if self.pattern is None:

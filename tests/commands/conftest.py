@@ -1,4 +1,4 @@
-"""One small run for all tests of a module, which do not change it."""
+"""Fixtures that run a command, and one small run for all tests of a module, which do not change it."""
 
 from __future__ import annotations
 
@@ -35,3 +35,22 @@ def minitune(
         return status, shown.out, shown.err
 
     return run
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Minitune:
+    """Runs a command in this process, where `tmp_path` is its working directory and its storage."""
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = cli.main(list(arguments))
+        except SystemExit as ended:  # wrong arguments
+            status = int(ended.code or 0)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return call

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -15,35 +15,14 @@ from typing import Any
 import pytest
 from kit import Script, fit, is_gone
 
-from minitune import cli, get_context, report
+from minitune import get_context, report
 from minitune.analysis import ExperimentAnalysis
-from minitune.commands.sweep import SweepFile, read_sweep
-from minitune.space.domains import Categorical, Float, Integer
 from minitune.trainable.command_line import read_command
 
 Run = Callable[..., tuple[int, str, str]]
 
 HOSTILE = ["a b", "it's", 'q"', "new\nline", "-x", "--", "$(id); `id`", "", "{x}", "é", "}"]
 """Values that a shell, a parser of options or a template could change."""
-
-
-@pytest.fixture
-def run(
-    tmp_path: Path, storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """Runs a command of `minitune` in this process; gives its exit status, its output and its errors."""
-    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        try:
-            status = cli.main(list(arguments))
-        except SystemExit as ended:  # wrong arguments
-            status = int(ended.code or 0)
-        shown = capsys.readouterr()
-        return status, shown.out, shown.err
-
-    return call
 
 
 def trials(name: str = "run") -> list[Any]:
@@ -381,122 +360,6 @@ def test_a_stop_calls_the_functions_that_wait_for_it(
     assert grid[0].metrics["x"] == 1
 
 
-# -- sweep files -------------------------------------------------------------------------------------------------------
-BASE = 'program = "train.py"\nmethod = "random"\nrun_cap = 5\n'
-has_toml = any(importlib.util.find_spec(name) is not None for name in ("tomllib", "tomli"))
-needs_toml = pytest.mark.skipif(not has_toml, reason="Python 3.10 reads TOML with tomli")
-
-
-def sweep_of(path: Path, text: str) -> SweepFile:
-    file = path / "sweep.toml"
-    file.write_text(text, encoding="utf-8")
-    return read_sweep(str(file))
-
-
-@needs_toml
-def test_distributions_become_domains(tmp_path: Path) -> None:
-    text = BASE + "\n".join(
-        f"[parameters.{name}]\n{lines}"
-        for name, lines in {
-            "values": 'values = ["a", 2]',
-            "whole": "min = 1\nmax = 3",
-            "real": "min = 0.5\nmax = 3",
-            "log": 'distribution = "log_uniform"\nmin = 0\nmax = 1',
-            "log_values": 'distribution = "log_uniform_values"\nmin = 0.1\nmax = 1',
-            "steps": 'distribution = "q_uniform"\nmin = 0\nmax = 1.1\nq = 0.25',
-            "whole_steps": 'distribution = "q_uniform"\nmin = 0.1\nmax = 11\nq = 5',
-            "log_steps": 'distribution = "q_log_uniform"\nmin = 0\nmax = 1',
-            "log_values_steps": 'distribution = "q_log_uniform_values"\nmin = 0.7\nmax = 3\nq = 0.5',
-            "normal": 'distribution = "normal"\nmu = 2\nsigma = 0.5',
-            "normal_steps": 'distribution = "q_normal"\nmu = 8\nsigma = 0.01\nq = 4',
-            "fixed": 'value = "{x: 7}"',
-        }.items()
-    )
-
-    sweep = sweep_of(tmp_path, text)
-
-    domains = sweep.parameters
-    assert sweep.command[:4] == ["/usr/bin/env", "python", "train.py", "--values={values}"]
-    assert domains["fixed"] == "{x: 7}"
-    command, space = read_command(sweep.command, domains)
-    assert set(space) == set(domains)
-    drawn_values = dict.fromkeys(domains) | {"normal_steps": domains["normal_steps"].sample(random_state=1)}
-    assert "--normal_steps=8" in command.filled(drawn_values)
-    assert isinstance(domains["values"], Categorical)
-    assert domains["values"].categories == ["a", 2]
-    assert isinstance(domains["whole"], Integer)
-    assert (domains["whole"].lower, domains["whole"].upper) == (1, 4)
-    assert isinstance(domains["real"], Float)
-    assert (domains["real"].lower, domains["real"].upper) == (0.5, 3)
-    assert (domains["log"].lower, domains["log"].upper) == (1, pytest.approx(2.718281828))
-    assert (domains["log_values"].lower, domains["log_values"].upper) == (0.1, 1)
-    drawn = {
-        name: {str(domains[name].sample(random_state=seed)) for seed in range(80)}
-        for name in domains
-        if "steps" in name
-    }
-    # As there, a bound is rounded, too, and a whole step makes whole numbers.
-    assert drawn["steps"] == {"0.0", "0.25", "0.5", "0.75", "1.0"}
-    assert drawn["whole_steps"] == {"0", "5", "10"}
-    assert drawn["log_steps"] == {"1", "2", "3"}
-    assert drawn["log_values_steps"] == {"0.5", "1.0", "1.5", "2.0", "2.5", "3.0"}
-    assert 1 < sum(domains["normal"].sample(random_state=seed) for seed in range(50)) / 50 < 3
-
-
-@needs_toml
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (BASE.replace("random", "anneal"), "method must be one of grid, random, bayes, but got 'anneal'"),
-        (BASE + 'entity = "me"', "minitune does not have the key 'entity' of the file"),
-        (BASE, "parameters must be a mapping"),
-        (BASE + "[parameters.x]\nvalues = [1]\nprobabilities = [1.0]", "key 'probabilities' of parameters.x"),
-        (BASE + '[parameters.x]\ndistribution = "beta"\na = 1', "parameters.x.distribution must be one of"),
-        (BASE + '[parameters.x]\ndistribution = "q_normal"\nq = 0', "parameters.x.q must be a number above 0"),
-        (BASE + '[parameters.x]\ndistribution = "q_log_uniform"\nmin = 0\nmax = 3\nq = 4', "parameters.x: "),
-        (BASE + "[parameters.x]\nmin = 1", "parameters.x: distribution uniform needs max"),
-        (BASE + "[parameters.x]\nmin = 1\nmax = 2\nq = 1", "distribution int_uniform takes min, max, but got q"),
-        (BASE + '[parameters.x]\nmin = 0\nmax = "much"', "parameters.x.max must be a number"),
-        (BASE + "[parameters.x]\nmin = 0.5\nmax = 1e400", "parameters.x: "),
-        (BASE + '[parameters.x]\nvalues = [1]\n[metric]\nname = "v"\ngoal = "best"', "metric.goal must be one of"),
-        (BASE + '[parameters.x]\nvalues = [1]\n[early_terminate]\ntype = "hyperband"\nstrict = true', "key 'strict'"),
-        (
-            BASE + "[parameters.x]\nvalue = 1\n[early_terminate]\ntype = 'hyperband'\nmin_iter = 1\neta = 1",
-            "terminate.eta",
-        ),
-        (BASE + 'command = ["a=${envvar:NO_SUCH}/b"]\n[parameters.x]\nvalues = [1]', "no environment variable NO_SUCH"),
-        (BASE + "[parameters.x]\nmin = 3\nmax = 1", "parameters.x.min must be at most max, but got 3 and 1"),
-        (BASE.replace("random", "bayes") + "[parameters.x]\nvalues = [1]", "method bayes needs metric"),
-        (
-            BASE + "[parameters.x]\nvalue = 1\n[early_terminate]\ntype = 'hyperband'\nmin_iter = 1",
-            "early_terminate needs metric",
-        ),
-        (BASE + 'command = ["${args_json}"]\n[parameters.x]\nvalues = [1]', "does not have ${args_json}"),
-        ('program = "a"\nmethod = "random"\n[parameters.x]\nvalues = [1]', "a sweep without run_cap has no end"),
-        (BASE.replace("random", "grid") + "[parameters.x]\nvalues = [1, 2, 3, 4, 5, 6]", "run_cap must be at least 6"),
-        (BASE.replace("random", "grid") + "[parameters.x]\nmin = 0.1\nmax = 0.2", "method grid needs values"),
-        ("a = ", "cannot be read"),
-    ],
-)
-def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Run, tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "sweep.toml").write_text(text, encoding="utf-8")
-
-    status, out, err = run("run", "sweep.toml")
-
-    assert (status, out) == (1, "")
-    assert err.startswith("sweep.toml")
-    assert message in err
-
-
-def test_a_missing_library_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tomllib", "tomli", "yaml"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for name, library in (("sweep.toml", "tomli"), ("sweep.yaml", "PyYAML")):
-        (tmp_path / name).touch()
-        status, _, err = run("run", name)
-        assert (status, f"needs {library}" in err, "pip install 'minitune[sweep]'" in err) == (1, True, True)
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -504,21 +367,9 @@ def test_a_missing_library_is_named(run: Run, tmp_path: Path, monkeypatch: pytes
         ("/usr/bin/env python3.11 train.py", "train"),
         ("python -m papermill train.ipynb", "papermill"),
         ("./descent 1", "descent"),
+        ("{program: choice(['a.py'])}", "program"),
     ],
 )
 def test_the_run_is_named_after_the_program(words: str, name: str) -> None:
-    assert read_command(words.split())[0].name == name
-
-
-@needs_toml
-def test_a_sweep_runs(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "sweep.toml").write_text(
-        'name = "run"\nmethod = "grid"\ncommand = ["sh", "-c", "echo report v=$1; echo report v=$1", "sh", "{x}"]\n'
-        '[metric]\nname = "v"\n[parameters.x]\nvalues = [1, 2, 3]\n[early_terminate]\ntype = "hyperband"\n'
-        "min_iter = 1\n",
-        encoding="utf-8",
-    )
-
-    assert run("run", "sweep.toml", "--num-samples", "1", "--concurrent", "1")[0] == 0
-    assert [trial.last_result["v"] for trial in trials()] == [1, 2, 3]
-    assert [trial.last_result["training_iteration"] for trial in trials()] == [2, 1, 1]
+    words_of = shlex.split(words) if "{" not in words else [words]
+    assert read_command(words_of)[0].name == name
