@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.checks import did_you_mean, is_whole, shown
-from minitune.space.domains import Categorical, Float, Sampler
+from minitune.space.domains import FARTHEST_SDS, Categorical, Float, Sampler
 
 _DISTRIBUTION = "distribution"
 _NESTED = "parameters"
@@ -44,8 +44,6 @@ _OF_LOGARITHMS = ("log_uniform", "q_log_uniform", "inv_log_uniform")
 """Distributions whose bounds are logarithms."""
 _MOST_VALUES = 1_000_000
 """A grid with more values of one parameter would never end."""
-_FARTHEST_SDS = 40
-"""No normal draw is so many standard deviations away from the mean."""
 _KEYS_READ_AS_DOMAINS = ("grid_search", "eval")
 
 
@@ -288,7 +286,7 @@ def _unbounded(kind: str, numbers: Mapping[str, float]) -> Any:
     if kind in ("log_normal", "q_log_normal"):
         if sigma < 0:
             raise ValueError(f"sigma must be at least 0, but got {sigma}")
-        math.exp(mu + _FARTHEST_SDS * sigma)  # OverflowError if a draw could be too large
+        math.exp(mu + FARTHEST_SDS * sigma)  # OverflowError if a draw could be too large
         return _drawn("log_normal", (mu, sigma), q)
     if q is None:
         return tune.randn(mu, sigma)

@@ -60,6 +60,8 @@ __all__ = [
 _Self = TypeVar("_Self", bound="Domain")
 _Number = TypeVar("_Number", int, float)
 GRID_KEY = "grid_search"
+FARTHEST_SDS = 40.0
+"""No normal draw is so many standard deviations away from the mean."""
 _LONGEST_LISTED_RANGE = 100_000
 """A `range` with more values than this is not expanded, so that a grid over it needs no memory."""
 
@@ -610,10 +612,12 @@ class Float(Domain):
         """Multiples of `q` in this range, including the upper bound.
 
         Raises:
-            ValueError: If a bound is not a multiple of `q`.
+            ValueError: If a bound is not a multiple of `q`, or `q` is tiny.
         """
         q = _as_float("q", q)
         sampler = Quantized(self.get_sampler(), q)
+        if math.isinf(self._farthest() / q):
+            raise ValueError(f"q must be larger, since the number of steps would overflow, but got q={q!r}")
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if math.isfinite(bound) and not _is_multiple(bound, q):
                 raise ValueError(f"{name} must be a multiple of q, but got {name}={bound!r}, q={q!r}")
@@ -663,6 +667,13 @@ class Float(Domain):
             if math.isfinite(bound) and abs(value - bound) < q / 2:
                 return bound
         return min(max(value, self.lower), self.upper)
+
+    def _farthest(self) -> float:
+        """A size that hardly any value exceeds."""
+        found = max(abs(bound) if math.isfinite(bound) else 0.0 for bound in (self.lower, self.upper))
+        if isinstance(self.sampler, Normal):
+            found = abs(self.sampler.mean) + FARTHEST_SDS * self.sampler.sd
+        return found
 
     def _below_upper(self, value: float) -> float:
         """Move a value back into [lower, upper) if rounding has moved it out."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from minitune.base.checks import did_you_mean
+from minitune.base.checks import did_you_mean, shown
 from minitune.base.files import atomic_write
 from minitune.space import domains
 
@@ -43,6 +43,8 @@ ARGS_FILE = "args.json"
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _SHELL = ("sh", "-c")
+_NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's parser raises for a text that is no expression, or a very deep one."""
 
 
 class ParameterPlace(NamedTuple):
@@ -284,7 +286,7 @@ def _end_of_domain(word: str, start: int) -> int:
         try:
             ast.parse(word[start:end].strip(), mode="eval")
             return end
-        except (SyntaxError, ValueError):  # the brace is inside a text or a dict
+        except _NO_EXPRESSION:  # the brace is inside a text or a dict
             end = word.find("}", end + 1)
     return first
 
@@ -303,8 +305,8 @@ def read_domain(text: str, name: str) -> Any:
     start = f"parameter {name}: expected a domain such as loguniform(1e-4, 1e-1) or choice([1, 2])"
     try:
         call = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"{start}, but got {text!r}") from None
+    except _NO_EXPRESSION:
+        raise ValueError(f"{start}, but got {shown(text)}") from None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise ValueError(f"{start}, but got {text!r}; {{{{{name}: ...}}}} is plain text")
     function = call.func.id
@@ -317,7 +319,7 @@ def read_domain(text: str, name: str) -> Any:
     named = {part.arg or "**": _literal(part.value, name) for part in call.keywords}
     try:
         return getattr(domains, function)(*args, **named)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"parameter {name}: {text}: {error}") from None
 
 

@@ -98,6 +98,8 @@ def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
         ("{x: sample_from(1)}", "there is no domain 'sample_from'"),
         ("{x: 5}", "expected a domain"),
         ("{x: uniform(0, 1)", "parameter x: the brace is not closed"),
+        ("{x: quniform(0, 1, 1e-320)}", "q must be larger"),
+        (f"{{x: {'-' * 50_000}1}}", "expected a domain such as"),
         ("{x}", "parameter x has no domain"),
         ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
     ],

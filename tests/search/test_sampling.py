@@ -262,6 +262,8 @@ def test_numpy_generators_seed_a_draw() -> None:
         (lambda: domains.uniform(0, math.nan), "must not be NaN"),
         (lambda: domains.quniform(0, 1, 0.3), "upper must be a multiple of q, but got upper=1.0, q=0.3"),
         (lambda: domains.quniform(0.05, 1, 0.1), "lower must be a multiple of q"),
+        (lambda: domains.quniform(0, 1, 1e-320), "q must be larger, since the number of steps would overflow"),
+        (lambda: domains.qrandn(0, 1e300, 1e-9), "q must be larger"),
         (lambda: domains.quniform(0, 1, 0), "0 < q < inf"),
         (lambda: domains.loguniform(0, 1), "0 < lower"),
         (lambda: domains.loguniform(-5, -1), "pass the values themselves, not their logarithms"),
