@@ -5,6 +5,9 @@ Some modules have another name here than in Ray (`MOVED`). An alias is the same 
 a copy. A copy would define each class twice, which breaks `isinstance` and pickle. So the finder gives the import
 system the real module, and undoes the changes that the import system then makes to it.
 
+A file that has aliases or left-out names below it looks like a package, and has a `__getattr__` (`_make_parent`), so
+`ray.tune.search.hyperopt.hyperopt_search` works without an import of it, too.
+
 Importing a name that Ray has and this package leaves out (`NOT_HERE`) raises an error that says what to do instead.
 Names of older Ray versions (`OLD_NAMES`, and rows of `MOVED`) are in `minitune.legacy`, which is loaded on first use.
 
@@ -33,12 +36,11 @@ RAY = "ray"
 """The module that stands in for `ray` itself. The modules below it are those below this package."""
 
 MOVED = {
-    "air.constants": "minitune.result",
-    "air.integrations": "minitune.integration",
-    "air.integrations.*": "minitune.integration.*",
+    "constants": "minitune.result",
     "air.result": "minitune.result_grid",
     "async_hyperband": "minitune.schedulers.async_hyperband",
     "cloudpickle": "cloudpickle",
+    "durable_trainable": "minitune.legacy.keywords",
     "examples.mnist_pytorch": "minitune.legacy.mnist_pytorch",
     "exceptions": "minitune.error",
     "execution": "minitune.driver",
@@ -48,8 +50,11 @@ MOVED = {
     "experimental": "minitune.legacy",
     "experimental.output": "minitune.legacy.verbosity",
     "execution.trial_runner": "minitune.driver.tune_controller",
+    "function_runner": "minitune.trainable.function_runner",
     "hyperband": "minitune.schedulers.hyperband",
     "hyperband_scheduler": "minitune.schedulers.hyperband",
+    "integrations": "minitune.integration",
+    "integrations.*": "minitune.integration.*",
     "logger.aim": "minitune.integration.aim",
     "logger.comet": "minitune.integration.comet",
     "logger.mlflow": "minitune.integration.mlflow",
@@ -61,13 +66,13 @@ MOVED = {
     "sample": "minitune.space.domains",
     "scheduler": "minitune.schedulers",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
-    "search.ax.*": "minitune.search.ax",
-    "search.bayesopt.*": "minitune.search.bayesopt",
-    "search.bohb.*": "minitune.search.bohb",
+    "search.ax.ax_search": "minitune.search.ax",
+    "search.bayesopt.bayesopt_search": "minitune.search.bayesopt",
+    "search.bohb.bohb_search": "minitune.search.bohb",
     "search.concurrency_limiter": "minitune.search.wrappers",
-    "search.hyperopt.*": "minitune.search.hyperopt",
-    "search.nevergrad.*": "minitune.search.nevergrad",
-    "search.optuna.*": "minitune.search.optuna",
+    "search.hyperopt.hyperopt_search": "minitune.search.hyperopt",
+    "search.nevergrad.nevergrad_search": "minitune.search.nevergrad",
+    "search.optuna.optuna_search": "minitune.search.optuna",
     "search.repeater": "minitune.search.wrappers",
     "search.sample": "minitune.space.domains",
     "search.search_generator": "minitune.search.search_algorithm",
@@ -92,6 +97,9 @@ MOVED = {
     "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
     "tune.util": "minitune.utils",
+    "util": "minitune.legacy.util",
+    "util.annotations": "minitune.legacy.annotations",
+    "util.debug": "minitune.legacy.util",
     "variant_generator": "minitune.space.variants",
     "utils.log": "minitune.legacy.verbosity",
     "utils.placement_groups": "minitune.resources",
@@ -99,20 +107,9 @@ MOVED = {
 }
 """Ray's path of a module, and its path here. A path may begin with `tune`, `train` or `air`.
 
-A row `a.*` applies to each module directly below `a`. A star on the right is replaced by that module's name. Without a
-star on the right, `a` is a package in Ray and one file here, and all modules below it are aliases of that file.
+In a row `a.*`, both stars stand for the name of a module directly below `a`.
 """
 
-_FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")} | {
-    "minitune.legacy.torch_checkpoint",
-    "minitune.ray",
-    "minitune.registry",
-}
-"""Files here that must look like packages.
-
-Some are packages in Ray, so the modules below them must be found. The others lack a name that `NOT_HERE` has: the
-import system asks this finder for a missing name only if the module is a package, and the finder says what to do.
-"""
 
 OLD_NAMES = {
     "minitune": {
@@ -124,12 +121,18 @@ OLD_NAMES = {
         "function": "keywords",
         "is_session_enabled": "trainables",
     },
+    "minitune.analysis": {"Analysis": "analysis"},
+    "minitune.analysis.experiment_analysis": {"Analysis": "analysis"},
     "minitune.integration.wandb": {"WandbLogger": "wandb"},
     "minitune.experiment.trial": {"ExportFormat": "trainables"},
     "minitune.logger": dict.fromkeys(
         ("CSVLogger", "DEFAULT_LOGGERS", "JsonLogger", "LegacyLoggerCallback", "Logger", "NoopLogger", "TBXLogger"),
         "loggers",
     ),
+    "minitune.logger.csv": {"CSVLogger": "loggers"},
+    "minitune.logger.json": {"JsonLogger": "loggers"},
+    "minitune.logger.logger": {"Logger": "loggers"},
+    "minitune.logger.tensorboardx": {"TBXLogger": "loggers"},
     "minitune.utils": {"get_pinned_object": "keywords", "pin_in_object_store": "keywords"},
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
     "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
@@ -139,65 +142,148 @@ OLD_NAMES = {
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
 _NO_CLUSTER = "minitune uses one machine and no cluster"
+_NO_SYNC = "minitune synchronises no files: mount the storage and pass its path"
+_INTERNAL = "it is internal to Ray"
 _SUBCLASS = "to use its library, write a minitune.search.Searcher with suggest() and on_trial_complete()"
 _COPY = "copy the helpers that you need into your script"
 _ALONE = "minitune has no distributed training: call the training library inside the trial, and report"
+_SCALING = "minitune has no distributed training: start what a trial needs inside the trial"
+_EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
+_EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
+_CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 
 NOT_HERE = {
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
-    "ScalingConfig": "minitune has no distributed training: start what a trial needs inside the trial",
-    "_internal": "it is internal to Ray",
+    "ScalingConfig": _SCALING,
+    "_Config": "any object with to_dict() can be a param_space",
+    "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
-    "_private": "it is internal to Ray",
+    "_private": _INTERNAL,
+    "actor.ActorHandle": _NO_TASKS,
+    "air.util": _NO_DATA,
     "automl": "give a dict of domains as the space, and search_alg='auto'",
+    "batch_predictor": _ALONE,
     "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
+    "config.ScalingConfig": _SCALING,
     "config_parser": "it served RLlib's command line: use argparse",
+    "constants.MODEL_KEY": _ALONE,
+    "constants.PREPROCESSOR_KEY": _NO_DATA,
     "data": _NO_DATA,
+    "data_parallel_trainer": _ALONE,
     "examples.mnist_ptl_mini": _COPY,
     "examples.pbt_dcgan_mnist": _COPY,
     "examples.pbt_function": _COPY,
     "examples.pbt_transformers": _COPY,
     "examples.utils": _COPY,
+    "exceptions.GetTimeoutError": _NO_TASKS,
+    "exceptions.RayTimeoutError": _NO_TASKS,
+    "exceptions.TaskCancelledError": _NO_TASKS,
+    "execution.ray_trial_executor": _EXECUTOR,
     "get_actor": f"{_NO_TASKS}: use threads or processes inside a trial",
-    "get_dataset_shard": "minitune has no data sets: pass values with with_parameters()",
+    "get_dataset_shard": _NO_DATA,
     "get_runtime_context": "use get_context() in a trial",
+    "horovod": _ALONE,
+    "huggingface": _ALONE,
+    "impl": _INTERNAL,
     "integration.horovod": _ALONE,
     "integration.mxnet": "call report() in a callback of your own",
+    "integration.ray_train": _ALONE,
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
-    "legacy.torch_checkpoint": _ALONE,
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
     "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
+    "logger.UnifiedLogger": "give logger callbacks to RunConfig(callbacks=...)",
+    "make_checkpoint_dir": "write the files into a directory, and report(..., checkpoint=Checkpoint(directory))",
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
+    "progress_reporter.TrialProgressCallback": "subclass ProgressReporter or Callback",
+    "ray_trial_executor": _EXECUTOR,
     "registry.register_input": "minitune has no reinforcement learning: read the input in the trainable",
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
-    "search.dragonfly": _SUBCLASS,
+    "save_checkpoint": "use report(..., checkpoint=Checkpoint(directory))",
+    "schedulers.pbt._PBTTrialState": _EXPLORE,
+    "schedulers.pbt._explore": _EXPLORE,
+    "schedulers.pbt._fill_config": _EXPLORE,
+    "schedulers.pbt.explore": _EXPLORE,
+    "schedulers.pbt.make_experiment_tag": _EXPLORE,
     "search.SigOptSearch": _SUBCLASS,
     "search.SkOptSearch": _SUBCLASS,
+    "search.SuggestionAlgorithm": _SUBCLASS,
+    "search.dragonfly": _SUBCLASS,
     "search.flaml": _SUBCLASS,
     "search.hebo": _SUBCLASS,
     "search.sigopt": _SUBCLASS,
     "search.skopt": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
-    "sync_client": "minitune synchronises no files: mount the storage and pass its path",
     "serve": "minitune does not serve models",
+    "session.get_dataset_shard": _NO_DATA,
+    "sklearn.SklearnTrainer": "fit the model inside the trial and report, or use TuneSearchCV",
     "sklearn.TuneGridSearchCV": "use TuneSearchCV with lists and n_iter, or scikit-learn's GridSearchCV",
+    "sync_client": _NO_SYNC,
+    "syncer.NodeSyncer": _NO_SYNC,
+    "syncer.Syncer": _NO_SYNC,
+    "syncer.wait_for_sync": _NO_SYNC,
     "tensorflow": _ALONE,
-    "torch": _ALONE,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",
+    "torch": _ALONE,
+    "trainable.TrainableUtil": _CHECKPOINTS,
+    "trainable.util.TrainableUtil": _CHECKPOINTS,
     "util": f"{_NO_TASKS}: use joblib, queue or multiprocessing",
+    "util.inspect_serializability": "use minitune.utils.diagnose_serialization()",
+    "utils.SafeFallbackEncoder": "use json.dumps(value, default=str)",
+    "utils.mock": "minitune.testing has helpers for tests",
+    "utils.serialization": "read a run with ExperimentAnalysis or Tuner.restore().get_results()",
+    "v2": _ALONE,
     "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
     "xgboost": "use minitune.integration.xgboost",
 }
 """Names and modules of Ray that this package leaves out on purpose, and what to do instead.
 
-The names have no `tune`, `train` or `air` at the front. A row also applies to all names below it.
+The names have no `tune`, `train` or `air` at the front, but for `air.util`. A row also applies to all names below it.
 """
+
+
+def _here(path: str) -> str:
+    """The path below this package of what Ray has at `path`, if it or its parent is a row of `MOVED`."""
+    parent, _, name = path.rpartition(".")
+    if path in MOVED:
+        return MOVED[path].removeprefix(_PREFIX)
+    if parent in MOVED:
+        return f"{MOVED[parent].removeprefix(_PREFIX)}.{name}"
+    return path
+
+
+def _by_names_here(rows: Mapping[str, str]) -> dict[str, str]:
+    """Rows by Ray's paths, and by paths with the parent's name here: the import system knows a parent by that name."""
+    found = dict(rows)
+    for path, value in rows.items():
+        parent, _, name = path.rpartition(".")
+        here = f"{_here(parent)}.{name}"
+        if parent in MOVED and name != "*" and value != _PREFIX + here:
+            found[here] = value
+    return found
+
+
+_MOVED = _by_names_here(MOVED)
+_NOT_HERE = {**_by_names_here(NOT_HERE), **{_here(path): instead for path, instead in NOT_HERE.items()}}
+
+
+def _parents() -> set[str]:
+    """The modules of this package that the finder asks for names below them."""
+    found = {f"{PACKAGE}.{RAY}", *OLD_NAMES}
+    for path in (*MOVED, *NOT_HERE):
+        head, _, rest = path.partition(".")
+        parent, _, _ = (rest if head in NAMESPACES else path).rpartition(".")
+        if parent:
+            found.add(_PREFIX + _here(parent))
+    return found
+
+
+_PARENTS = _parents()
 
 
 def real_name(name: str) -> str | None:
@@ -224,10 +310,10 @@ def _moved(path: str) -> str | None:
     if head == "suggest":  # the name of `search` before Ray 2
         path = f"search{dot}{rest}"
         return _moved(path) or f"{PACKAGE}.{path}"
-    real = MOVED.get(path)
+    real = _MOVED.get(path)
     prefix, _, last = path.rpartition(".")
     if real is None and prefix:
-        real = MOVED.get(f"{prefix}.*")
+        real = _MOVED.get(f"{prefix}.*")
         real = real and real.replace("*", last)
     return real
 
@@ -249,12 +335,12 @@ class AliasFinder:
         """
         if not name.startswith(_PREFIX):
             return None
-        if name in _FILES_FOR_PACKAGES:
+        if name in _PARENTS:
             import importlib.machinery
 
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is not None:
-                spec.submodule_search_locations = []  # makes it look like a package
+                _make_parent(spec)
             return spec
         real = real_name(name)
         if real is not None:
@@ -270,10 +356,27 @@ class AliasFinder:
                 loader: Any = AliasLoader(real)
                 is_package = found.submodule_search_locations is not None
                 return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
-        instead = left_out(real or name)
+        instead = left_out(name) or left_out(real or name)
         if instead is not None:
             raise LeftOutError(f"No module named {real or name!r}: {instead}")
         return None
+
+
+def _make_parent(spec: ModuleSpec) -> None:
+    """Let a module have names below it, as imports and as attributes.
+
+    The import system looks below a module only if the module is a package, so a file gets an empty path.
+    """
+    if spec.submodule_search_locations is None:
+        spec.submodule_search_locations = []
+    loader: Any = spec.loader
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        vars(module).setdefault("__getattr__", submodules(module.__name__))
+
+    loader.exec_module = exec_module
 
 
 class LeftOutError(ModuleNotFoundError):
@@ -292,13 +395,13 @@ def left_out(name: str) -> str | None:
     Returns:
         A phrase in the imperative; None if `name` is not in `NOT_HERE`.
     """
-    path = name.removeprefix(_PREFIX)
-    head, _, rest = path.partition(".")
-    path = rest if head in (*NAMESPACES, RAY) else path
-    while path:
-        if path in NOT_HERE:
-            return NOT_HERE[path]
-        path = path.rpartition(".")[0]
+    whole = name.removeprefix(_PREFIX).removeprefix(f"{RAY}.")
+    head, _, rest = whole.partition(".")
+    for path in (whole, rest if head in NAMESPACES else ""):
+        while path:
+            if path in _NOT_HERE:
+                return _NOT_HERE[path]
+            path = path.rpartition(".")[0]
     return None
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitune import _alias
 from minitune import error as errors
 from minitune.base import checks  # imported as a module, because all names of this module are public
-
-__getattr__ = _alias.submodules(__name__)
 
 _trainables: dict[str, Any] = {}
 _env_creators: dict[str, Callable[..., Any]] = {}

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
-from minitune._alias import submodules
 from minitune.base.checks import shown
-
-__getattr__ = submodules(__name__)
 
 CPU = "CPU"
 GPU = "GPU"

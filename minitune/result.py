@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from minitune._alias import submodules
 from minitune.checkpoint import CheckpointRecord
-
-__getattr__ = submodules(__name__)
 
 TIMESTAMP = "timestamp"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"

@@ -59,7 +59,3 @@ saved states (`StateLoader`) and get the calls after them. Then it records what 
 checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). The remaining
 work, a `LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
 """
-
-from minitune._alias import submodules
-
-__getattr__ = submodules(__name__)

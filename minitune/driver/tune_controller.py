@@ -348,3 +348,6 @@ class TuneController:
             return False
         self._apply(None)
         return True
+
+
+TrialRunner = TuneController  # the older name, which schedulers of users have in annotations

@@ -15,7 +15,6 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from minitune import clock
-from minitune._alias import submodules
 from minitune.base import files
 from minitune.base.checks import is_real
 from minitune.base.files import StorageContext
@@ -38,8 +37,6 @@ from minitune.result import (
     flatten,
 )
 from minitune.space.tree import copy_tree, value_at_text
-
-__getattr__ = submodules(__name__)
 
 _READ_ONLY = (
     "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "

@@ -10,7 +10,7 @@
 `setup_wandb` and `setup_mlflow` are for the trial instead: it writes its record by itself.
 """
 
-from minitune._alias import listing, submodules
+from minitune._alias import listing
 
 __all__ = [
     "aim",
@@ -24,4 +24,3 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
-__getattr__ = submodules(__name__)

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from minitune._alias import submodules
 from minitune.base.checks import require
 from minitune.integration._tracking import (
     RecordEnd,
@@ -28,8 +27,6 @@ from minitune.integration._tracking import (
 )
 from minitune.result import DONE, unflatten
 from minitune.trainable.session import current_session
-
-__getattr__ = submodules(__name__)
 
 _EXTRA = "wandb"
 _PROJECT = "WANDB_PROJECT_NAME"

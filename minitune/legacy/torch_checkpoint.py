@@ -6,13 +6,10 @@ import os
 import tempfile
 from typing import Any
 
-from minitune._alias import submodules
 from minitune.base import files
 from minitune.checkpoint import Checkpoint
 
 _MODEL_FILE = "model.pt"
-
-__getattr__ = submodules(__name__)
 
 
 class TorchCheckpoint(Checkpoint):

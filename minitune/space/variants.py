@@ -38,6 +38,7 @@ from minitune.space.tree import (
     RecursiveDependencyError,
     assign_value,
     copy_tree,
+    find_constants,
     find_unresolved,
     format_tag,
     format_vars,
@@ -61,6 +62,7 @@ __all__ = [
     "generate_variants",
     "grid_search",
     "has_unresolved_values",
+    "parse_spec_vars",
 ]
 
 logger = logging.getLogger("minitune")
@@ -350,6 +352,20 @@ def generate_variants(
     """
     seed = random_generator(random_state).getrandbits(64)
     yield from VariantTable(space, constant_grid_search=constant_grid_search, seed=seed)
+
+
+def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
+    """Sort the elements of a search space into constants, domains and grids, for searchers of users.
+
+    Args:
+        spec: The space.
+
+    Returns:
+        Three lists of pairs: (path, value) for the constants; (path, domain) for the random parameters and functions;
+        (path, `Categorical`) for the grids, sorted by path.
+    """
+    grids, others = _split(find_unresolved(spec))
+    return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
 
 
 def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:

@@ -8,7 +8,7 @@ without them never imports it. `program` is a trainable that runs a command: `co
 and `printed` the reports in its output.
 """
 
-from minitune._alias import listing, submodules
+from minitune._alias import listing
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
 from minitune.trainable.session import get_checkpoint, report
 from minitune.trainable.trainable import Trainable, TrainingResult
@@ -27,4 +27,3 @@ __all__ = [
 ]
 
 __dir__ = listing(__all__)
-__getattr__ = submodules(__name__)

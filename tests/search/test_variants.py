@@ -18,6 +18,7 @@ from minitune.space.variants import (
     format_vars,
     generate_variants,
     has_unresolved_values,
+    parse_spec_vars,
 )
 
 
@@ -405,6 +406,19 @@ def test_a_function_may_read_all_other_parameters_at_once() -> None:
     del space["later"], space["pairs"]
     (variant,) = generate_variants(space)
     assert variant.config == {"a": 3, "m": {"x": 1, "sum": 1}, "name": "a=3"}
+
+
+def test_the_members_of_a_space_sorted() -> None:
+    space = {
+        "b": grid_search([1, 2]),
+        "a": {"x": grid_search([3]), "y": 5},
+        "l": [choice([4]), 6, []],
+        "f": sample_from(lambda: 1),
+    }
+    constants, domains, grids = parse_spec_vars(space)
+    assert constants == [(("a", "y"), 5), (("l", 1), 6)]
+    assert [path for path, _ in domains] == [("l", 0), ("f",)]
+    assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
 
 
 def test_possible_values_of_a_space() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,73 +16,58 @@ import minitune
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-PATHS = """
-    air.config:RunConfig,CheckpointConfig,FailureConfig air.constants:TRAINING_ITERATION air.result:Result
-    air.session:report,get_checkpoint,get_trial_name,get_trial_id,get_trial_dir,get_trial_resources
-    air.session:get_experiment_name,get_world_size,get_world_rank,get_local_rank
-    air:session,RunConfig,CheckpointConfig,FailureConfig,Result cloudpickle:dumps,loads exceptions:RayTaskError,RayError
-    train:report,get_checkpoint,get_context,Checkpoint,RunConfig,CheckpointConfig,FailureConfig,SyncConfig,Result
-    tune.analysis.experiment_analysis:ExperimentAnalysis tune.analysis:ExperimentAnalysis tune.callback:Callback
-    tune.context:TuneContext,get_context tune.error:TuneError tune.execution.placement_groups:PlacementGroupFactory
-    tune.execution.tune_controller:TuneController tune.experiment.experiment:Experiment tune.experiment.trial:Trial
-    tune.experiment:Experiment,Trial tune.logger.csv:CSVLoggerCallback tune.logger.json:JsonLoggerCallback
-    tune.logger.logger:LoggerCallback,pretty_print tune.logger.tensorboardx:TBXLoggerCallback
-    tune.logger:LoggerCallback,JsonLoggerCallback,CSVLoggerCallback,TBXLoggerCallback,pretty_print
-    tune.progress_reporter:CLIReporter,JupyterNotebookReporter,ProgressReporter
-    tune.registry:register_trainable,register_env,get_trainable_cls,is_function_trainable,validate_trainable
-    tune.resources:Resources tune.result:DONE,TRAINING_ITERATION,DEFAULT_METRIC,AUTO_RESULT_KEYS,DEBUG_METRICS
-    tune.result_grid:ResultGrid tune.schedulers.async_hyperband:ASHAScheduler,AsyncHyperBandScheduler
-    tune.schedulers.trial_scheduler:FIFOScheduler,TrialScheduler
-    tune.schedulers:ASHAScheduler,AsyncHyperBandScheduler,FIFOScheduler,TrialScheduler,create_scheduler
-    tune.search.basic_variant:BasicVariantGenerator tune.search.concurrency_limiter:ConcurrencyLimiter
-    tune.search.repeater:Repeater tune.search.sample:Categorical,Domain,Float,Integer,Function,LogUniform,Quantized
-    tune.search.searcher:Searcher tune.search.search_algorithm:SearchAlgorithm
-    tune.search.search_generator:SearchGenerator
-    tune.search.variant_generator:generate_variants,grid_search
-    tune.search:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher,SearchAlgorithm,create_searcher
-    tune.stopper.stopper:Stopper,CombinedStopper tune.stopper.timeout:TimeoutStopper
-    tune.stopper:Stopper,CombinedStopper,MaximumIterationStopper,ExperimentPlateauStopper,TrialPlateauStopper
-    tune.stopper:FunctionStopper,NoopStopper,TimeoutStopper tune.syncer:SyncConfig
-    tune.trainable.function_trainable:FunctionTrainable,wrap_function tune.trainable.trainable:Trainable
-    tune.trainable.trainable_fn_utils:report,get_checkpoint,Checkpoint
-    tune.trainable.util:with_parameters,with_resources tune.trainable:Trainable,with_parameters,wrap_function
-    tune.tune:run,run_experiments tune.tune_config:TuneConfig tune.tuner:Tuner
-    tune.utils.mock_trainable:MyTrainableClass,register_mock_trainable
-    tune.utils.placement_groups:PlacementGroupFactory tune.utils.util:flatten_dict,date_str
-    tune.utils:flatten_dict,unflatten_dict,merge_dicts,deep_update,unflattened_lookup,date_str,warn_if_slow
-    tune.utils:validate_save_restore,diagnose_serialization,wait_for_gpu
-    tune:Analysis,TrainingResult,checkpoint_dir,is_session_enabled,track tune.track:log,trial_id
-    tune.async_hyperband:AsyncHyperBandScheduler tune.hyperband:HyperBandScheduler tune.sample:Domain
-    tune.median_stopping_rule:MedianStoppingRule tune.pbt:PopulationBasedTraining
-    tune.scheduler:PopulationBasedTraining tune.trial_scheduler:FIFOScheduler,TrialScheduler
-    tune.experimental.output:AirVerbosity,get_air_verbosity tune.utils.log:Verbosity tune.variant_generator:grid_search
-    tune.experiment.trial:ExportFormat tune.trial:ExportFormat,Trial tune.trial_runner:TuneController
-    tune.logger:CSVLogger,DEFAULT_LOGGERS,JsonLogger,LegacyLoggerCallback,Logger,TBXLogger
-    tune.resources:json_to_resources,resources_to_json tune.result:DEFAULT_RESULTS_DIR,TRIAL_INFO
-    tune.suggest:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher tune.suggest.suggestion:Searcher
-    tune.suggest.basic_variant:BasicVariantGenerator tune.suggest.optuna:OptunaSearch
-    tune.suggest.hyperopt:HyperOptSearch tune.suggest.nevergrad:NevergradSearch
-    tune:DurableTrainable,durable,function
-    tune.suggest.ax:AxSearch tune.util:pin_in_object_store,get_pinned_object tune.search.ax.ax_search:AxSearch
-    tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint runtime_env:RuntimeEnv
-    ray:init,nodes,tune,train ray.tune:run,Tuner ray.tune.schedulers:ASHAScheduler ray.air:session
-"""
+LISTED = [
+    line
+    for line in (Path(__file__).parent / "imports_in_use.txt").read_text("utf-8").replace("\n    ", " ").splitlines()
+    if line and line[0] != "#"
+]
+IMPORTED = dict(line.split(": ") for line in LISTED if " | " not in line)
+REFUSED = {path: line.split(" | ")[0] for line in LISTED if " | " in line for path in line.split(" | ")[1].split()}
 
-LEFT_OUT = """
-    remote ScalingConfig rllib data serve util.joblib rllib.algorithms.ppo cluster_utils tune.config_parser
-    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly tune.examples.utils tune.suggest.SkOptSearch
-    tune.suggest.flaml tune.integration.torch tune.sync_client tune.examples.pbt_function tune.logger.MLFLowLogger
-    tune._make_scheduler
+# Each of them needs a package that may not be installed here.
+NEED_PACKAGES = (
+    "ray.air.integrations.keras",
+    *(f"ray.tune.integration.{name}" for name in ("keras", "lightgbm", "pytorch_lightning", "xgboost")),
+)
+
+
+def here(path: str) -> str:
+    """The path in a ported script."""
+    return f"minitune{path.removeprefix('ray')}" if path != "ray" else "minitune.ray"
+
+
+@pytest.mark.parametrize("path", IMPORTED)
+def test_paths_have_the_names_that_users_import(path: str) -> None:
+    missing = ""
+    try:
+        for name in IMPORTED[path].split():
+            exec(f"from {here(path)} import {name}", {})
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+    assert missing in ("", path.rpartition(".")[2] if path in NEED_PACKAGES else "")
+
+
+AS_ATTRIBUTES = """
+import functools, sys
+import minitune.ray as ray
+
+for path in sys.argv[1:]:
+    functools.reduce(getattr, path.split(".")[1:], ray)
 """
 
 
-def test_paths_have_the_names_that_users_import():
-    missing = []
-    for entry in PATHS.split():
-        path, _, names = entry.partition(":")
-        module = importlib.import_module(f"minitune.{path}")
-        missing += [f"{path}.{name}" for name in names.split(",") if not hasattr(module, name)]
-    assert missing == []
+def test_what_users_import_is_an_attribute_without_an_import() -> None:
+    # Here `air` is the package itself, so `air.result` is the same as `tune.result`, and `tune.util` as `util`.
+    wanted = [
+        f"{path}.{name}"
+        for path, names in IMPORTED.items()
+        for name in names.split()
+        if path not in (*NEED_PACKAGES, "ray.air.result", "ray.tune.util")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AS_ATTRIBUTES, *wanted], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_alias_is_the_module_itself():
@@ -177,29 +163,15 @@ def test_a_script_in_all_dialects(tmp_path):
     assert (done.stdout, done.returncode) == ("4 True\n", 0), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("search.hebo", "write a minitune.search.Searcher"),
-        ("tune.search.zoopt", "write a minitune.search.Searcher"),
-        ("train.xgboost", r"minitune\.integration\.xgboost"),
-        ("train._internal.storage", "internal"),
-    ],
-)
-def test_modules_that_are_missing_on_purpose_say_what_to_do_instead(name, instead):
-    with pytest.raises(ModuleNotFoundError, match=rf"No module named 'minitune\..*: .*{instead}"):
-        importlib.import_module(f"minitune.{name}")
-
-
-@pytest.mark.parametrize("path", LEFT_OUT.split())
+@pytest.mark.parametrize("path", REFUSED)
 def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
-    parent, _, name = f"minitune.{path}".rpartition(".")
-    texts = []
-    for statement in (f"import minitune.{path}", f"from {parent} import {name}"):
-        with pytest.raises(ModuleNotFoundError) as caught:
-            exec(statement)
-        texts.append(str(caught.value))
-    assert all(": " in text for text in texts), texts
+    parent, _, name = here(path).rpartition(".")
+    statements = [f"from {parent} import {name}"]
+    if name.islower():  # it is a module
+        statements.append(f"import {parent}.{name}")
+    for statement in statements:
+        with pytest.raises(ModuleNotFoundError, match=f"': {re.escape(REFUSED[path])}$"):
+            exec(statement, {})
 
 
 @pytest.mark.parametrize(
@@ -218,6 +190,13 @@ def test_a_name_that_a_module_lacks_says_what_to_do(path: str, name: str, instea
     assert getattr(module, name, 5) == 5
     with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
         exec(f"from {path.replace('torch', 'registry')} import nonsense", {})
+
+
+def test_a_name_that_ray_does_not_have_is_missing() -> None:
+    for path in ("search.hyperopt", "tune.search.ax", "driver", "air.integrations"):
+        with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
+            exec(f"from minitune.{path} import nonsense", {})
+        assert not hasattr(importlib.import_module(f"minitune.{path}"), "nonsense")
 
 
 def test_a_module_with_another_home_is_an_attribute_too() -> None:

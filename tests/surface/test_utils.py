@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
+import warnings
 from collections import OrderedDict
+from decimal import Decimal
 
 import pytest
 from kit import fake_nvidia_smi
@@ -14,14 +17,20 @@ from minitune.tune.utils import (
     deep_update,
     diagnose_serialization,
     flatten_dict,
+    is_nan,
+    is_nan_or_inf,
     merge_dicts,
     unflatten_dict,
+    unflatten_list_dict,
     unflattened_lookup,
     validate_save_restore,
+    validate_warmstart,
     wait_for_gpu,
     warn_if_slow,
 )
 from minitune.tune.utils.mock_trainable import MyTrainableClass, register_mock_trainable
+from minitune.util.annotations import Deprecated, DeveloperAPI, PublicAPI, RayDeprecationWarning
+from minitune.util.debug import log_once
 
 from minitune import CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, TuneError, Tuner
 
@@ -38,6 +47,66 @@ def test_unflattened_dict_keeps_its_class():
     nested = unflatten_dict(OrderedDict({"a/b": 1, "c": 2}))
     assert (type(nested), type(nested["a"])) == (OrderedDict, OrderedDict)
     assert nested == {"a": {"b": 1}, "c": 2}
+
+
+def test_positions_in_keys_become_lists() -> None:
+    nested = {"a": [{"x": 1}, [2, 3]], "b": {"10": 4, "12": 5}, "c": {}, "d": {"0": 6}}
+    flat = {"a/0/x": 1, "a/1/0": 2, "a/1/1": 3, "b/10": 4, "b/12": 5, "c": {}, "d": {"0": 6}}
+    assert unflatten_list_dict(flat) == nested
+    assert unflatten_list_dict({"1.y": 2, "0.x": 1}, ".") == [{"x": 1}, {"y": 2}]
+    assert unflatten_list_dict({f"a/{index}": index for index in range(12)}) == {"a": list(range(12))}
+    assert unflatten_list_dict({}) == {}
+    assert type(unflatten_list_dict(OrderedDict({"a/b/0": 1}))["a"]) is OrderedDict
+
+
+def test_numbers_that_are_none() -> None:
+    assert [is_nan(value) for value in (math.nan, Decimal("nan"), math.inf, 1, 10**400)] == [True, True, *[False] * 3]
+    assert [is_nan_or_inf(value) for value in (math.nan, math.inf, -math.inf)] == [True] * 3
+    assert not any(map(is_nan_or_inf, (0, 1.5, 10**400, Decimal(3), True)))
+    with pytest.raises(TypeError):
+        is_nan_or_inf(None)
+
+
+def test_points_with_rewards_are_checked() -> None:
+    validate_warmstart(["a", "b"], [{"a": 1, "b": 2}, [3, 4]], [0.5, 1])
+    validate_warmstart(["a", "b"], [{"a": 1}], None, validate_point_name_lengths=False)
+    validate_warmstart(["a"], None, None)
+    for error, text, points, rewards in (
+        (TypeError, "points_to_evaluate must be a list, but got {'a': 1}", {"a": 1}, None),
+        (TypeError, "must be a dict or a list, but got 5", [5], None),
+        (ValueError, "must have 1 values, one for each parameter, but got [1, 2]", [[1, 2]], None),
+        (TypeError, "evaluated_rewards must be a list, but got 5", [{"a": 1}], 5),
+        (ValueError, "one value for each of the 1 points_to_evaluate, but has 2", [{"a": 1}], [1, 2]),
+    ):
+        with pytest.raises(error, match=re.escape(text)):
+            validate_warmstart(["a"], points, rewards)
+
+
+def test_a_message_is_logged_once_for_each_key() -> None:
+    assert [log_once(key) for key in ("of this test", "of this test", ("of this test", 2))] == [True, False, True]
+
+
+def test_decorators_of_interfaces_return_what_they_decorate() -> None:
+    class Kind:
+        def __init__(self, value: int):
+            self.value = value
+
+    for decorate in (
+        PublicAPI,
+        PublicAPI(stability="beta"),
+        DeveloperAPI,
+        DeveloperAPI(),
+        Deprecated,
+        Deprecated(message="x"),
+    ):
+        assert decorate(Kind) is Kind
+        assert decorate(len) is len
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Kind(3).value == 3
+    for old in (Deprecated(message="Use new().", warning=True)(lambda value: value), Deprecated(warning=True)(Kind)):
+        with pytest.warns(RayDeprecationWarning, match="is deprecated"):
+            old(3)
 
 
 def test_a_key_with_the_delimiter_is_refused_if_asked_to():
