@@ -154,9 +154,8 @@ class AutoSearch(TPESearch):
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Every other suggestion comes from the process. With many numbers, others come from the evolution strategy."""
-        group = model.whole
-        can_compare = self._policy == "last" and isinstance(self._mode, str)
-        if group is None or not group.is_free or not can_compare:
+        group = self._group(model)
+        if group is None:
             return super()._propose(model, ranking, number, rng)
         axes = len(group.kernel_space.axes)
         choices = len(group.kernel_space.sizes)
@@ -166,22 +165,42 @@ class AutoSearch(TPESearch):
         if can_improve and number == 0 and self._transfer is None:
             return model.draw_prior(rng, group.middle())
         if can_improve and number % 2:
-            if 2 * len(ranking) >= self.n_initial_points:
-                points = self._improve(model, group, ranking, rng)
+            process = self._process(group, ranking, rng)
+            if process is not None:
+                points = self._improve(model, group, process)
         elif can_evolve and len(ranking) >= self.n_initial_points:
             points = [self._evolve(group.kernels, ranking, rng)]
         found = filter(None, (model.configuration(group.decode(point)) for point in points))
         return next(found, None) or super()._propose(model, ranking, number, rng)
 
-    def _improve(self, model: Model, group: Group, ranking: Ranking, rng: random.Random) -> Iterator[Point]:
-        """The points with the largest expected improvement: that of the region, and that of the whole space.
+    def _skip(self, number: int, rng: random.Random) -> None:
+        """The process learns from the trials so far as for a proposal: it begins where it has ended the last time."""
+        super()._skip(number, rng)
+        if self._model is None:
+            return
+        model, ranking = self._ready()
+        group = self._group(model)
+        if group is not None and number % 2:
+            kernel_space = group.kernel_space
+            if len(kernel_space.axes) + len(kernel_space.sizes) <= _MOST_PARAMETERS:
+                self._process(group, ranking, rng)
 
-        There are none if all trials have failed. If few configurations are left, all of them are compared.
-        """
+    def _group(self, model: Model) -> Group | None:
+        """The parameters that the process searches; None if it cannot."""
+        can_compare = self._policy == "last" and isinstance(self._mode, str)
+        group = model.whole
+        if group is None or not group.is_free or not can_compare:
+            return None
+        return group
+
+    def _process(self, group: Group, ranking: Ranking, rng: random.Random) -> GaussianProcess | None:
+        """The process, which has learned from the trials so far; None if there are too few, or all have failed."""
+        if 2 * len(ranking) < self.n_initial_points:
+            return None
         points = group.kernels.points
         better = ranking.best(points, 0.5, MOST_POINTS // 2)
         if not better:
-            return
+            return None
         measured = list(better)
         failed: list[int] = []
         for number in (each.number for each in reversed(self._ended)):
@@ -197,7 +216,7 @@ class AutoSearch(TPESearch):
         self._scales = self._scales or Scales()
         self._region = self._region or Region()
         self._region.update(better[0], len(self._ended))
-        process = GaussianProcess(
+        return GaussianProcess(
             group.kernel_space,
             [points[each] for each in measured],
             [ranking.value(each) for each in measured],
@@ -206,13 +225,20 @@ class AutoSearch(TPESearch):
             self._scales,
             rng,
         )
+
+    def _improve(self, model: Model, group: Group, process: GaussianProcess) -> Iterator[Point]:
+        """The points with the largest expected improvement: that of the region, and that of the whole space.
+
+        If few configurations are left, all of them are compared.
+        """
         rest = []
         if model.left <= _MOST_LEFT:
             rest = model.untried()
         if rest:
             yield process.best_of([group.encode(values) for values in rest])
             return
-        yield process.suggest(self._region.size)
+        if self._region is not None:
+            yield process.suggest(self._region.size)
         yield process.suggest()
 
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:

@@ -126,22 +126,33 @@ class BasicVariantGenerator(SearchAlgorithm):
         num_running = len(self._live) - len(self._paused)
         if self._finished or 0 < self.max_concurrent <= num_running:
             return None
-        while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
-            self._current += 1
-        if self._current == len(self._tables):
-            return None
-        table, maker = self._tables[self._current]
-        one = self._filters[self._current]
-        if one is None:
-            variant = table.next()
-        else:
-            variant = self._next_admitted(table, one)
+        variant = self._next_variant()
         if variant is None:
             return None
+        maker = self._tables[self._current][1]
         tag = format_tag(maker.ids.count, variant.resolved_vars)
         trial = maker.make(variant.config, variant.evaluated_params, tag)
         self._live.add(trial.trial_id)
         return trial
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """See `SearchAlgorithm.adopt`. The trial takes the place of the next configuration."""
+        self._next_variant()
+        self._live.add(trial_id)
+        if self._current < len(self._tables) and (one := self._filters[self._current]) is not None:
+            one.note(dict(config))
+
+    def _next_variant(self) -> Variant | None:
+        """The next variant of the first table that has one left, or None."""
+        while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
+            self._current += 1
+        if self._current == len(self._tables):
+            return None
+        table, _ = self._tables[self._current]
+        one = self._filters[self._current]
+        if one is None:
+            return table.next()
+        return self._next_admitted(table, one)
 
     def _next_admitted(self, table: VariantTable, one: Filter) -> Variant | None:
         """The next variant that the filter admits; None if there is none, which ends the table.

@@ -7,24 +7,22 @@ although constraints can be impossible and a small space can be used up. So a fi
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from minitune.base.checks import is_real, require, shown
+from minitune.base.checks import require, shown
 from minitune.error import ConstraintError
 from minitune.search.searcher import (
     Metric,
     Searcher,
     SearcherWrapper,
     Suggestion,
-    TriedConfig,
     call_set_search_properties,
 )
 from minitune.space.domains import fits
@@ -177,6 +175,12 @@ class Filter:
         self._has_admitted = True
         return Verdict.ADMITTED
 
+    def note(self, config: dict[str, Any]) -> None:
+        """A configuration is tried, whatever the rules say."""
+        self._has_admitted = True
+        if self._notes:
+            self._note(config_key(config), config, True)
+
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:
         if key not in self._is_admitted and self._size < math.inf and not fits(self._space, config):
             self._outside += 1  # a point that the user has given: the space is not used up by it
@@ -294,9 +298,8 @@ class FilteredSearcher(SearcherWrapper):
     """Asks a searcher again if its suggestion is refused, and draws at random if that does not help.
 
     The searcher is told of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has its
-    own name for the searcher, even if several are made for one trial. The searcher does not know a configuration that
-    was drawn at random. When the trial has ended, the searcher gets it as a point that was evaluated elsewhere, if it
-    can learn from such points.
+    own name for the searcher, even if several are made for one trial. A searcher that overrides `adopt` adopts the
+    configurations that are drawn at random. Another one does not hear of them.
 
     Args:
         searcher: The searcher.
@@ -310,9 +313,9 @@ class FilteredSearcher(SearcherWrapper):
         self._can_draw = False
         self._filter = Filter(rules, None, -1)
         self._seed = random.SystemRandom().getrandbits(63)
-        self._count = 0
+        self._count = 0  # of the trials so far
         self._names: dict[str, str] = {}  # by trial id, the searcher's name for the trial if it is another one
-        self._drawn: dict[str, dict[str, Any]] = {}  # by id, the trials that the searcher does not know
+        self._unknown: set[str] = set()  # the ids of the trials that the searcher does not know
 
     @property
     def end_reason(self) -> str:
@@ -358,16 +361,27 @@ class FilteredSearcher(SearcherWrapper):
             if config is not None:
                 if name != trial_id:
                     self._names[trial_id] = name
+                self._count += 1
                 return config
             if self._filter.is_exhausted:
                 break
         while self._can_draw and refused.total() < self._filter.max_tries and not self._filter.is_exhausted:
             config = self._admit({}, refused)
             if config is not None:
-                self._drawn[trial_id] = config
+                if type(self.searcher).adopt is Searcher.adopt:
+                    self._unknown.add(trial_id)
+                else:
+                    self._names[trial_id] = f"{trial_id}_{refused.total() + 1}"
+                    self.searcher.adopt(self._names[trial_id], config)
+                self._count += 1
                 return config
         self._filter.end(refused)
         return self.FINISHED
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        self.searcher.adopt(trial_id, config)
+        self._filter.note(dict(config))
+        self._count += 1
 
     def _admit(
         self, suggestion: dict[str, Any], refused: Counter[Verdict], name: str | None = None
@@ -376,8 +390,7 @@ class FilteredSearcher(SearcherWrapper):
         verdict = Verdict.VIOLATES
         try:
             merged, _ = overlay(self._space, suggestion)
-            config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
-            self._count += 1
+            config = complete(merged, random.Random(f"{self._seed}/{self._count}/{refused.total()}"))
             verdict = self._filter.judge(config)
         finally:
             if verdict is not Verdict.ADMITTED and name is not None:
@@ -390,43 +403,40 @@ class FilteredSearcher(SearcherWrapper):
     # -- what becomes of them ------------------------------------------------------------------------------------
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        if trial_id not in self._drawn:
+        if trial_id not in self._unknown:
             self.searcher.on_trial_result(self._names.get(trial_id, trial_id), result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        if trial_id in self._drawn:
-            config = self._drawn.pop(trial_id)
-            metric = self.metric
-            value = None
-            if result and isinstance(metric, str):
-                value = result.get(metric)
-            if not error and is_real(value):
-                with contextlib.suppress(NotImplementedError):
-                    self.searcher.add_evaluated_point(TriedConfig(config), float(value))
-        else:
+        if trial_id not in self._unknown:
             self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
+        self._unknown.discard(trial_id)
 
     def on_trial_error(self, trial_id: str) -> None:
-        if trial_id not in self._drawn:
+        if trial_id not in self._unknown:
             self.searcher.on_trial_error(self._names.get(trial_id, trial_id))
 
     def on_pause(self, trial_id: str) -> None:
-        if trial_id not in self._drawn:
+        if trial_id not in self._unknown:
             self.searcher.on_pause(self._names.get(trial_id, trial_id))
 
     def on_unpause(self, trial_id: str) -> None:
-        if trial_id not in self._drawn:
+        if trial_id not in self._unknown:
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 
     def get_state(self) -> dict[str, Any]:
         """The filter's own state, without the constraints: a resumed run passes them again."""
-        own = {"seed": self._seed, "count": self._count, "names": dict(self._names), "drawn": copy_tree(self._drawn)}
-        return {**own, "filter": self._filter.get_state()}
+        return {
+            "seed": self._seed,
+            "count": self._count,
+            "names": dict(self._names),
+            "unknown": sorted(self._unknown),
+            "filter": self._filter.get_state(),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
         self._seed = state["seed"]
         self._count = state["count"]
         self._names = dict(state["names"])
-        self._drawn = dict(state["drawn"])
+        self._unknown = set(state["unknown"])
         self._filter.set_state(state["filter"])

@@ -162,6 +162,21 @@ class LibrarySearcher(SpaceSearcher):
         """See `Searcher.get_state`. It lacks the space and the arguments."""
         return {name: getattr(self, name) for name in self._STATE}
 
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """See `Searcher.adopt`. The library gets the configuration as a point to evaluate.
+
+        In a space of the library's own, it is asked for a suggestion, as by `Searcher.adopt`.
+        """
+        if self._space is None:
+            super().adopt(trial_id, config)
+            return
+        for number, point in enumerate(self._points, 1):
+            if agrees(point, config, self._space):
+                del self._points[:number]  # those before it were refused
+                break
+        self._points.insert(0, TriedConfig(config))
+        self.suggest(trial_id)
+
     def add_evaluated_point(
         self,
         parameters: dict[str, Any],
@@ -333,6 +348,11 @@ def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]
     """A point, whose keys may be paths such as `"a/b"`, nested as the space is."""
     as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
     return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
+
+
+def agrees(point: Mapping[str, Any], config: Mapping[str, Any], space: Mapping[str, Any]) -> bool:
+    """Whether a configuration has all values of a point to evaluate."""
+    return not overlay(config, nested(point, space))[1]
 
 
 def usable(value: Any) -> TypeGuard[float]:

@@ -12,6 +12,7 @@ import pickle
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -170,6 +171,10 @@ class SearchAlgorithm:
             The trial; None if there is no trial now, or no more at all: see `is_finished`.
         """
         raise NotImplementedError(f"{type(self).__name__} must override next_trial()")
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """Take over a trial with a given configuration; see `Searcher.adopt`. By default the next trial is dropped."""
+        self.next_trial()
 
     def is_finished(self) -> bool:
         """Whether all trials have been made."""
@@ -359,11 +364,7 @@ class SearchGenerator(SearchAlgorithm):
             return None
         maker = self._experiment.maker
         trial_id = maker.next_id()
-        if self._draws is None:  # one stream for each trial, however often the searcher has no suggestion at first
-            self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
-        # A searcher of the user may draw from the global generators. For its call they are seeded by trial, so that a
-        # resume repeats what it drew.
-        with self._draws.lent():
+        with self._lent():
             suggestion = self.searcher.suggest(trial_id)
         if isinstance(suggestion, str) and suggestion == Searcher.FINISHED:
             self.set_finished()
@@ -405,6 +406,28 @@ class SearchGenerator(SearchAlgorithm):
         if self._experiment is not None and self._experiment.num_samples != -1:
             self._experiment.num_samples += samples
         self._finished = False
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        with self._lent():
+            self.searcher.adopt(trial_id, config)
+        self._live.add(trial_id)
+        self._goes_on()
+
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        """The global generators are seeded by trial in the `with` block: a searcher of the user may draw from them.
+
+        So a resume repeats what it drew.
+        """
+        if self._draws is None:  # one stream for each trial, however often the searcher has no suggestion at first
+            self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
+        with self._draws.lent():
+            yield
+
+    def _goes_on(self) -> None:
+        """The next suggestion is for another trial."""
+        self._count += 1
+        self._draws = None
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Passed on while the trial is live."""

@@ -19,15 +19,21 @@ from typing import Any
 from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.pickling import dumps_by_value
+from minitune.base.text import warn_once
 from minitune.experiment.goal import Metric as Metric
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import EarlierRun, Trial
 from minitune.result import DONE, flatten
+from minitune.space.difference import differences
+from minitune.space.tree import has_unresolved_values, overlay
 
 logger = logging.getLogger("minitune")
 
 Suggestion = dict[str, Any] | str | None
+
+_ASKS = 100
+"""How often `adopt` asks a searcher that has no suggestion now: it may hesitate for some calls."""
 
 
 class Searcher:
@@ -133,6 +139,30 @@ class Searcher:
             ValueError: If the searcher lacks a space or a mode that it needs, or cannot search the space.
         """
         raise NotImplementedError(f"{type(self).__name__} must override suggest()")
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """Take over a trial with a given configuration, such as one of the run that is resumed. Its results follow.
+
+        By default the searcher is asked for a suggestion, whose values are dropped. So it knows the trial, and what it
+        counts or draws goes on where it was. Override this method to learn from the given values in any case.
+
+        Args:
+            trial_id: As in `suggest`.
+            config: The complete configuration, with constants and the values of functions.
+        """
+        for _ in range(_ASKS):
+            suggestion = self.suggest(trial_id)
+            if suggestion is not None:
+                break
+        is_known = isinstance(suggestion, dict) and (
+            has_unresolved_values(suggestion) or not differences(config, overlay(config, suggestion)[0])
+        )
+        if not is_known:
+            warn_once(
+                f"the searcher {type(self).__name__} proposes another configuration than before for trial {trial_id}: "
+                "the recorded one is used, but its results count for the proposed one (logged once); override adopt()",
+                about=f"adopt {type(self).__name__}",
+            )
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Called for every result that does not end the trial; `result` is flattened."""
@@ -309,6 +339,9 @@ class SearcherWrapper(Searcher):
 
     def suggest(self, trial_id: str) -> Suggestion:
         return self.searcher.suggest(trial_id)
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        self.searcher.adopt(trial_id, config)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self.searcher.on_trial_result(trial_id, result)

@@ -13,7 +13,7 @@ from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values, nested
+from minitune.search.foreign import SpaceSearcher, agrees, checked_rewards, evaluated_values, nested
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.search.transfer import Transfer
@@ -108,6 +108,8 @@ class TPESearch(SpaceSearcher):
             self._seed = random.SystemRandom().getrandbits(63)
         self._count = 0  # of suggestions and of points that were evaluated elsewhere
         self._points_given = 0
+        self._tries = 0  # how many suggestions were refused before the last one, for the same trial
+        self._was_refused = False  # whether the last suggestion was refused
         # The observations are the truth. Model and ranking are made of them, and anew when they no longer fit.
         self._live: dict[str, Observation] = {}
         self._ended: list[Observation] = []
@@ -143,10 +145,7 @@ class TPESearch(SpaceSearcher):
             ValueError: If there is no space, metric or mode.
         """
         model, ranking = self._ready()
-        self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
-        number = self._count
-        self._count += 1
-        rng = random.Random(f"{self._seed}/{number}")
+        number, rng = self._begin(trial_id)
         if self._points_given < len(self._points):
             point = self._points[self._points_given]
             self._points_given += 1
@@ -159,11 +158,48 @@ class TPESearch(SpaceSearcher):
                     "with TuneConfig(on_duplicate='resample') it ends there",
                     model.count,
                 )
-            config, values = self._propose(model, ranking, number, rng)
+            config, values = self._propose(model, ranking, number + self._tries, rng)
         observation = Observation(number, values)
         self._live[trial_id] = observation
         model.add(observation)
         return config
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """See `Searcher.adopt`. A point to evaluate with the same values counts as tried, and so do those before it."""
+        self._was_refused = False
+        number, rng = self._begin(trial_id)
+        for given, point in enumerate(self._points[self._points_given :], self._points_given + 1):
+            if agrees(point, config, self._space or {}):
+                self._points_given = given
+                break
+        else:
+            if self._points_given == len(self._points):
+                self._skip(number, rng)
+        observation = Observation(number, config=TriedConfig(copy_tree(dict(config))))
+        self._live[trial_id] = observation
+        self._take_up(observation)
+
+    def _begin(self, trial_id: str) -> tuple[int, random.Random]:
+        """The number of the next suggestion, and the generator of its draws.
+
+        A suggestion that is made in place of a refused one has the same number and another generator. So the number is
+        that of the trial, and a searcher that has adopted the trials goes on as the one that has suggested them.
+        """
+        self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
+        if not self._was_refused:
+            self._tries = 0
+        self._was_refused = False
+        number = self._count
+        self._count += 1
+        stream = f"{self._seed}/{number}"
+        if self._tries:
+            stream = f"{stream}/{self._tries}"
+        return number, random.Random(stream)
+
+    def _skip(self, number: int, rng: random.Random) -> None:
+        """An adopted trial takes the place of a proposal. What a proposal changes must change here too."""
+        if self._transfer is not None:
+            self._transfer_asked += 1
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if trial_id in self._live:
@@ -188,6 +224,9 @@ class TPESearch(SpaceSearcher):
     def on_suggestion_refused(self, trial_id: str) -> None:
         """Forget the suggestion. Its values were refused as a duplicate, which does not make them bad."""
         self.on_trial_complete(trial_id)
+        self._count -= 1
+        self._tries += 1
+        self._was_refused = True
 
     def on_pause(self, trial_id: str) -> None:
         """While the trial is paused, it counts with its last value."""

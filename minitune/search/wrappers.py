@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,12 +91,21 @@ class ConcurrencyLimiter(SearcherWrapper):
         suggestion = self.searcher.suggest(trial_id)
         self._is_fed = isinstance(suggestion, dict)
         if self._is_fed:
-            self._running.add(trial_id)
-            if self.batch:
-                self._members[trial_id] = None
+            self._add(trial_id)
         else:
             self._close_batch()
         return suggestion
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """See `Searcher.adopt`. The trial counts as one that was suggested, whatever the limit."""
+        self.searcher.adopt(trial_id, config)
+        if self._limits:
+            self._add(trial_id)
+
+    def _add(self, trial_id: str) -> None:
+        self._running.add(trial_id)
+        if self.batch:
+            self._members[trial_id] = None
 
     def on_search_end(self) -> None:
         """The open batch gets no more members."""
@@ -212,16 +222,28 @@ class Repeater(SearcherWrapper):
             if not isinstance(suggestion, dict):
                 return suggestion
             self._open = _Group(copy_tree(suggestion))
-        group = self._open
+        config: dict[str, Any] = copy_tree(self._open.config)
+        index = self._add(trial_id, self._open)
+        if self._set_index:
+            return {**config, TRIAL_INDEX: index}
+        return config
+
+    def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
+        """See `Searcher.adopt`. The searcher gets the first trial of a group."""
+        if self._open is None:
+            repeated = {name: value for name, value in config.items() if name != TRIAL_INDEX}
+            self.searcher.adopt(trial_id, repeated)
+            self._open = _Group(copy_tree(repeated))
+        self._add(trial_id, self._open)
+
+    def _add(self, trial_id: str, group: _Group) -> int:
+        """Add a trial to the open group. Returns its number in the group."""
         index = len(group.outcomes)
         group.outcomes[trial_id] = None
         self._group_of[trial_id] = group
         if len(group.outcomes) == self.repeat:
             self._open = None
-        config: dict[str, Any] = copy_tree(group.config)
-        if self._set_index:
-            return {**config, TRIAL_INDEX: index}
-        return config
+        return index
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Not passed on: the searcher is told of a suggestion once."""

@@ -40,7 +40,7 @@ class Stuck(Searcher):
         self.config = config or {"a": 1, "b": 4}
         self.asked: list[str] = []
         self.told: list[tuple[str, bool]] = []
-        self.learned: list[tuple[Any, float]] = []
+        self.adopted: dict[str, Any] = {}
 
     def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
         super().set_search_properties(metric, mode, config, **spec)
@@ -53,8 +53,8 @@ class Stuck(Searcher):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         self.told.append((trial_id, error))
 
-    def add_evaluated_point(self, parameters: dict[str, Any], value: float, *args: Any, **kwargs: Any) -> None:
-        self.learned.append((parameters, value))
+    def adopt(self, trial_id: str, config: Any) -> None:
+        self.adopted[trial_id] = dict(config)
 
 
 # -- duplicates --------------------------------------------------------------------------------------------------------
@@ -119,11 +119,11 @@ def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
 
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
     assert pairs(grid)[0] == (1, 4)
-    assert Counter(searcher.asked) == Counter(trial_id for trial_id, _ in searcher.told)
-    assert len(set(searcher.asked)) == len(searcher.asked)
-    assert [error for _, error in searcher.told].count(False) == 1
-    assert len(searcher.learned) == 8
-    assert all(value == config["a"] + config["b"] for config, value in searcher.learned)
+    known = [*searcher.asked, *searcher.adopted]
+    assert Counter(known) == Counter(trial_id for trial_id, _ in searcher.told)
+    assert len(set(known)) == len(known)
+    assert [error for _, error in searcher.told].count(False) == 9
+    assert [*searcher.adopted.values()] == [result.config for result in grid][1:]
 
 
 def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -162,9 +162,7 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
     assert len(told) == 4
 
 
-def test_a_searcher_does_not_learn_from_drawn_trials_that_fail(tmp_path: Path) -> None:
-    """Both have reported a value before; what was drawn in the searcher's place is told to it as a point."""
-
+def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_path: Path) -> None:
     def fails_at_five(config: dict[str, Any]) -> None:
         tune.report({"loss": config["b"]})
         if config["b"] == 5:
@@ -181,7 +179,20 @@ def test_a_searcher_does_not_learn_from_drawn_trials_that_fail(tmp_path: Path) -
     )
 
     assert sorted(pairs(grid)) == [(1, 4), (1, 5), (1, 6)]
-    assert searcher.learned == [({"a": 1, "b": 6}, 6.0)]
+    ended = {config["b"]: (trial_id, config["b"] == 5) for trial_id, config in searcher.adopted.items()}
+    assert ended.keys() == {5, 6}
+    assert set(searcher.told) >= set(ended.values())
+
+
+def test_a_searcher_that_adopts_nothing_does_not_hear_of_them(tmp_path: Path) -> None:
+    class Deaf(Stuck):
+        adopt = Searcher.adopt
+
+    searcher = Deaf()
+    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+
+    assert len(grid) == 9
+    assert Counter(searcher.asked) == Counter(trial_id for trial_id, _ in searcher.told)
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -193,7 +204,7 @@ def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
     counts = Counter((result.config["a"], result.config["b"]) for result in grid)
     assert len(counts) == 9
     assert set(counts.values()) == {2}
-    assert Counter(inner.asked) == Counter(trial_id for trial_id, _ in inner.told)
+    assert Counter([*inner.asked, *inner.adopted]) == Counter(trial_id for trial_id, _ in inner.told)
 
 
 def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path) -> None:

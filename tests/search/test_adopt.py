@@ -1,0 +1,123 @@
+"""A searcher that has adopted the trials of another one goes on as that one: what a resume relies on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minitune import ConcurrencyLimiter, Repeater, Searcher, TPESearch, choice, randint, uniform
+from minitune.experiment.trial_maker import TrialMaker
+from minitune.search import AutoSearch, BasicVariantGenerator
+from minitune.search.bohb import TuneBOHB
+from minitune.search.filters import Rules
+from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
+
+FLAT = {"x": uniform(0, 1), "n": randint(0, 9), "k": choice(["a", "b"]), "c": 7}
+NESTED = {"m": choice([{"d": randint(1, 5)}, {"w": uniform(0, 1)}]), "deep": {"x": uniform(0, 1), "c": "c"}}
+SMALL = {"n": randint(0, 6), "k": choice(["a", "b"])}
+RESAMPLE = Rules.of("resample", None)
+EVEN = Rules.of("allow", [lambda config: config["n"] % 2 == 0])
+POINTS = [{"x": 0.5}, {"n": 3, "k": "b"}]
+
+
+def loss_of(config: Any) -> float:
+    """Some value of a configuration."""
+    return sum(zlib.crc32(str(value).encode()) % 1000 for value in config.values()) / 1000
+
+
+CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
+    "random": (BasicVariantGenerator, FLAT, None),
+    "random, points": (lambda: BasicVariantGenerator(POINTS), FLAT, None),
+    "random, small": (BasicVariantGenerator, SMALL, RESAMPLE),
+    "random, constraint": (BasicVariantGenerator, FLAT, EVEN),
+    "tpe": (lambda: TPESearch(n_initial_points=4), FLAT, None),
+    "tpe, nested": (lambda: TPESearch(n_initial_points=4), NESTED, None),
+    "tpe, points": (lambda: TPESearch(points_to_evaluate=POINTS, n_initial_points=4), FLAT, None),
+    "tpe, small": (lambda: TPESearch(n_initial_points=4), SMALL, RESAMPLE),
+    "tpe, constraint": (lambda: TPESearch(n_initial_points=4, points_to_evaluate=[{"n": 4}]), FLAT, EVEN),
+    "auto": (lambda: AutoSearch(n_initial_points=4), FLAT, None),
+    "auto, numbers": (lambda: AutoSearch(n_initial_points=4), {f"x{n}": uniform(0, 1) for n in range(3)}, None),
+    "auto, many numbers": (AutoSearch, {f"x{n}": uniform(0, 1) for n in range(18)}, None),
+    "bohb": (lambda: TuneBOHB(bohb_config={"min_points_in_model": 4}), FLAT, None),
+    "limited": (lambda: ConcurrencyLimiter(TPESearch(n_initial_points=4), 3), FLAT, None),
+    "repeated": (lambda: Repeater(TPESearch(n_initial_points=4), 2), FLAT, None),
+}
+
+
+def search_of(case: str) -> SearchAlgorithm:
+    make, space, rules = CASES[case]
+    made = make()
+    search = made if isinstance(made, SearchAlgorithm) else SearchGenerator(made)
+    if rules is not None:
+        search.set_rules(rules)
+    search.set_seed(5)
+    search.set_search_properties("loss", "min", space, num_samples=-1)
+    maker = TrialMaker("train")
+    maker.ids.prefix = "abcde"
+    search.add_configurations([PlainExperiment(space, -1, maker)])
+    return search
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 12, 17])
+@pytest.mark.parametrize("case", CASES)
+def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> None:
+    first = search_of(case)
+    second = search_of(case)
+    waiting = []
+    for number in range(count):
+        trial = first.next_trial()
+        if trial is None:  # a small space has been tried
+            assert second.is_finished() or second.next_trial() is None
+            return
+        second.adopt(trial.trial_id, trial.raw_config)
+        waiting.append(trial)
+        if number % 3:  # two trials run at a time
+            ended = waiting.pop(0)
+            for search in (first, second):
+                result = {"loss": loss_of(ended.raw_config), "training_iteration": 1}
+                if number == 4:
+                    search.on_trial_complete(ended.trial_id, error=True)
+                else:
+                    search.on_trial_result(ended.trial_id, result)
+                    search.on_trial_complete(ended.trial_id, result)
+    makers = [search._experiment.maker for search in (first, second) if isinstance(search, SearchGenerator)]
+    for maker in makers:
+        maker.ids.count = count
+    going_on = first.next_trial()
+    same = second.next_trial()
+    assert (going_on is None) == (same is None)
+    if going_on is not None and same is not None:
+        assert same.raw_config == going_on.raw_config
+        assert same.evaluated_params == going_on.evaluated_params
+
+
+class Counts(Searcher):
+    """Knows only the trials that it has suggested, and hesitates before each."""
+
+    def __init__(self) -> None:
+        super().__init__("loss", "min")
+        self.asked = 0
+        self.live: dict[str, int] = {}
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        self.asked += 1
+        if self.asked % 2:
+            return None
+        self.live[trial_id] = self.asked // 2
+        return {"x": self.asked // 2}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        del self.live[trial_id]
+
+
+def test_a_searcher_of_the_user_is_asked_for_the_trials_that_it_adopts(caplog: pytest.LogCaptureFixture) -> None:
+    searcher = Counts()
+    searcher.adopt("a", {"x": 1, "c": 0})
+    searcher.on_trial_complete("a", {"loss": 1})
+    assert not caplog.text
+    searcher.adopt("b", {"x": 3, "c": 0})
+    assert "another configuration than before for trial b" in caplog.text
+    assert searcher.live == {"b": 2}
