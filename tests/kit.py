@@ -200,10 +200,17 @@ def live_reports(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, An
     return live
 
 
-def newest_state(stem: str, directory: Path | None = None) -> Any:
-    """The content of a plug-in's newest state file, such as that of `searcher` or `scheduler`."""
-    path = max((directory or run_path()).glob(f"{stem}-*.pkl"))
-    return pickle.loads(path.read_bytes())
+def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:
+    """The contents of the files of the newest snapshot, by component and name."""
+    path = max((directory or run_path()).glob("plugins-*.pkl"))
+    return {component: contents for component, (_, contents) in pickle.loads(path.read_bytes()).items()}
+
+
+def newest_state(component: str, directory: Path | None = None) -> Any:
+    """The state of a plug-in in the newest snapshot; of a searcher, without that of its search algorithm."""
+    contents = newest_snapshot(directory)[component]
+    (state,) = (data for name, data in contents.items() if not name.startswith(("search_gen_state", "basic-")))
+    return pickle.loads(state)
 
 
 def files_below(directory: Path, names: str = "*", without: Sequence[str] = ()) -> dict[str, bytes]:

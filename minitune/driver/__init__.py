@@ -11,7 +11,8 @@ Modules
     run                   Driver: one run, from `open` over `loop` to `close`
     open_run              the directory of the run, with its lock and its journal; or a run in memory
     resume                ResumedDriver: a Driver that opens an earlier run
-    replay, plugin_states how a resume brings trials and plug-ins up to date: by the journal, and by saved states
+    replay                how a resume brings trials and plug-ins up to date: the journal is told to them
+    snapshot              the states of plug-ins in one file, from which a resume goes on
     state                 RunState: the settings, the trials, and the requests of schedulers. WaitingTrials: those that
                           wait, and which of them may start
     tune_controller       TuneController: one turn of the loop
@@ -54,8 +55,8 @@ records the status. `Backoff` decides when the next attempt starts.
 One resume
 ----------
 `ResumedDriver.open` takes the lock of the run and adds a record of its own. `ResumedDriver.catch_up` lets a Replay
-apply all records to an empty RunState: the trials come back, and the plug-ins get their calls again, or load their
-saved states (`StateLoader`) and get the calls after them. Then it records what the resume changes, hands the
+apply all records to an empty RunState: the trials come back, the plug-ins load their states from the newest Snapshot,
+and are told what was recorded after it. Then it records what the resume changes, hands the
 checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). The remaining
 work, a `LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
 """

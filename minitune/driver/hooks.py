@@ -12,7 +12,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitune import plugin_calls
@@ -35,6 +35,12 @@ from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
+
+SEARCHER = "searcher"
+SCHEDULER = "scheduler"
+STOPPER = "stopper"
+CALLBACKS = "callbacks"
+"""The components of a run's plug-ins."""
 
 _HookList = Sequence[Callable[..., Any]]
 _LOG = "log"
@@ -159,22 +165,25 @@ class Hooks:
         self._limits: dict[int, DictStopper] = {}
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
         self._listeners: dict[str, _HookList] = dict.fromkeys((*_CALLBACK_HOOKS, _LOG), ())
-        self.exchange(scheduler=scheduler, search_alg=search_alg, stopper=stopper)
+        self.scheduler = scheduler
+        self.search_alg = search_alg
+        self.stopper = stopper
+        self.tell_all_but()
 
-    def exchange(
-        self,
-        *,
-        scheduler: TrialScheduler | None = None,
-        search_alg: SearchAlgorithm | None = None,
-        stopper: Stopper | None = None,
-    ) -> None:
-        """Replace plug-ins. None leaves a plug-in unchanged."""
-        self.scheduler = self.scheduler if scheduler is None else scheduler
-        self.search_alg = self.search_alg if search_alg is None else search_alg
-        self.stopper = self.stopper if stopper is None else stopper
-        self._on_stop = () if _is_left(self.stopper.__call__, Stopper.__call__) else (self.stopper,)
-        self._of_scheduler = _overridden(self.scheduler, TrialScheduler)
-        self._of_searcher = _overridden(self.search_alg, SearchAlgorithm)
+    def components(self) -> Iterator[tuple[str, Any]]:
+        """Each component of plug-ins: its name, and the plug-in, or the tuple of callbacks."""
+        yield SEARCHER, self.search_alg
+        yield SCHEDULER, self.scheduler
+        yield STOPPER, self.stopper
+        yield CALLBACKS, self.callbacks
+
+    def tell_all_but(self, deaf: Collection[str] = ()) -> None:
+        """From now on, do not tell searcher, scheduler or stopper what happens if it is in `deaf`."""
+        hears_stops = STOPPER not in deaf and not _is_left(self.stopper.__call__, Stopper.__call__)
+        self._on_stop = (self.stopper,) if hears_stops else ()
+        self._of_scheduler = _overridden(None if SCHEDULER in deaf else self.scheduler, TrialScheduler)
+        self._of_searcher = _overridden(None if SEARCHER in deaf else self.search_alg, SearchAlgorithm)
+        self._adopts = SEARCHER not in deaf
 
     @property
     def stops_run(self) -> bool:
@@ -297,6 +306,11 @@ class Hooks:
         trial: Trial | None = self._call((self.search_alg.next_trial,), None)
         return trial
 
+    def adopt(self, trial_id: str, config: dict[str, Any]) -> None:
+        """Tell the searcher of a recorded trial."""
+        if self._adopts:
+            self._call((self.search_alg.adopt,), None, trial_id, config)
+
     def search_ends(self) -> None:
         """Tell the searcher to suggest no more trials."""
         self._call((self.search_alg.set_finished,), None)
@@ -395,7 +409,7 @@ class Hooks:
         tells = searcher or self._of_scheduler["on_trial_result"]
         if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
-            self._call((self.scheduler.on_trial_result,), trial, self.context, trial, told)
+            self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
             # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the
             # result at that time.
             if not result.get(DONE):
@@ -536,13 +550,12 @@ def _is_left(hook: Any, base: Any) -> bool:
 
 
 def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
-    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing."""
+    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing. None has no hooks."""
     found: dict[str, _HookList] = {}
     for name in vars(base):
         if name.startswith("on_"):
-            hook = getattr(plugin, name)
             found[name] = ()
-            if not _is_left(hook, getattr(base, name)):
+            if plugin is not None and not _is_left(hook := getattr(plugin, name), getattr(base, name)):
                 found[name] = (hook,)
     return found
 

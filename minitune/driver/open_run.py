@@ -14,8 +14,8 @@ from typing import Any
 
 from minitune.base import files
 from minitune.config import CheckpointConfig
-from minitune.driver.hooks import DriverContext, Hooks
-from minitune.driver.plugin_states import NoStates, StateKeeper
+from minitune.driver.hooks import Hooks
+from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.error import TuneError
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
@@ -165,9 +165,9 @@ class OpenRun:
             with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
                 files.sync_directory(os.path.dirname(self.run.path))
 
-    def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
-        """The object that saves the states of the run's plug-ins."""
-        return StateKeeper(self.run, self.recorder, hooks, context, self.of_kind(records.STATE))
+    def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
+        """The object that takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
+        return SnapshotKeeper(self.run, self.recorder, hooks, loaded, self.of_kind(records.STATE))
 
     def read(self) -> Iterator[records.Record]:
         """The records so far, with unpickled objects. This executes code that their author chose."""
@@ -220,6 +220,6 @@ class MemoryRun:
         if first is not None:
             self._journal.add(first)
 
-    def keeper(self, hooks: Hooks, context: DriverContext) -> NoStates:
+    def keeper(self, hooks: Hooks, loaded: Snapshot) -> NoSnapshots:
         """See `OpenRun.keeper`: this one saves nothing."""
-        return NoStates()
+        return NoSnapshots()

@@ -1,11 +1,10 @@
 """Replay: bring fresh plug-ins and trials to the state in which the last driver left them.
 
-`story` applies the records of the journal to the trials. This module also calls the plug-ins for each record, and then
-decides which trials continue. The searcher, the scheduler and the stopper get the same calls in the same order as in
-the first driver; or they load their saved state and get only the calls after it. Callbacks get no calls. The answers of
-plug-ins are ignored, because the journal already has the decisions. If a searcher proposes another configuration than
-the recorded one, a warning is logged and the recorded one is used. A replay starts no worker and touches no file of a
-trial.
+`story` applies the records of the journal to the trials. This module also tells the plug-ins each record, and then
+decides which trials continue. A searcher adopts the recorded trials: it is not asked for them. The other calls are
+those of the first driver, in the same order; the answers do not count, because the journal has the decisions. Plug-ins
+with a state in the snapshot load it on the way, and are told only what follows. Callbacks are told nothing. A replay
+starts no worker and touches no file of a trial.
 """
 
 from __future__ import annotations
@@ -21,25 +20,22 @@ from minitune.checkpoint import CheckpointRecord, matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
-from minitune.driver.plugin_states import StateLoader
+from minitune.driver.snapshot import Snapshot, load
 from minitune.driver.state import RunState
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
+from minitune.record.layout import RunDirectory
 from minitune.record.lock import boot_id
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
-from minitune.space.difference import differences
 
 logger = logging.getLogger("minitune")
 
 RESUMED = "resumed"
 """The cause in the record of an ended trial that a resume puts back into the queue."""
-
-_ASKS = 100
-"""How often a searcher that declines is asked for the trial of a record."""
 
 
 class Replay(Story):
@@ -48,11 +44,11 @@ class Replay(Story):
     The driver calls some hooks before a trial takes a step and others after it. A replay keeps this order.
 
     Args:
-        run_path: The run's directory as it is now; it may have been moved.
+        run: The run's directory as it is now; it may have been moved.
         state: An empty state, which the replay fills.
         hooks: The fresh plug-ins.
         makers: One for each experiment. They make the trials for the fresh searcher, and continue the ids of the run.
-        saved: Loads the saved states of the plug-ins.
+        snapshot: The states that plug-ins load. They are told only what was recorded after it.
 
     Attributes:
         reports: The number of recorded results by trial id, rolled-back results included.
@@ -62,9 +58,9 @@ class Replay(Story):
     """
 
     def __init__(
-        self, run_path: str, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], saved: StateLoader
+        self, run: RunDirectory, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], snapshot: Snapshot
     ) -> None:
-        super().__init__(run_path)
+        super().__init__(run.path)
         # shared with the state, which keeps them and its other indices consistent
         self.trials = state.trials
         self.unfinished = state.unfinished
@@ -72,13 +68,13 @@ class Replay(Story):
         self.state = state
         self.hooks = hooks
         self.makers = makers
-        self.saved = saved
+        self.run_directory = run
+        self.snapshot = snapshot
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
         self.to_end: list[tuple[Trial, Ending]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
         self._boots: dict[str, str] = {}  # by trial id: `boot_id` at the time of its newest checkpoint
-        self._warned = False
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
@@ -90,14 +86,19 @@ class Replay(Story):
 
         Raises:
             JournalCorruptError: If a record contradicts those before it.
+            StateRefusedError: If a plug-in cannot load its state. Then this replay is of no use any more.
         """
+        snapshot = self.snapshot
+        is_loaded = False
         self.hooks.context.is_replaying = True
         try:
-            self.saved.begin(self.hooks)
-            for offset, record in scan(0 if self.hooks.hears_results else self.saved.first_offset):
-                self.saved.reach(offset, self.hooks, self._trials)
+            for offset, record in scan(self._listens_from()):
+                if not is_loaded and offset >= snapshot.offset:
+                    self._load()
+                    is_loaded = True
                 self.apply(record)
-            self.saved.reach(None, self.hooks, self._trials)
+            if not is_loaded:
+                self._load()
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
             # Trials whose worker was lost or ended with the driver come first, because the driver had started them
@@ -108,6 +109,22 @@ class Replay(Story):
                 queue.push(trial)
         finally:
             self.hooks.context.is_replaying = False
+
+    def _listens_from(self) -> int | None:
+        """The offset from which a plug-in hears each result; None if none does. Mutes those that load a state."""
+        hears_results = self.hooks.hears_results
+        self.hooks.tell_all_but(self.snapshot.states)
+        if not hears_results:
+            return None
+        return 0 if self.hooks.hears_results else self.snapshot.offset
+
+    def _load(self) -> None:
+        """Let the plug-ins load their states. From now on, all are told what happens."""
+        for component, plugin in self.hooks.components():
+            state = self.snapshot.states.get(component)
+            if state is not None:
+                load(component, state, plugin, self.run_directory, self.hooks.context, self._trials)
+        self.hooks.tell_all_but()
 
     # -- calling the plug-ins ------------------------------------------------------------------------------------------
 
@@ -125,43 +142,19 @@ class Replay(Story):
         elif kind == records.STATUS and change.trial is not None and records.SUM in record:
             self.reports[record["trial"]] = change.trial.progress.num_reports
         elif kind == records.EXTEND:
-            self.saved.search_alg.add_samples(record["samples"])
+            self.hooks.search_alg.add_samples(record["samples"])
         return change
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        """Ask the searcher for the trial of a record. It should propose the same configuration as the first time."""
         if replaced is not None:
             return _anew(replaced, record["trial"])
         maker = self.makers[record["experiment"]]
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
-        proposed = self._ask()
+        self.hooks.adopt(record["trial"], record["config"])
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
-        if self._is_other(proposed, record["config"]):
-            self._warned = True
-            logger.warning(
-                "the searcher proposes another configuration than before for trial %s of %s; the recorded one is "
-                "used (logged once)",
-                record["trial"],
-                self.path,
-            )
-        trial = proposed or Trial(maker.trainable_name)
+        trial = Trial(maker.trainable_name)
         maker.adopt(trial)
         return trial
-
-    def _is_other(self, proposed: Trial | None, recorded: dict[str, Any]) -> bool:
-        """Whether the searcher proposes another configuration than the recorded one, and should be told so."""
-        if self._warned or self.saved.is_silent_searcher:
-            return False
-        # Not by `==`: arrays have no truth value, and the NaN that was read from the journal is another object.
-        return proposed is None or bool(differences(recorded, proposed.raw_config))
-
-    def _ask(self) -> Trial | None:
-        """The searcher's next trial, or None. Asks several times, because a searcher may decline for a while."""
-        for _ in range(_ASKS):
-            proposed = self.hooks.next_trial()
-            if proposed is not None or self.hooks.search_alg.is_finished():
-                return proposed
-        return None
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         if replaced is None:

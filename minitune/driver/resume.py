@@ -13,35 +13,33 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from minitune.base.files import local_path
+from minitune.base.shared_values import ObjectRef
 from minitune.config import ResumeConfig, default_storage_path
+from minitune.driver.hooks import CALLBACKS, STOPPER
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
-from minitune.driver.plugin_states import (
-    CALLBACKS,
-    STOPPER,
-    StateLoader,
-    reconcile,
-    renew_references,
-    saves_itself,
-)
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.run import Driver, base_seed, open_run_of, run_record
+from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
 from minitune.experiment.trial import Trial
+from minitune.logger.reconcile import reconcile
 from minitune.record import records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
-from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
+from minitune.record.run_files import dump_trainables, load_param_space, load_tuner_file, offer, write_trainable_file
 from minitune.record.story import Story, logged_reports, read_overview
 from minitune.result import flatten
 from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
+from minitune.space.domains import Categorical
+from minitune.space.tree import is_plain
 from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
@@ -166,14 +164,22 @@ class ResumedDriver(Driver):
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
         opened = self.opened
         recorder = self.opened.recorder
+        snapshot = newest_snapshot(opened.run, opened.of_kind(records.STATE))
+        self.snapshot = snapshot.only(self._components_to_load(snapshot))
+        while True:
+            makers = [experiment.maker for experiment in self.plan.experiments]
+            replay = Replay(opened.run, self.state, self.hooks, makers, self.snapshot)
+            try:
+                replay.run(opened.scan, self._wanted.choice)
+                break
+            except StateRefusedError as error:
+                logger.warning("%s; all events are told to it again", error)
+                self.snapshot = self.snapshot.only(self.snapshot.states.keys() - {error.component})
+                # The replay begins again, with plug-ins that know nothing of it.
+                self.make_plugins()
+                self.make_state()
         state = self.state
         hooks = self.hooks
-        saved = opened.of_kind(records.STATE)
-        takes_over = self._wanted.fresh.takes_over
-        loader = StateLoader(opened.run, hooks, hooks.context, saved, takes_over)
-        makers = [experiment.maker for experiment in self.plan.experiments]
-        replay = Replay(opened.run.path, state, hooks, makers, loader)
-        replay.run(opened.scan, self._wanted.choice)
         for trial, replaced in replay.changes:
             if replaced is not None:
                 recorder.trial_added(trial, replaces=replaced.trial_id)
@@ -193,6 +199,14 @@ class ResumedDriver(Driver):
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
         return LeftOver((replay.was_ended or self._is_closed) and not add_samples, replay.to_end)
+
+    def _components_to_load(self, snapshot: Snapshot) -> Iterator[str]:
+        """The components that load their states from the snapshot."""
+        for component, plugin in self.hooks.components():
+            state = snapshot.states.get(component)
+            is_same = state is not None and state.plugin == class_names(plugin)
+            if is_same and self._wanted.fresh.takes_over(component, plugin):
+                yield component
 
 
 def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
@@ -242,6 +256,47 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
         run.path,
         "; ".join(changes),
     )
+
+
+# -- references of put -------------------------------------------------------------------------------------------------
+def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:
+    """Replace the references of the recorded space by those of `space` in the configurations of unfinished trials.
+
+    References at the same place of both spaces correspond. If the spaces have different numbers of references, nothing
+    is replaced. If `space`, with which the run is resumed, has references and the recorded space cannot be read, a
+    TuneError is raised.
+    """
+    new = list(_references(space))
+    old = list(_references(load_tuner_file(run).param_space)) if new else []
+    if old == new or len(old) != len(new):
+        return
+    successors = dict(zip(old, new, strict=True))
+    for trial in trials:
+        if not trial.is_finished():
+            trial.set_config(_renewed(trial.raw_config, successors))
+
+
+def _references(space: Any) -> Iterator[ObjectRef]:
+    if isinstance(space, ObjectRef):
+        yield space
+    elif isinstance(space, Mapping):
+        for key in sorted(space, key=str):
+            yield from _references(space[key])
+    elif isinstance(space, (list, tuple)) and not is_plain(space):
+        for member in space:
+            yield from _references(member)
+    elif isinstance(space, Categorical):
+        yield from _references(list(space.categories))
+
+
+def _renewed(value: Any, successors: Mapping[ObjectRef, ObjectRef]) -> Any:
+    if isinstance(value, ObjectRef):
+        return successors.get(value, value)
+    if type(value) is dict:
+        return {key: _renewed(member, successors) for key, member in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_renewed(member, successors) for member in value)
+    return value
 
 
 # -- which run to resume ---------------------------------------------------------------------------------------------

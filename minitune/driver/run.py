@@ -43,7 +43,7 @@ from minitune.driver.parts import (
     warn_of_clocks,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.plugin_states import CALLBACKS, NoStates, StateKeeper
+from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import DiskError, SampleError, as_cause
@@ -148,7 +148,9 @@ class Driver:
     hooks: Hooks
     controller: TuneController
     _left_over: LeftOver
-    _keeper: StateKeeper | NoStates
+    snapshot = Snapshot()
+    _settings: RunSettings
+    _keeper: SnapshotKeeper | NoSnapshots
     _progress: ProgressDisplay
 
     def __init__(self, plan: Plan):
@@ -202,7 +204,7 @@ class Driver:
             seed: The base seed.
         """
         self.seed = seed
-        self.components = build_components(self.plan, seed)
+        self.make_plugins()
         check_numbers()
         identifier_limit()
         self.executor = build_executor(self.plan, lambda: self._directory)
@@ -217,7 +219,6 @@ class Driver:
             opened: The run. Its first records are written.
         """
         plan = self.plan
-        components = self.components
         executor = self.executor
         tune = self.plan.tune_config
         self.opened = opened
@@ -227,17 +228,11 @@ class Driver:
         self._closing.callback(executor.shutdown)
         self._closing.enter_context(clock.use(executor.clock))
         self._closing.enter_context(lending(tune.seed is not None))
-        self.state = RunState(_settings(plan, self.seed, executor, opened.run.name))
-        self.hooks = Hooks(
-            components.scheduler,
-            components.search_alg,
-            components.stopper,
-            components.callbacks,
-            self.state,
-            executor.resources()[0],
-        )
+        self._settings = _settings(plan, self.seed, executor, opened.run.name)
+        self.make_state()
         self._left_over = self.catch_up()
-        self._keeper = opened.keeper(self.hooks, self.hooks.context)
+        components = self.components
+        self._keeper = opened.keeper(self.hooks, self.snapshot)
         if tune.deterministic:
             warn_of_clocks(plan, components)
         total = components.search_alg.total_samples
@@ -259,6 +254,23 @@ class Driver:
             plan.experiment.param_space if self.is_new else {},
             verbose=plan.verbose,
             print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        )
+
+    def make_plugins(self) -> None:
+        """Create the plug-ins."""
+        self.components = build_components(self.plan, self.seed)
+
+    def make_state(self) -> None:
+        """Make the state of a run without trials, and connect it with the plug-ins."""
+        components = self.components
+        self.state = RunState(self._settings)
+        self.hooks = Hooks(
+            components.scheduler,
+            components.search_alg,
+            components.stopper,
+            components.callbacks,
+            self.state,
+            self.executor.resources()[0],
         )
 
     def catch_up(self) -> LeftOver:
@@ -340,7 +352,7 @@ class Driver:
         self.executor.shutdown()  # first, so that no worker runs on when the record is closed
         try:
             if ending is _FAILED or self.state.interrupted:
-                self._keeper.save(CALLBACKS)  # in any case: callbacks have already seen the results
+                self._keeper.save_callbacks()
             self.opened.recorder.close(ending, self._progress.stop())
         finally:
             if ending is _FAILED:

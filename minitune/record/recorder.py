@@ -82,10 +82,10 @@ class Recorder:
         self.write()
         return self._journal.offset
 
-    def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
-        """Record that the state of a component was written; see `records.state`."""
-        self._journal.add(records.state(component, plugin, written, offset))
-        self.write()  # at once: the caller now removes the files of an older state
+    def state_saved(self, file: str, sha256: str, offset: int) -> None:
+        """Record that a snapshot of the plug-ins was written; see `records.state`."""
+        self._journal.add(records.state(file, sha256, offset))
+        self.write()  # at once: the caller now removes the file of an older snapshot
 
     def close(self, ending: Ending, took_s: float | None = None) -> None:
         """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""

@@ -289,16 +289,15 @@ def note(trial: str, text: str) -> Record:
     return {KIND: NOTE, "trial": trial, "text": text}
 
 
-def state(component: str, plugin: str, files: Mapping[str, str], offset: int) -> Record:
-    """The state of a component has been written to files.
+def state(file: str, sha256: str, offset: int) -> Record:
+    """A snapshot of the plug-ins has been written.
 
     Args:
-        component: The component, such as `searcher`.
-        plugin: The name of its class. Only a plug-in of the same class can load the state.
-        files: The SHA-256 of each file's content, by the file's name in the run's directory.
-        offset: The state includes the journal up to this length, in bytes.
+        file: Its file in the run's directory.
+        sha256: The SHA-256 of the file's content.
+        offset: The snapshot includes the journal up to this length, in bytes.
     """
-    return {KIND: STATE, "component": component, "plugin": plugin, "files": dict(files), "offset": offset}
+    return {KIND: STATE, "file": file, "sha256": sha256, "offset": offset}
 
 
 def extend(samples: int) -> Record:

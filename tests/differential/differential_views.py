@@ -171,7 +171,7 @@ def _journal_views(plan: Plan, masker: Masker, records: list[dict[str, Any]]) ->
         if STOP_SWALLOWED in record.get("text", ""):
             continue  # only a process can be ended by force, and so only there this is noted
         if record["type"] == "state":  # how long the journal was then depends on what is masked
-            record = {**record, "offset": MASK, "files": [_STAMP.sub(MASK, name) for name in record["files"]]}
+            record = {**record, "offset": MASK, "file": MASK, "sha256": MASK}
         trial = "" if plan.is_ordered else record.get("trial", "").rpartition("_")[2]
         views.setdefault(f"journal {trial}", []).append(masker.show(record, _MASKED_FIELDS | _MASKED_METRICS))
     return views

@@ -208,7 +208,7 @@ def test_a_sync_or_a_rename_that_fails_ends_the_run(what: str, monkeypatch: pyte
         if what == "sync":
             patch.setattr(os, "fdatasync", Injured(os.fdatasync, broken, [3]))
         elif what == "rename":
-            is_state = lambda source, target, **directories: "-state-" in str(target)  # noqa: E731
+            is_state = lambda source, target, **directories: "plugins-" in str(target)  # noqa: E731
             patch.setattr(os, "replace", Injured(os.replace, broken, [1], is_state))
         elif what == "directory":
             patch.setattr(os, "mkdir", Injured(os.mkdir, broken, [2], lambda path, *rest, **more: "x=" in str(path)))

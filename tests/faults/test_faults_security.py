@@ -125,10 +125,10 @@ def test_looking_at_results_unpickles_nothing(script, hostile):
 
 def test_files_writable_by_others_are_not_unpickled(script, hostile):
     run = script.storage / "run"
-    (run / "searcher-state-000000000001.pkl").touch()
+    (run / "plugins-000000000001.pkl").touch()
     (run / "objects" / "x.pkl").touch()
     trial = next(run.glob("Steps_*"))
-    names = ("", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", trial.name)
+    names = ("", "tuner.pkl", "journal", "plugins-000000000001.pkl", "objects", "objects/x.pkl", trial.name)
     for target in [run / name for name in names]:
         mode = target.stat().st_mode & 0o777
         target.chmod(mode | 0o002)
@@ -308,7 +308,7 @@ def test_nothing_listens_the_umask_holds_and_no_secret_is_written_down(script):
         if mode not in wanted:
             wrong[str(path.relative_to(script.storage))] = oct(mode)
     assert wrong == {}
-    assert any(path.name.startswith("searcher-state") for path in paths)
+    assert any(path.name.startswith("plugins-") for path in paths)
 
 
 def connections(process: psutil.Process) -> list[Any]:

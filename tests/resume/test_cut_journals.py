@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 from kit import Counter, Learner, PauseOnce, SavedCounter, counting, fit, journal_of, newest_state, resume, run_path
 
-from minitune import (
-    ResultGrid,
-    Tuner,
-    grid_search,
-    report,
-    uniform,
-)
+from minitune import ResultGrid, TPESearch, Tuner, choice, grid_search, report, uniform
+from minitune.schedulers import HyperBandForBOHB
+from minitune.search import AutoSearch
+from minitune.search.bohb import TuneBOHB
 
 
 def fails_once(config: dict[str, Any]) -> None:
@@ -29,9 +26,16 @@ def fails_once(config: dict[str, Any]) -> None:
     report({"n": 2})
 
 
+def bowl(config: dict[str, Any]) -> None:
+    for n in (1, 2):
+        report({"n": n, "loss": (config["x"] - 0.3) ** 2 / n})
+
+
 pytestmark = pytest.mark.usefixtures("inline")
 
 SPACE = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
+LINE = {"x": uniform(0, 1)}
+MINIMISE: dict[str, Any] = {"num_samples": 5, "metric": "loss", "mode": "min", "max_concurrent_trials": 1}
 CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "search": (counting(2), None, {"search_alg": Learner(3), "num_samples": 3, "max_concurrent_trials": 1}),
     "two at a time": (counting(2), SPACE, {"max_concurrent_trials": 2}),
@@ -40,6 +44,14 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         SavedCounter,
         {"i": grid_search([0, 1]), "end": 3},
         {"scheduler": PauseOnce(2), "checkpoint_frequency": 1},
+    ),
+    "tpe": (bowl, LINE, {"search_alg": TPESearch(n_initial_points=2), **MINIMISE}),
+    "auto": (bowl, LINE, {"search_alg": AutoSearch(n_initial_points=2), **MINIMISE}),
+    "resampled": (bowl, {"x": choice([0, 1, 2])}, {"search_alg": "tpe", "on_duplicate": "resample", **MINIMISE}),
+    "bands": (
+        bowl,
+        LINE,
+        {"search_alg": TuneBOHB(), "scheduler": HyperBandForBOHB(max_t=2, reduction_factor=2), **MINIMISE},
     ),
     "retries": (fails_once, {"i": grid_search([0, 1])}, {"max_failures": 1}),
 }
@@ -68,7 +80,8 @@ def restore_copy(tmp_path: Path, name: str, length: int, trainable: Any) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("case", "saves"), [("search", "0"), ("search", "3600"), *((case, "3600") for case in [*CASES][1:])]
+    ("case", "saves"),
+    [("search", "0"), ("auto", "0"), ("bands", "0"), *((case, "3600") for case in CASES)],
 )
 def test_a_run_that_was_cut_at_any_record(
     case: str, saves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -96,9 +109,9 @@ def test_a_run_that_was_cut_at_any_record(
                 result.metrics["training_iteration"]
             ]
         if case == "search":
-            heard = newest_state("searcher-state", copy)["heard"]
+            heard = newest_state("searcher", copy)["heard"]
             assert len(set(heard)) == len(heard), "nothing is told twice"
-            assert heard == newest_state("searcher-state")["heard"]
+            assert heard == newest_state("searcher")["heard"]
         shutil.rmtree(copy)
 
 

@@ -61,7 +61,7 @@ def test_a_finished_run_gets_no_trials_of_another_space(
     go_on: Callable[[Any], list[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = [result.config for result in fit(counting(2), GRID)]
-    for state in run_path().glob("*-state-*"):
+    for state in run_path().glob("plugins-*"):
         state.unlink()  # so the searcher is told all from the beginning, and does not know that it was at its end
     assert go_on(WIDER) == first
     assert sum(TOLD in record.message for record in caplog.records) == 1

@@ -18,6 +18,7 @@ from kit import (
     cut,
     fit,
     journal_of,
+    newest_snapshot,
     newest_state,
     resume,
     run_path,
@@ -34,10 +35,9 @@ from minitune import (
     TuneError,
     clock,
     report,
-    uniform,
 )
-from minitune.driver import plugin_states
 from minitune.driver import run as _driver
+from minitune.driver import snapshot
 from minitune.record import journal
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
@@ -68,8 +68,8 @@ def test_resumed_searcher_hears_each_event_once(results: int, save_period: str) 
     cut(counting(3), None, results=results, search_alg=searcher(), num_samples=4, **ONE_BY_ONE)
     grid = resume(counting(3), callbacks=())
     assert [result.config for result in grid] == [result.config for result in whole]
-    heard = newest_state("searcher-state")["heard"]
-    assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
+    heard = newest_state("searcher")["heard"]
+    assert heard == newest_state("searcher", run_path("whole"))["heard"]
 
 
 class SavedLearner(Learner):
@@ -93,18 +93,18 @@ def test_searcher_gets_the_results_after_its_last_state(
 
     def executor() -> Any:
         made = virtual_executor()
-        for module in (plugin_states, _driver):  # this clock tells when it is time to save
+        for module in (snapshot, _driver):  # this clock tells when it is time to save
             monkeypatch.setattr(module, "time", made.clock)
         return made
 
     settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
     fit(slowly, None, search_alg=SavedLearner(5), name="whole", executor=executor(), **settings)
     cut(slowly, None, results=results, search_alg=SavedLearner(5), executor=executor(), **settings)
-    states = list(run_path().glob("searcher-state-*"))
-    assert bool(states) == ((results - 1) * 6 / reports > 11), "a turn after 11 seconds saves, and no other turn"
+    has_state = "searcher" in newest_snapshot()
+    assert has_state == ((results - 1) * 6 / reports > 11), "a turn after 11 seconds saves, and no other turn"
     resume(slowly, callbacks=(), search_alg=SavedLearner(5), executor=executor(), **settings)
-    whole = newest_state("searcher-state", run_path("whole"))["heard"]
-    heard = newest_state("searcher-state")["heard"]
+    whole = newest_state("searcher", run_path("whole"))["heard"]
+    heard = newest_state("searcher")["heard"]
     assert set(heard) == set(whole)
     assert [line for line in heard if "complete" in line] == [line for line in whole if "complete" in line]
 
@@ -113,10 +113,10 @@ def test_searcher_gets_the_results_after_its_last_state(
 def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results: int) -> None:
     whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
     cut(counting(3), None, results=results, how="SIGINT", search_alg=Learner(5), num_samples=3, **ONE_BY_ONE)
-    assert list(run_path().glob("searcher-state-*")), "it was saved before it was told"
+    assert list(run_path().glob("plugins-*")), "it was saved before it was told"
     grid = resume(counting(3), callbacks=())
     assert [result.config for result in grid] == [result.config for result in whole]
-    assert newest_state("searcher-state")["heard"] == newest_state("searcher-state", run_path("whole"))["heard"]
+    assert newest_state("searcher")["heard"] == newest_state("searcher", run_path("whole"))["heard"]
 
 
 class Unrepeatable(Searcher):
@@ -150,7 +150,7 @@ def test_the_files_of_a_searcher_are_its_own(again: bool, monkeypatch: pytest.Mo
     grid = resume(counting(2), callbacks=(), **settings)
     configs = {result.metrics["trial_id"]: result.config["i"] for result in grid}
     assert configs.items() >= recorded.items()
-    proposed, results = newest_state("searcher-state")
+    proposed, results = newest_state("searcher")
     assert proposed == configs
     assert results == {trial_id: 2 * i for trial_id, i in configs.items()}
 
@@ -173,18 +173,17 @@ def test_a_searcher_that_is_not_saved_hears_all_again(
     assert len(searcher.heard) == 3 * 4
 
 
-@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change", "older"])
+@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change", "other"])
 def test_a_damaged_state_is_not_used(damage: str) -> None:
     fit(counting(2), None, search_alg=Learner(2), num_samples=3, **ONE_BY_ONE)
     whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, name="whole", **ONE_BY_ONE)
-    paths = sorted(run_path().glob("*-state*-*.pkl"))
-    older = pickle.dumps({**pickle.loads(paths[-1].read_bytes()), "heard": []})
-    for path in paths:
+    older = sorted(run_path("whole").glob("plugins-*.pkl"))[0].read_bytes()
+    for path in run_path().glob("plugins-*.pkl"):
         data = path.read_bytes()
         if damage == "remove":
             path.unlink()
         else:
-            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!", "older": older}[damage])
+            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!", "other": older}[damage])
     grid = resume(counting(2), add_samples=2)
     assert [result.config for result in grid] == [result.config for result in whole]
 
@@ -201,18 +200,11 @@ def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptu
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
-def test_only_two_states_of_a_component_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
-    fit(counting(3), {"x": uniform(0, 1)}, search_alg=None, num_samples=3)
-    fit(counting(3), None, search_alg=Learner(), num_samples=3, name="other")
-    names = Counter(path.name.rpartition("-")[0] for name in ("run", "other") for path in run_path(name).glob("*-*.*"))
-    states = {name: count for name, count in names.items() if "state" in name}
-    assert states == {
-        "basic-variant-state": 2,
-        "search_gen_state": 2,
-        "searcher-state": 2,
-        "scheduler-state": 4,
-    }
+    fit(counting(3), None, search_alg=Learner(), num_samples=3)
+    assert sum(record["type"] == "state" for record in journal_of()) > 5
+    assert len(list(run_path().glob("plugins-*"))) == 2
     assert not list(run_path().glob(".tmp*"))
 
 
@@ -295,8 +287,8 @@ def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:
 
     cut(counting(3), {"i": 1}, results=5, scheduler=Files(), num_samples=3, **ONE_BY_ONE)
     resume(counting(3), callbacks=())
-    path = max(run_path().glob("scheduler-state-*.pkl"))
-    assert path.read_text().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
+    (told,) = newest_snapshot()["scheduler"].values()
+    assert told.decode().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
 
 
 def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -389,7 +381,7 @@ def test_callbacks_get_their_states_by_position(again: bool) -> None:
         fit(counting(3), {"i": 1}, num_samples=2, callbacks=callbacks, **ONE_BY_ONE)
     given = [Heard("first"), Heard("second"), CutAfter(0), Heard("third")]
     resume(counting(3), **({"callbacks": given} if again else {}))
-    states = newest_state("callback-states")
+    states = newest_state("callbacks")
     counts = [pickle.loads(state)["count"] for name, state in states if name == "Heard"]
     assert counts == [7, 7, 6], "the result at which the run was cut off was shown to two of them, and comes again"
     if again:

@@ -312,5 +312,5 @@ def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> No
     third = resume(counting(2), path=second.experiment_path, add_samples=1)
     assert [result.config for result in second] == [result.config for result in first]
     assert [result.config for result in third][:3] == [result.config for result in first]
-    heard = newest_state("searcher-state", Path(third.experiment_path))["heard"]
+    heard = newest_state("searcher", Path(third.experiment_path))["heard"]
     assert len(set(heard)) == len(heard) == 4 * 4

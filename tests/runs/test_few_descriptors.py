@@ -204,7 +204,7 @@ def test_a_state_that_cannot_be_saved_now_is_saved_later(
 
     results = _fit_inline(search_alg=Saves())
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert list(Path(results.experiment_path).glob("basic-variant-state-*"))
+    assert list(Path(results.experiment_path).glob("plugins-*"))
 
 
 def _fit_inline(**options: Any) -> Any:

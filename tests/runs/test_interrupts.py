@@ -211,7 +211,7 @@ def test_trial_killed_by_the_drivers_signal_is_interrupted(script, number):
     driver = script.start(ENDED_TOGETHER, str(script.directory), "class", MINITUNE_NUM_CPUS="2")
     workers = busy_workers(script)
     driver.send_signal(number)
-    script.wait_until(lambda: list((script.storage / "run").glob("scheduler-state-*")))
+    script.wait_until(lambda: list((script.storage / "run").glob("plugins-*")))
     for pid in workers:
         os.kill(pid, number)
     _, stderr = script.finish(driver)

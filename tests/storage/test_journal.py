@@ -484,7 +484,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
             records.rollback("a", 2, 1),
             records.exploit("a", "b", 4, {"lr": 0.2}),
             records.status("a", "TERMINATED", Ending.of(EndKind.SCHEDULER, scheduler="ASHA")),
-            records.state("searcher", "SearchGenerator", {"searcher-state-12.pkl": "ab"}, 12),
+            records.state("plugins-000000000012.pkl", "ab", 12),
             records.extend(3),
             records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
             records.close(Ending.of(EndKind.FINISHED)),

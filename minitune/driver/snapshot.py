@@ -1,0 +1,399 @@
+"""The snapshot: the states of a run's plug-ins at one offset of the journal, in one file.
+
+A replay of the journal restores most of what plug-ins knew. The rest is in their states, for example the remaining time
+of a budget, or the counters of callbacks. A resume loads the newest snapshot when its replay reaches the offset, and
+tells the plug-ins only what was recorded after it. A plug-in without a state in the snapshot is told all from the
+beginning. Callbacks are told nothing: they have handled the recorded events, even those after the snapshot.
+
+The file is whole before it gets its name, and counts once the journal has its checksum. So a resume never reads a torn
+file, and does not depend on file dates. The last two snapshots are kept, since the newest may be damaged later.
+
+A plug-in that saves itself to files (`Searcher.save`, `TrialScheduler.save`) writes them to a scratch directory. Their
+contents are its state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from minitune.base import descriptors, files
+from minitune.base.pickling import by_value_pickler, loads_referring
+from minitune.callback import Callback
+from minitune.driver.hooks import CALLBACKS, SCHEDULER, SEARCHER, STOPPER, DriverContext, Hooks
+from minitune.error import TuneError
+from minitune.experiment.trial import Trial
+from minitune.record import records
+from minitune.record.layout import RunDirectory
+from minitune.record.recorder import Recorder
+from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
+from minitune.search.searcher import Searcher, SearcherWrapper, newest_file
+from minitune.settings import number_setting, setting
+from minitune.stopper import Stopper
+
+logger = logging.getLogger("minitune")
+
+SNAPSHOTS_KEPT = 2
+"""How many snapshots are kept."""
+
+PERIOD_S = 1.0
+"""The least time between two snapshots, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one."""
+
+COST_SHARE = 1 / 20
+"""The largest share of time that snapshots may take."""
+
+_STATE = "state.pkl"
+"""The name of the content that a plug-in's `get_state` makes."""
+
+
+class PluginState(NamedTuple):
+    """The state of one plug-in.
+
+    Attributes:
+        plugin: The name of its class, see `class_names`. Only a plug-in of the same class can load the state.
+        contents: The contents of its files, by name.
+    """
+
+    plugin: str
+    contents: dict[str, bytes]
+
+
+class Snapshot(NamedTuple):
+    """The states of the plug-ins at one moment.
+
+    Attributes:
+        offset: The states include the journal up to this offset, in bytes.
+        states: The state of each component that has one.
+    """
+
+    offset: int = 0
+    states: Mapping[str, PluginState] = {}
+
+    def only(self, components: Iterable[str]) -> Snapshot:
+        """The snapshot with the states of these components only."""
+        return Snapshot(self.offset, {each: self.states[each] for each in components if each in self.states})
+
+
+class StateRefusedError(Exception):
+    """A plug-in cannot load its state.
+
+    Attributes:
+        component: The component.
+    """
+
+    def __init__(self, component: str, plugin: Any, error: Exception):
+        super().__init__(f"the {component} ({class_names(plugin)}) cannot load its saved state: {_told(error)}")
+        self.component = component
+
+
+def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) -> Snapshot:
+    """The newest snapshot whose file has its recorded checksum; an empty one if there is none. Blocks."""
+    for record in reversed(list(state_records)):
+        # Runs of earlier versions have a file for each plug-in. Such a run is replayed from its beginning.
+        path = os.path.join(run.path, record.get("file", ""))
+        if not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            data = file.read()
+        if _sha256(data) == record["sha256"]:
+            states = {name: PluginState(*state) for name, state in pickle.loads(data).items()}
+            return Snapshot(record["offset"], states)
+    return Snapshot()
+
+
+def load(
+    component: str,
+    state: PluginState,
+    plugin: Any,
+    run: RunDirectory,
+    context: DriverContext,
+    trials: Mapping[str, Trial],
+) -> None:
+    """Let a plug-in load its state. This runs its code. States refer to trials by id, and to the context.
+
+    Raises:
+        StateRefusedError: If that raises an error.
+    """
+    contents = state.contents
+    try:
+        if component == SEARCHER:
+            with _scratch(run, contents) as directory:
+                plugin.restore_from_dir(directory)
+        elif component == SCHEDULER and type(plugin).restore is not TrialScheduler.restore:
+            with _scratch(run, contents) as directory:
+                plugin.restore(os.path.join(directory, _STATE))
+        elif component == CALLBACKS:
+            for callback, (name, data) in zip(plugin, pickle.loads(contents[_STATE]), strict=False):
+                if data is not None and name == type(callback).__qualname__:
+                    callback.set_state(_loads(data, context, trials))
+        else:
+            plugin.set_state(_loads(contents[_STATE], context, trials))
+    except Exception as error:
+        raise StateRefusedError(component, plugin, error) from error
+
+
+class SnapshotKeeper:
+    """Takes snapshots of a run's plug-ins.
+
+    Args:
+        run: The run's directory.
+        recorder: Records in the journal which snapshots were taken.
+        hooks: The plug-ins.
+        loaded: The snapshot with which the run was resumed.
+        past: The `state` records of earlier drivers.
+
+    Attributes:
+        due_s: When to take the next snapshot, by `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        recorder: Recorder,
+        hooks: Hooks,
+        loaded: Snapshot,
+        past: Iterable[records.Record] = (),
+    ):
+        self._run = run
+        self._recorder = recorder
+        self._plugins: dict[str, Any] = {
+            SEARCHER: hooks.search_alg,
+            SCHEDULER: hooks.scheduler,
+            STOPPER: hooks.stopper,
+            CALLBACKS: hooks.callbacks,
+        }
+        self._context = hooks.context
+        self._last = loaded
+        self._unfit: set[str] = set()  # components whose state cannot be saved
+        self._kept = [record["file"] for record in past if "file" in record]
+        self._period_s: float | None = None  # None: it depends on how long a snapshot takes
+        if setting("GLOBAL_CHECKPOINT_S") != "auto":
+            self._period_s = number_setting("GLOBAL_CHECKPOINT_S")
+        first_s = PERIOD_S if self._period_s is None else self._period_s
+        self.due_s = time.monotonic() + first_s
+        self._saved_at = recorder.offset  # the length of the journal after the last snapshot
+
+    def save(self) -> None:
+        """Take a snapshot if anything has been recorded since the last one. Blocks. A DiskError ends the run."""
+        begin_s = time.monotonic()
+        if self._recorder.offset != self._saved_at:
+            self._write(Snapshot(self._recorder.offset, self._states_of(self._plugins)))
+        now_s = time.monotonic()
+        pause_s = self._period_s
+        if pause_s is None:  # so long that snapshots take their share at most
+            pause_s = max(PERIOD_S, (now_s - begin_s) / COST_SHARE)
+        self.due_s = now_s + pause_s
+
+    def save_callbacks(self) -> None:
+        """Take the last snapshot again with the present states of the callbacks.
+
+        After an interrupt or an error, the other plug-ins may know what no resume should: that all trials have ended.
+        The callbacks have handled the events since then, which no resume tells them again.
+        """
+        states = {**self._last.states, **self._states_of([CALLBACKS])}
+        self._write(Snapshot(self._last.offset, states))
+
+    def _states_of(self, components: Iterable[str]) -> dict[str, PluginState]:
+        """The states of those components that have one."""
+        found = {}
+        for component in components:
+            if component in self._unfit:
+                continue
+            plugin = self._plugins[component]
+            try:
+                contents = self._contents(component, plugin)
+            except Exception as error:
+                if descriptors.is_lack(error):  # a temporary fault, which the next snapshot may not have
+                    logger.debug("the state of the %s is not saved now: %s", component, error)
+                    continue
+                if isinstance(error, OSError):
+                    self._recorder.directories.raise_if_run_ends(error, self._run.path)
+                self._unfit.add(component)
+                logger.warning(
+                    "the state of the %s cannot be saved (%s); a resume tells it all events again",
+                    component,
+                    _told(error),
+                )
+                continue
+            if contents:
+                found[component] = PluginState(class_names(plugin), contents)
+        return found
+
+    def _contents(self, component: str, plugin: Any) -> dict[str, bytes]:
+        """The state of a plug-in; empty if it has none."""
+        if component == SEARCHER:
+            with _scratch(self._run) as directory:
+                # A keyword, because Ray Tune's base class takes **kwargs.
+                plugin.save_to_dir(directory, session_str="snapshot")
+                searcher = innermost(plugin)
+                if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
+                    raise TuneError(f"{type(searcher).__name__} has written no state")
+                return _read_all(directory)
+        if component == SCHEDULER and type(plugin).save is not TrialScheduler.save:
+            with _scratch(self._run) as directory:
+                plugin.save(os.path.join(directory, _STATE))
+                return _read_all(directory)
+        if component == CALLBACKS:
+            states = [(type(each).__qualname__, _callback_state(each, self._context)) for each in plugin]
+            if all(state is None for _, state in states):
+                return {}
+            return {_STATE: pickle.dumps(states)}
+        state = plugin.get_state()
+        return {_STATE: _dumps(state, self._context)} if state else {}
+
+    def _write(self, snapshot: Snapshot) -> None:
+        """Write a snapshot and its record, and remove the file of the oldest one."""
+        if not snapshot.states:
+            return
+        data = pickle.dumps({name: tuple(state) for name, state in snapshot.states.items()})
+        name = f"plugins-{self._recorder.offset:012d}.pkl"  # the journal grows, so no two have the same name
+        path = os.path.join(self._run.path, name)
+        try:
+            files.atomic_write(path, data, files.BLOB_MODE)
+        except OSError as error:
+            if descriptors.is_lack(error):
+                logger.debug("no snapshot is written now: %s", error)
+                return
+            self._recorder.directories.raise_if_run_ends(error, path)
+            logger.warning("no snapshot of the plug-ins can be written to %s: %s", path, error)
+            return
+        self._last = snapshot
+        self._recorder.state_saved(name, _sha256(data), snapshot.offset)
+        self._saved_at = self._recorder.offset  # with the record of this snapshot, which is no reason for another one
+        self._kept.append(name)
+        while len(self._kept) > SNAPSHOTS_KEPT:
+            files.remove_file(os.path.join(self._run.path, self._kept.pop(0)))
+
+
+class NoSnapshots:
+    """Stands in for the SnapshotKeeper of a run in memory: saves nothing."""
+
+    due_s = math.inf
+
+    def save(self) -> None:
+        """Save nothing."""
+
+    def save_callbacks(self) -> None:
+        """Save nothing."""
+
+
+# -- plug-ins ----------------------------------------------------------------------------------------------------------
+
+
+def saves_itself(component: str, plugin: Any) -> bool:
+    """Whether a plug-in's class overrides the methods that define its state."""
+    if component == SEARCHER:
+        searcher = innermost(plugin)
+        if searcher is None:
+            return type(plugin).get_state is not SearchAlgorithm.get_state
+        kind = type(searcher)
+        return kind.get_state is not Searcher.get_state or kind.save is not Searcher.save
+    if component == SCHEDULER:
+        kind = type(plugin)
+        return kind.get_state is not TrialScheduler.get_state or kind.save is not TrialScheduler.save
+    return component == CALLBACKS or type(plugin).get_state is not Stopper.get_state
+
+
+def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
+    """The user's searcher without its wrappers; None if the search algorithm has no searcher."""
+    if not isinstance(search_alg, SearchGenerator):
+        return None
+    searcher = search_alg.searcher
+    while isinstance(searcher, SearcherWrapper):
+        searcher = searcher.searcher
+    return searcher
+
+
+def class_names(plugin: Any) -> str:
+    """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of callbacks.
+
+    The state of the callbacks has the class name of each callback in it.
+    """
+    if isinstance(plugin, tuple):
+        return "callbacks"
+    names = [type(plugin).__qualname__]
+    while isinstance(plugin, (SearchGenerator, SearcherWrapper)):
+        plugin = plugin.searcher
+        names.append(type(plugin).__qualname__)
+    return "/".join(names)
+
+
+def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
+    """The pickled state of one callback. Each is pickled alone, so that a failure does not affect the others."""
+    try:
+        state = callback.get_state()
+        return None if state is None else _dumps(state, context)
+    except Exception as error:
+        logger.warning("the state of %s cannot be saved (%s)", type(callback).__name__, _told(error))
+        return None
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+# -- contents ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> Iterator[str]:
+    """A temporary directory in the run's directory, with these files. It is removed at the end of the `with` block."""
+    directory = os.path.join(run.path, files.temporary_name())
+    pid = os.getpid()
+    os.mkdir(directory, 0o700)
+    try:
+        for name, data in (contents or {}).items():
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(data)
+        yield directory
+    finally:
+        if os.getpid() == pid:  # not in a child that the plug-in forked: the parent still uses the directory
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read_all(directory: str) -> dict[str, bytes]:
+    """The contents of the files in a directory, by name."""
+    found = {}
+    for name in files.names(directory):
+        with open(os.path.join(directory, name), "rb") as file:
+            found[name] = file.read()
+    return found
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _dumps(value: Any, context: DriverContext) -> bytes:
+    """Pickle a state. Trials and the driver's context are pickled as references to those of the run."""
+
+    class Pickler(by_value_pickler()):  # type: ignore[misc]  # its base has no type information
+        def persistent_id(self, value: Any) -> tuple[str, str] | None:
+            if isinstance(value, Trial):
+                return "trial", value.trial_id
+            return ("context", "") if value is context else None
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+def _loads(data: bytes, context: DriverContext, trials: Mapping[str, Trial]) -> Any:
+    """Unpickle the state of a plug-in. It refers to trials by their ids, and to the context."""
+
+    def resolve(reference: tuple[str, str]) -> Any:
+        kind, trial_id = reference
+        return trials[trial_id] if kind == "trial" else context
+
+    return loads_referring(data, resolve)

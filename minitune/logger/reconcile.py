@@ -1,0 +1,88 @@
+"""Making the files of loggers match the journal, when a run is resumed.
+
+Loggers write a report before the journal does, so a killed driver may have logged one report too many. A full disk or
+a user may also have damaged the files of loggers. The journal decides: surplus lines are cut off, and a file that does
+not match is written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from minitune.base import files
+from minitune.callback import Callback
+from minitune.experiment.trial import Trial
+from minitune.logger.csv import CSVLoggerCallback
+from minitune.logger.json import JsonLoggerCallback
+from minitune.logger.logger import LoggerCallback
+from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE, complete
+
+logger = logging.getLogger("minitune")
+
+_FILES: dict[type[LoggerCallback], tuple[str, int]] = {
+    JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
+    CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
+}
+"""By logger: the name of the file that it writes, and the number of its header lines."""
+
+PastReports = Callable[[], Iterable[tuple[str, dict[str, Any], dict[str, Any]]]]
+"""A function that returns an iterator over (trial id, metrics, configuration) of the reports, in order."""
+
+
+def reconcile(
+    callbacks: Sequence[Callback], trials: Sequence[Trial], reports: Mapping[str, int], past: PastReports
+) -> None:
+    """Make `result.json` and `progress.csv` of all trials match the journal. Blocks.
+
+    A file matches if it has the right number of lines. Changes within a line are not detected, because that would take
+    as long as writing the file again. A file that cannot be read or written stays as it is, with a warning in the log:
+    the journal still has the reports.
+
+    Args:
+        callbacks: The callbacks of the run. Only files that one of them writes are written again.
+        trials: The trials of the run. A missing trial directory is not created again.
+        reports: The number of recorded reports by trial id, over all attempts.
+        past: All reports. It is called only if a file has to be written again.
+    """
+    writers = {type(one): one for one in callbacks if isinstance(one, LoggerCallback)}  # a subclass may write otherwise
+    broken: dict[str, list[tuple[LoggerCallback, Trial]]] = {}
+    for trial in trials:
+        for kind, (name, header_lines) in _FILES.items():
+            path = os.path.join(trial.local_path, name)
+            count = reports[trial.trial_id]
+            num_lines = count + header_lines if count else 0
+            try:
+                matches = _matches(path, trial, num_lines)
+                if not matches and (writer := writers.get(kind)) is not None:
+                    files.remove_file(path)
+                    broken.setdefault(trial.trial_id, []).append((writer, trial))
+            except OSError as error:
+                logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
+    try:
+        for trial_id, metrics, config in past() if broken else ():
+            for writer, trial in broken.get(trial_id, ()):
+                writer.log_trial_result(0, trial, complete(metrics, config))
+    finally:
+        for writer, trial in chain.from_iterable(broken.values()):
+            writer.log_trial_end(trial)
+
+
+def _matches(path: str, trial: Trial, count: int) -> bool:
+    """Whether a file has `count` whole lines. If the trial is unfinished, first cut off what follows these lines."""
+    may_cut = not trial.is_finished()
+    if not os.path.exists(path):
+        return not count or not os.path.isdir(trial.local_path)
+    with open(path, "rb+" if may_cut else "rb") as file:
+        for _ in range(count):
+            if not file.readline().endswith(b"\n"):
+                return False
+        if not file.read(1):
+            return True
+        if may_cut:
+            file.seek(-1, os.SEEK_CUR)  # back over the byte that was read above
+            file.truncate()
+        return may_cut
