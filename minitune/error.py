@@ -103,7 +103,7 @@ class TrialTimeoutError(TrialError):
 
 
 class MissingMetricError(TrialError, ValueError):
-    """A result lacks a metric that the run, its scheduler or its searcher needs, or has a text in its place.
+    """A result lacks a metric that the run, its scheduler or its searcher needs, or has no number in its place.
 
     The trial fails with this error. `fit` raises it if it is certain that the metric's name is wrong.
 

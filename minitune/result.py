@@ -175,6 +175,24 @@ def lookup(result: Mapping[str, Any], name: str) -> Any:
     return value
 
 
+def assign(result: dict[str, Any], name: str, value: Any) -> bool:
+    """Replace the value of a metric by its flattened name, in copies of the levels below `result`.
+
+    Returns:
+        Whether there is such a metric.
+    """
+    if name in result:
+        result[name] = value
+        return True
+    for key, inner in result.items():
+        if isinstance(inner, Mapping) and name.startswith(f"{key}/"):
+            level = dict(inner)
+            if assign(level, name.removeprefix(f"{key}/"), value):
+                result[key] = level
+                return True
+    return False
+
+
 def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """Undo `flatten`: `{"eval/loss": 1}` becomes `{"eval": {"loss": 1}}`.
 

@@ -15,11 +15,12 @@ from minitune.analysis.run_results import last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
+from minitune.base.numbers import sortable
 from minitune.base.text import counted, plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import best_of, check_mode, is_number
+from minitune.experiment.goal import best_of, check_mode, scored_by
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -218,12 +219,12 @@ class Result:
         """
         require(isinstance(metric, str), "metric: the metric's name", metric)
         check_mode(mode)
-        scored = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
-        best = best_of(((value, checkpoint) for value, checkpoint in scored if is_number(value)), mode)
-        if not scored:
+        kept = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
+        best = best_of(scored_by(kept), mode)
+        if not kept:
             raise RuntimeError(f"{self.path} has no checkpoint; a trial saves one by report(..., checkpoint=...)")
         if best is None:
-            text = f"none of the {len(scored)} kept checkpoints of {self.path} has a value of {metric!r}"
+            text = f"none of the {len(kept)} kept checkpoints of {self.path} has a value of {metric!r}"
             if self.metrics:
                 text += f"; the metrics are {sorted(flatten(self.metrics))}"
             raise RuntimeError(text)
@@ -486,10 +487,10 @@ class ResultGrid(Sequence[Result]):
 
 def _score(value: Any, order: str) -> float:
     """Turn `value` into a score: larger is better, and a value that is not a number is the worst."""
-    if not is_number(value):
+    number = sortable(value)
+    if number is None:
         return -math.inf
-    score: float = value if order == "max" else -value  # an int may be too large for float()
-    return score
+    return number if order == "max" else -number
 
 
 def _logged_checkpoints(directory: str, rows: list[Row]) -> KeptCheckpoints:

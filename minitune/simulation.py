@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
+from minitune.base.numbers import known_number
 from minitune.callback import Callback
 from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
@@ -143,9 +144,10 @@ class Simulation:
             if entry.iteration is None:
                 continue
             count += 1
-            if is_real(entry.value) and sign * entry.value > best:
-                best = sign * entry.value
-                found.append(Improvement(count, entry.time_s, entry.value, entry.trial_id))
+            value = known_number(entry.value)
+            if value is not None and sign * value > best:
+                best = sign * value
+                found.append(Improvement(count, entry.time_s, value, entry.trial_id))
         return found
 
 

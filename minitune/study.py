@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.calls import explains_calls
-from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
+from minitune.base.checks import check_num_samples, is_whole, require, require_flag, shown
+from minitune.base.numbers import as_objective, known_number, no_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, left_out_line
 from minitune.experiment.goal import check_objectives, check_several, non_dominated
 from minitune.experiment.trial import Trial
@@ -153,7 +153,7 @@ class Study:
             config: A configuration that `ask` has returned, or an equal dict, which stands for the first equal one
                 that is open.
             value: The metric's value; for several objectives, their values in order; or a dict of metrics, nested or
-                not, that has these.
+                not, that has these. Each becomes a plain float or int.
             error: True, without a value, if the configuration has failed.
 
         Raises:
@@ -268,12 +268,15 @@ class Study:
             metrics = dict(zip(self._metric, value, strict=True))
         else:
             metrics = {self._names[0]: value}
-        missing = [name for name in self._names if not is_real(metrics.get(name))]
-        if missing:
-            raise ValueError(
-                f"value must be a number, or a dict with {', '.join(missing)}, but got {shown(value)}; for a "
-                "configuration that has failed pass error=True"
-            )
+        for name in self._names:
+            try:
+                metrics[name] = as_objective(metrics[name], name)
+            except (KeyError, ValueError) as error:
+                got = shown(value) if isinstance(error, KeyError) else no_number(metrics[name])
+                raise ValueError(
+                    f"value must be a number, or a dict with {name}, but got {got}; for a configuration that has "
+                    "failed pass error=True"
+                ) from None
         return metrics
 
     def _find(self, config: Any) -> str:
@@ -314,7 +317,10 @@ class Study:
         signs = {
             name: 1 if mode == "max" else -1 for name, mode in zip(self._names, modes, strict=True) if mode != "obs"
         }
-        scored = [
-            ([sign * one.metrics.get(name, math.nan) for name, sign in signs.items()], one) for one in self._history
-        ]
-        return [(scores, one) for scores, one in scored if not any(map(math.isnan, scores))]
+        scored = []
+        for one in self._history:
+            values = [known_number(one.metrics.get(name)) for name in signs]
+            scores = [sign * value for sign, value in zip(signs.values(), values, strict=True) if value is not None]
+            if len(scores) == len(signs):
+                scored.append((scores, one))
+        return scored

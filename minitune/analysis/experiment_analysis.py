@@ -17,7 +17,7 @@ from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
-from minitune.experiment.goal import Metric, best_of, check_mode, is_number
+from minitune.experiment.goal import Metric, best_of, check_mode, scored_by
 from minitune.experiment.trial import Trial
 from minitune.record.layout import run_path
 from minitune.result import (
@@ -237,7 +237,7 @@ class ExperimentAnalysis:
         # As in Ray Tune: without any metric, the latest checkpoint is the best one.
         metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         scored = ((flatten(kept.progress.metrics).get(metric), kept) for kept in trial.checkpoints)
-        best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
+        best = best_of(scored_by(scored), mode)
         if best is None:
             names = sorted({name for kept in trial.checkpoints for name in flatten(kept.progress.metrics)})
             known = ""

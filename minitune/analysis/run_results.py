@@ -20,9 +20,9 @@ from minitune.experiment.goal import (
     best_trial,
     check_mode,
     check_objectives,
-    is_number,
     is_unreported,
     require_reported,
+    scored_by,
     why_no_best,
 )
 from minitune.experiment.trial import Trial
@@ -168,7 +168,7 @@ class RunResults:
             if rows:
                 row = rows[-1]
             if metric is not None and mode is not None:
-                row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
+                row = best_of(scored_by((each.get(metric), each) for each in rows), mode) or row
             # An earlier report may belong to another configuration than the last one, with its real values.
             if not rows or row is rows[-1]:
                 row = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from minitune.base.numbers import has_unit
 from minitune.base.text import ShortRepr, warn_once
 
 if TYPE_CHECKING:
@@ -43,25 +44,13 @@ def require(condition: bool, rule: str, got: object) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether `value` is a whole number of any library; a bool does not count."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    """Whether the argument `value` is a whole number of any library; a bool does not count."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and not has_unit(value)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether `value` is a real number of any library; a bool does not count."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def as_number(value: Any) -> float | None:
-    """`value` as a number, or None if it is no number or NaN. An int stays an int, however large."""
-    if type(value) is not float and not isinstance(value, int):
-        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
-            return None
-        try:
-            value = float(value)
-        except Exception:  # a user's object may raise anything
-            return None
-    return None if value != value else value
+    """Whether the argument `value` is a real number of any library; a bool does not count."""
+    return isinstance(value, Real) and not isinstance(value, bool) and not has_unit(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from minitune.base.numbers import item_of
 from minitune.base.text import PRINTED_BITS, ShortRepr, is_long, name_of_int, plain_numbers
 
 MAX_DEPTH = 100
@@ -176,12 +177,9 @@ def short_text(value: Any) -> str:
 
 
 def scalar_of(value: Any) -> Any:
-    """The Python number in a numpy (or similar) scalar; None if `value` is no scalar."""
-    try:
-        number = value.item() if value.shape == () else None
-    except Exception:
-        return None
-    return number if isinstance(number, (int, float)) else None
+    """The Python number or bool in a numpy (or similar) scalar; None if `value` is no scalar."""
+    number = item_of(value)
+    return number if number is not value and isinstance(number, (int, float)) else None
 
 
 def _list_of(value: Any) -> list[Any] | None:

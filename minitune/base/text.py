@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, TextIO
 
+from minitune.base.numbers import item_of
+
 
 class _Logger(logging.Logger):
     """The logger of this package. A handler that fails ends no run.
@@ -64,10 +66,7 @@ def plain_number(value: Any) -> Any:
     """
     if type(value) in _OWN_TYPES:
         return value
-    try:
-        item = value.item() if value.shape == () else value
-    except Exception:  # the attributes are missing, or a user's object raises any error
-        return value
+    item = item_of(value)
     return item if type(item) in _OWN_TYPES else value
 
 

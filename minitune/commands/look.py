@@ -39,7 +39,7 @@ from minitune.commands.selecting import (
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.experiment.goal import SCOPES, best_of, best_trial, is_number, once_better, require_reported, why_no_best
+from minitune.experiment.goal import SCOPES, best_of, best_trial, once_better, require_reported, scored_by, why_no_best
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.table import ending, infer_metrics, look_up, metrics_of
@@ -584,7 +584,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         facts["once better"] = _once_better(run.trials, trial, metric, mode)
     # The best value may belong to a report without a checkpoint, or with one that was removed.
     scored = [(look_up(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
-    kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
+    kept = best_of(scored_by(scored), mode)
     facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
         facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)

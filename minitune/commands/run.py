@@ -12,8 +12,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.checks import as_number
 from minitune.base.files import open_to_read
+from minitune.base.numbers import known_number
 from minitune.base.text import echo
 from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes
@@ -345,7 +345,7 @@ class _Target(Stopper):
         self._is_reached = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        found = as_number(lookup(result, self._metric))
+        found = known_number(lookup(result, self._metric))
         if found is not None:
             self._is_reached |= found <= self._value if self._is_low else found >= self._value
         return self._is_reached

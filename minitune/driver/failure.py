@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from minitune.base.checks import shown
+from minitune.base.numbers import as_objective
 from minitune.driver.actions import TrialActions, about
 from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT, Overdue
@@ -32,7 +32,7 @@ from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.recorder import Recorder
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION, flatten
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, TRAINING_ITERATION, assign, flatten
 
 logger = logging.getLogger("minitune")
 
@@ -67,9 +67,9 @@ class Failures:
         end_run: Callable[[Ending], None],
     ):
         metric = state.settings.metric
-        names: tuple[str, ...] = ()
-        if state.settings.strict_metric:
-            names = hooks.metrics(metric)
+        names = hooks.objectives(metric)
+        if not state.settings.strict_metric:
+            names = dict.fromkeys(names, False)
         self.failed_fast: Trial | None = None
         self._executor = executor
         self._state = state
@@ -78,23 +78,26 @@ class Failures:
         self._recorder = recorder
         self._actions = actions
         self._end_run = end_run
-        self._metrics = RequiredMetrics(names, is_bare=hooks.goes_by_bare_number(metric))
+        self._objectives = Objectives(names, is_bare=hooks.goes_by_bare_number(metric))
         self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
-        """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
+        """Whether the trial's directory exists and the result has the objectives. If not, the trial fails.
+
+        The values of objectives become plain numbers in `result`.
+        """
         fault = self._recorder.directories.fault(running.trial)
         if fault is not None:
             self.failed(running, _directory_error(running.trial, fault), final=True)
             return False
-        if self._metrics.is_over:
+        if self._objectives.is_over:
             return True
-        missing = self._metrics.error_of(result)
-        if missing is None:
+        wrong = self._objectives.settle(result)
+        if wrong is None:
             return True
-        self.failed(running, missing, final=True)
+        self.failed(running, wrong, final=True)
         if self._state.ending is None:  # otherwise the run is already ending for another reason
-            self._metrics.has_failed(missing, self._state.trials)
+            self._objectives.has_failed(wrong, self._state.trials)
         return False
 
     def restored(self, trial: Trial) -> None:
@@ -352,46 +355,57 @@ def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
     return lines
 
 
-# -- missing metrics ---------------------------------------------------------------------------------------------------
-class RequiredMetrics:
-    """Finds results that lack a metric. A wrong name of a metric ends the run before every trial fails.
+# -- objectives --------------------------------------------------------------------------------------------------------
+class Objectives:
+    """Makes the objectives of each result plain numbers, and finds results that lack one, or have no number there.
+
+    A wrong name of a metric ends the run before every trial fails.
 
     Args:
-        names: The flattened names of the metrics that run, scheduler and searcher go by.
+        names: The flattened names of the metrics that run, scheduler and searcher go by, and whether a result must have
+            one.
         is_bare: Whether they use the number that a trainable returns without a name.
 
     Attributes:
         is_over: Whether no result needs to be looked at any more.
     """
 
-    def __init__(self, names: Iterable[str], *, is_bare: bool = False):
-        self._names = tuple(names)
+    def __init__(self, names: Mapping[str, bool], *, is_bare: bool = False):
+        self._names = dict(names)
         self._is_bare = is_bare
         self.is_over = not (self._names or is_bare)
         self._num_failed: Counter[str] = Counter()
         self._reported: set[str] = set()
 
-    def error_of(self, result: Mapping[str, Any]) -> MissingMetricError | None:
-        """The error of a trial whose result lacks a metric, or has a text in its place.
+    def settle(self, result: dict[str, Any]) -> MissingMetricError | None:
+        """Make the objectives of a result plain numbers.
 
         Args:
-            result: The result, nested.
+            result: The result, nested. It is changed.
 
         Returns:
-            The error, or None. A result with automatic keys only is no error.
+            The error of the trial if the result lacks a metric, or has no number in its place; else None. A result with
+            automatic keys only is no error. Where a metric may be missing, it may also be None.
         """
         if not self._is_bare:
             for name in self._names:
-                if name not in result or isinstance(result[name], (Mapping, str)):
+                if type(result.get(name)) is not float:
                     break
             else:
                 return None
         flat = flatten(result)
-        for name in self._names:
-            if isinstance(flat.get(name), str):
+        for name, is_required in self._names.items():
+            value = flat.get(name, MISSING)
+            if value is MISSING or (value is None and not is_required):
+                continue
+            try:
+                number = as_objective(value, name)
+            except ValueError as error:
                 self._reported.add(name)  # the name is right, so this is no reason to end the run
-                return self._error(name, f"the metric {name!r} must be a number, but got the text {shown(flat[name])}")
-        metric = next((name for name in self._names if name not in flat), None)
+                return self._error(name, str(error))
+            if number is not value:
+                assign(result, name, number)
+        metric = next((name for name, is_required in self._names.items() if is_required and name not in flat), None)
         if metric is None and not self._is_bare:
             return None
         reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
@@ -428,7 +442,7 @@ class RequiredMetrics:
         return error
 
     def has_failed(self, error: MissingMetricError, trials: Iterable[Trial]) -> None:
-        """A trial has failed with an error of `error_of`.
+        """A trial has failed with an error of `settle`.
 
         Args:
             error: The error.

@@ -210,19 +210,18 @@ class Hooks:
         """Whether a callback other than `logs` has a hook for results."""
         return bool(self._listeners["on_trial_result"])
 
-    def metrics(self, of_run: Metric) -> tuple[str, ...]:
-        """The flattened names of the metrics that a result must have: those of run, scheduler and searcher."""
-        searched = self.search_alg.metric
+    def objectives(self, of_run: Metric) -> dict[str, bool]:
+        """The flattened names of the metrics that run, scheduler and searcher go by; True if a result must have it."""
         required = self.scheduler.required_attrs
-        if of_run == self.scheduler.metric and of_run not in required:  # the scheduler accepts results without it
-            of_run = None
-        named = list(required)
-        for metric in (of_run, searched):
-            if isinstance(metric, (list, tuple)):
-                named += metric
-            else:
-                named.append(metric or "")
-        return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
+        own = self.scheduler.metric
+        is_optional = of_run == own and own not in required  # the scheduler accepts results without it
+        names: dict[str, bool] = {}
+        for metric in (required, self.search_alg.metric, None if is_optional else of_run):
+            listed = [metric] if metric is None or isinstance(metric, str) else metric
+            names.update((name, name != DEFAULT_METRIC) for name in listed if name)
+        if own or self.goes_by_bare_number(of_run):
+            names.setdefault(own or DEFAULT_METRIC, False)
+        return names
 
     def goes_by_bare_number(self, of_run: Metric) -> bool:
         """Whether there is a mode but no metric. Then the objective is the number that a trainable returns."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from minitune.base.checks import require, shown
+from minitune.base.numbers import as_number, sortable
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
@@ -323,12 +324,12 @@ def _what_it_was(values: Sequence[Any]) -> str:
 def _kind_of_value(value: Any) -> str:
     if isinstance(value, str):
         return f"text such as {value[:_NAME_LENGTH]!r}"
-    try:
-        if math.isnan(value):
-            return "NaN"
-        return "infinite" if math.isinf(value) else f"of type {type(value).__name__}"
-    except Exception:  # a user's object may raise any error
-        return "None" if value is None else f"of type {type(value).__name__}"
+    number = as_number(value)
+    if number is not None and number != number:
+        return "NaN"
+    if number is not None and math.isinf(number):
+        return "infinite"
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def _earlier(trials: Sequence[Trial], metric: str) -> str:
@@ -346,13 +347,9 @@ def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
     return None if best is None else best[1]
 
 
-def is_number(value: Any) -> bool:
-    """Whether `value` is a single number except NaN, so that it can be a best value. Bools and numpy scalars count."""
-    if value is None or isinstance(value, (str, bytes)):
-        return False
-    try:
-        return not math.isnan(value)
-    except OverflowError:  # an int too large for a float
-        return True
-    except Exception:  # a user's object may raise any error
-        return False
+def scored_by(pairs: Iterable[tuple[Any, _T]]) -> Iterator[tuple[float, _T]]:
+    """The pairs of a value and an item whose values can be sorted."""
+    for value, item in pairs:
+        number = sortable(value)
+        if number is not None:
+            yield number, item

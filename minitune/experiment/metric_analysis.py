@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from minitune.base.numbers import as_number
 from minitune.result import DEBUG_METRICS
 
 _EXCLUDED = frozenset(DEBUG_METRICS)
@@ -117,9 +118,10 @@ class MetricAnalysis:
         """Add a column of values of any type. Values that are not numbers are ignored."""
         for value in column:
             if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
-                if not _is_number(value):
+                number = as_number(value)
+                if number is None:
                     continue
-                value = _as_float(value)
+                value = float(number)
             known = self._metrics.get(key)
             if known is None:
                 self._metrics[key] = [value, value, value, 1, [value]]
@@ -177,30 +179,6 @@ _NO_SHAPE = _Shape((), ())
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape:
     """The shape of these keys and types. All trials share it."""
     return _Shape(names, kinds)
-
-
-_NO_NUMBERS = frozenset("bcmM")
-"""Kinds of numpy scalars that `float` may accept but that are not metrics: bool, complex, and times."""
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a single number, such as a numpy scalar, but not a bool."""
-    if isinstance(value, (float, int)):
-        return not isinstance(value, bool)
-    try:
-        if value.shape != () or getattr(value.dtype, "kind", "") in _NO_NUMBERS:
-            return False
-        float(value)
-    except Exception:  # the attributes are missing, or a user's object raises any error
-        return False
-    return True
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def _statistics(known: list[Any]) -> dict[str, float]:

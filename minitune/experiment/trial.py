@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from minitune import clock
 from minitune.base import files
-from minitune.base.checks import is_real
 from minitune.base.files import StorageContext
+from minitune.base.numbers import as_number
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
@@ -676,6 +676,7 @@ class EarlierRun:
             if trial.status == ERROR:
                 tried.append((trial.raw_config, None))
             elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
-                flat = flatten(trial.progress.metrics)
-                tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
+                numbers = {name: as_number(value) for name, value in flatten(trial.progress.metrics).items()}
+                known = {name: float(number) for name, number in numbers.items() if number is not None}
+                tried.append((trial.raw_config, known))
         return cls(path, tried)

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from minitune import clock
-from minitune.base.checks import as_number, is_real, require, require_flag, require_metric, shown
+from minitune.base.checks import is_real, require, require_flag, require_metric, shown
+from minitune.base.numbers import known_number
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
@@ -817,8 +818,8 @@ def _part_done(trial: Trial) -> float | None:
         # Only a limit that a growing number reaches tells how much is left.
         if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
             limit = limit[1] if limit[0] in (">=", ">") else None
-        if end := as_number(limit):
-            parts.append((as_number(trial.progress.metrics.get(name)) or 0.0) / end)
+        if end := known_number(limit):
+            parts.append((known_number(trial.progress.metrics.get(name)) or 0.0) / end)
     return max(parts, default=None)
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from minitune import clock
-from minitune.base.checks import as_number
+from minitune.base.numbers import known_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, cut, date, one_line
 from minitune.error import ProgramError
@@ -154,7 +154,7 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
             break
-        if name not in known and as_number(value) is not None and not isinstance(value, bool):
+        if name not in known and known_number(value) is not None:
             found[name] = None
     return list(found)
 
@@ -268,9 +268,6 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
         if goal.metric is None or goal.mode is None:
             return 0.0
         value = trial.progress.analysis.get(goal.metric, "last")
-        # A metric that is no number, such as an array with one element, has no statistics.
-        if value is None:
-            value = as_number(look_up(trial.progress.metrics, goal.metric))
         if value is None or not math.isfinite(value):
             return math.inf
         if goal.mode == "max":

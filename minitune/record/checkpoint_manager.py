@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from minitune.base.numbers import sortable
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
@@ -90,11 +91,10 @@ class _Score:
         """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
         if self.attribute is None:
             return 0.0, age
-        try:
-            value = float(lookup(metrics, self.attribute)) * self._sign
-        except (TypeError, ValueError, OverflowError):
+        value = sortable(lookup(metrics, self.attribute))
+        if value is None:
             return -math.inf, age
-        return (-math.inf if math.isnan(value) else value), age
+        return value * self._sign, age
 
 
 class _BestCheckpoints:

@@ -33,8 +33,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from minitune.base.checks import is_real, require, shown
+from minitune.base.checks import require, shown
 from minitune.base.files import local_path
+from minitune.base.numbers import known_number
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
@@ -1055,11 +1056,10 @@ class Decisions:
         # Whatever it waited for, it has run since.
         history.waits_at = None
         if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
-            value: Any = facts.get("value")
-            if is_real(value) and value == value:
+            value = known_number(facts.get("value"))
+            score = -math.inf
+            if value is not None:
                 score = self._sign * value
-            else:
-                score = -math.inf
             rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
             insort(self._rungs.setdefault(rung, []), score)
             history.waits_at = (rung, score) if action == PAUSE else None
@@ -1223,9 +1223,9 @@ class PastRun:
             elif kind == records.RESULT:
                 record = change.record
                 metrics = change.record["metrics"]
-                seconds = metrics.get(TIME_THIS_ITER_S)
+                seconds = known_number(metrics.get(TIME_THIS_ITER_S)) or 0.0
                 kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
-                curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
+                curves[trial_id].append((kept, max(0.0, float(seconds))))
                 if records.ENDING in record or record["decision"] == STOP:
                     has_whole_curve = records.ending_of(record).kind in _WHOLE
                     if has_whole_curve:

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from minitune import decision
 from minitune.base import files
 from minitune.base.calls import explains_calls
-from minitune.base.checks import as_number, is_real, require, require_flag, shown
+from minitune.base.checks import is_real, require, require_flag, shown
+from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import warn_once
 from minitune.decision import Decision
@@ -220,7 +221,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Change the configuration if the trial has reached a change. If it has passed several, the last one counts."""
-        step = as_number(result.get(TRAINING_ITERATION))
+        step = known_number(result.get(TRAINING_ITERATION))
         if step is None:
             return CONTINUE
         self._step = int(step)
@@ -660,7 +661,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
         """A trial's progress; None if the result lacks metric or time and `require_attrs` allows it."""
-        at = as_number(result.get(self._time_attr))
+        at = known_number(result.get(self._time_attr))
         if at is not None and self._metric in result:
             return at
         missing: str | None = self._time_attr

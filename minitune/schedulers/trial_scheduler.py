@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from minitune import decision
 from minitune.base import files
-from minitune.base.checks import as_number, is_real, is_whole, require, require_metric, shown
+from minitune.base.checks import is_real, is_whole, require, require_metric, shown
+from minitune.base.numbers import known_number
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
 from minitune.decision import Decision
@@ -338,7 +339,7 @@ class MetricScheduler(FIFOScheduler):
         """The trial's progress, or None if the result lacks it or the metric."""
         if self._metric not in result:
             return None
-        time = as_number(result.get(self._time_attr))
+        time = known_number(result.get(self._time_attr))
         if time is None:
             names = ", ".join(key for key in result if key not in AUTO_RESULT_KEYS)
             warn_once(
@@ -397,7 +398,7 @@ def score(value: Any, mode: str) -> float:
     Returns:
         `value` for `max` and `-value` for `min`; `WORST` for NaN and for anything that is no number.
     """
-    number = as_number(value)
+    number = known_number(value)
     if number is None:
         return WORST
     if mode == "max":

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minitune.base.checks import did_you_mean, require, require_flag, require_texts, shown
+from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
 from minitune.result import unflatten
 from minitune.search.foreign import (
@@ -23,7 +24,6 @@ from minitune.search.foreign import (
     from_library,
     refuse_normal,
     to_library,
-    usable,
     varying,
 )
 from minitune.search.searcher import Suggestion
@@ -198,8 +198,11 @@ class AxSearch(LibrarySearcher):
     def _end(self, index: int, metrics: Mapping[str, Any]) -> None:
         """Pass the needed metrics to Ax. A trial that lacks one of them has failed."""
         needed = self._client._experiment.optimization_config.metric_names
-        found = {name: float(metrics[name]) for name in needed if usable(metrics.get(name))}
-        found = {name: value for name, value in found.items() if math.isfinite(value)}
+        found = {}
+        for name in needed:
+            value = known_number(metrics.get(name))
+            if value is not None and math.isfinite(value):
+                found[name] = float(value)
         missing = sorted(set(needed) - set(found))
         if metrics and missing and missing != [_OBJECTIVE]:
             names = ", ".join(missing)

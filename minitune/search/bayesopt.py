@@ -9,13 +9,13 @@ from importlib import metadata
 from typing import Any
 
 from minitune.base.checks import is_whole, require
+from minitune.base.numbers import known_number
 from minitune.search.foreign import (
     LibrarySearcher,
     check_library,
     evaluated_values,
     nested,
     quantized,
-    usable,
 )
 from minitune.search.searcher import Suggestion, require_mode
 from minitune.space.domains import Float, LogUniform, Normal, sampler_and_step, uniform
@@ -157,7 +157,7 @@ class BayesOptSearch(LibrarySearcher):
         """See `Searcher.on_trial_complete`. The model does not learn from a trial without a value."""
         values = self._live.pop(trial_id, None)
         value = self._value_of(result)
-        if values is not None and not error and usable(value) and math.isfinite(value):
+        if values is not None and not error and value is not None and math.isfinite(value):
             require_mode(self)
             self._register(values, -self._loss(value))
 
@@ -177,13 +177,14 @@ class BayesOptSearch(LibrarySearcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """See `Searcher.add_evaluated_point`. It waits for the space."""
-        if error or not usable(value) or not math.isfinite(value):
+        number = known_number(value)
+        if error or number is None or not math.isfinite(number):
             return
         require_mode(self)
         if self._space is None:
-            self._later.append((dict(parameters), -self._loss(value)))
+            self._later.append((dict(parameters), -self._loss(number)))
         else:
-            self._register(self._values_of(parameters), -self._loss(value))
+            self._register(self._values_of(parameters), -self._loss(number))
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

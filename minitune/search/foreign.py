@@ -9,12 +9,12 @@ refuse the same points with the same message.
 from __future__ import annotations
 
 import importlib
-import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
+from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
 from minitune.result import DEFAULT_METRIC, unflatten
 from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points, no_space, require_mode
@@ -141,9 +141,9 @@ class SpaceSearcher(Searcher):
         )
         return config
 
-    def _value_of(self, result: Mapping[str, Any] | None) -> Any:
-        """The metric's value in a trial's last result, or None."""
-        return (result or {}).get(str(self._metric or DEFAULT_METRIC))
+    def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
+        """The metric's value in a trial's last result; None if it is missing, NaN, or no number."""
+        return known_number((result or {}).get(str(self._metric or DEFAULT_METRIC)))
 
     def _loss(self, value: float) -> float:
         """A metric's value with the sign that makes less better."""
@@ -195,10 +195,10 @@ class LibrarySearcher(SpaceSearcher):
             raise ValueError(
                 f"{type(self).__name__} can learn from points only in a space of domains, not in the library's own"
             )
-        self._learn(parameters, None if error else value)
+        self._learn(parameters, None if error else known_number(value))
 
     def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
-        """Learn from a configuration; None is the value of one that has failed."""
+        """Learn from a configuration; None is the value of one that has failed, or that has no known value."""
         raise NotImplementedError
 
     def _check_ready(self, has_space: bool) -> None:
@@ -353,14 +353,6 @@ def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]
 def agrees(point: Mapping[str, Any], config: Mapping[str, Any], space: Mapping[str, Any]) -> bool:
     """Whether a configuration has all values of a point to evaluate."""
     return not overlay(config, nested(point, space))[1]
-
-
-def usable(value: Any) -> TypeGuard[float]:
-    """Whether a library can learn from a value: a number that is not NaN."""
-    try:
-        return not isinstance(value, (str, bytes)) and not math.isnan(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -15,7 +15,6 @@ from minitune.search.foreign import (
     counted,
     evaluated_values,
     indices_of,
-    usable,
     value_of,
 )
 from minitune.search.searcher import Suggestion
@@ -241,11 +240,11 @@ class HyperOptSearch(LibrarySearcher):
         self._trials.refresh()
         return self._trials.trials[-1]
 
-    def _end(self, document: Any, value: Any) -> None:
+    def _end(self, document: Any, value: float | None) -> None:
         import hyperopt
 
         document["refresh_time"] = hyperopt.utils.coarse_utcnow()
-        if usable(value):
+        if value is not None:
             document["state"] = hyperopt.JOB_STATE_DONE
             document["result"] = {"loss": self._loss(value), "status": hyperopt.STATUS_OK}
         else:

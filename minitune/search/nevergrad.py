@@ -14,7 +14,6 @@ from minitune.search.foreign import (
     from_library,
     refuse_normal,
     to_library,
-    usable,
     varying,
 )
 from minitune.search.searcher import Suggestion
@@ -122,13 +121,13 @@ class NevergradSearch(LibrarySearcher):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         candidate = self._live.pop(trial_id, None)
         value = self._value_of(result)
-        if candidate is not None and not error and usable(value):
+        if candidate is not None and not error and value is not None:
             self._ready().tell(candidate, self._loss(value))
 
     def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
         """The optimizer is not told of failed configurations."""
         optimizer = self._ready()
-        if optimizer is not None and usable(value):
+        if optimizer is not None and value is not None:
             values = to_library(self._space, self._filled(config))
             optimizer.tell(optimizer.parametrization.spawn_child(new_value=values), self._loss(value))
 

@@ -15,6 +15,7 @@ from copy import copy
 from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
+from minitune.base.numbers import known_number
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
     LISTED,
@@ -25,7 +26,6 @@ from minitune.search.foreign import (
     evaluated_values,
     quantized,
     refuse_normal,
-    usable,
 )
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
@@ -381,14 +381,14 @@ class OptunaSearch(LibrarySearcher):
         trial = self._ot_trials.get(trial_id)
         if trial is None or len(self._objectives) != 1:
             return
-        value = result.get(self._objectives[0][0])
+        value = known_number(result.get(self._objectives[0][0]))
         last = self._steps.get(trial_id, -1)
         given = result.get(TRAINING_ITERATION)
         if is_whole(given) and given is not None:
             step = int(given)
         else:
             step = last + 1
-        if usable(value) and step > last:
+        if value is not None and step > last:
             self._steps[trial_id] = step
             trial.report(float(value), step)
 
@@ -400,8 +400,9 @@ class OptunaSearch(LibrarySearcher):
         from optuna.trial import TrialState
 
         found = [(result or {}).get(name) for name, _ in self._objectives]
-        if not error and all(map(usable, found)):
-            self.study.tell(trial, [float(value) for value in found if value is not None])
+        numbers = [float(number) for number in map(known_number, found) if number is not None]
+        if not error and len(numbers) == len(found):
+            self.study.tell(trial, numbers)
         elif error or any(value is not None for value in found):
             self.study.tell(trial, state=TrialState.FAIL)
         else:
@@ -430,16 +431,15 @@ class OptunaSearch(LibrarySearcher):
         from optuna.trial import TrialState, create_trial
 
         study = self.study
-        if isinstance(value, (list, tuple)):
-            values = list(value)
-        else:
-            values = [value]
-        has_failed = error or (not pruned and not all(map(usable, values)))
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        numbers = [float(number) for number in map(known_number, values) if number is not None]
+        are_known = len(numbers) == len(values)
+        has_failed = error or (not pruned and not are_known)
         params, distributions = self._optuna_space.known(parameters)
         study.add_trial(
             create_trial(
                 state=TrialState.FAIL if has_failed else TrialState.PRUNED if pruned else TrialState.COMPLETE,
-                values=None if has_failed or not all(map(usable, values)) else list(map(float, values)),
+                values=numbers if are_known and not has_failed else None,
                 params=params,
                 distributions=distributions,
                 intermediate_values=dict(enumerate(intermediate_values or [])),

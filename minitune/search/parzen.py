@@ -33,7 +33,8 @@ from itertools import accumulate, islice, pairwise, product, repeat
 from operator import mul, truediv
 from typing import Any, NamedTuple
 
-from minitune.base.checks import is_real, shown
+from minitune.base.checks import shown
+from minitune.base.numbers import known_number
 from minitune.space.domains import Categorical, Float, Integer
 from minitune.space.parameters import Axis, Parameter, Searchable, draw, parameters
 
@@ -663,7 +664,7 @@ class Ranking:
         elif observation.has_failed:
             key = WORST
         elif callable(self._early_stop):
-            rows = [(step, value) for step, value in observation.rows.items() if is_real(value) and value == value]
+            rows = [(step, value) for step, value in observation.rows.items() if known_number(value) is not None]
             key = WORST
             if rows:
                 key = self._value_key(self._early_stop(rows))
@@ -684,12 +685,10 @@ class Ranking:
         key = []
         for each, sign in zip(values, self._signs, strict=False):
             if sign:
-                number = math.inf
-                if is_real(each):
-                    number = sign * float(each)
-                if not number < math.inf:  # also for NaN
+                number = known_number(each)
+                if number is None or sign * number == math.inf:
                     return WORST
-                key.append(number)
+                key.append(sign * float(number))
         return tuple(key)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, require, shown
+from minitune.base.numbers import as_number, known_number
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
@@ -265,12 +265,13 @@ class TPESearch(SpaceSearcher):
         self._count += 1
         for step, each in enumerate(intermediate_values or [], 1):
             observation.step = step
-            observation.value = each
-            observation.rows[step] = each
+            observation.value = as_number(each)
+            observation.rows[step] = observation.value
         if not (pruned and value is None):
-            observation.value = value
             if isinstance(value, (list, tuple)):
-                observation.value = tuple(value)
+                observation.value = tuple(map(as_number, value))
+            else:
+                observation.value = as_number(value)
             observation.step = observation.step or 1
             observation.rows[observation.step] = observation.value
         self._take_up(observation)
@@ -384,8 +385,8 @@ class TPESearch(SpaceSearcher):
             if not self._has_budgets:
                 self._ranking = None
             self._has_budgets = True
-        step = _number(result.get(TRAINING_ITERATION))
-        observation.step = observation.step + 1 if step is None or math.isnan(step) else step
+        step = known_number(result.get(TRAINING_ITERATION))
+        observation.step = observation.step + 1 if step is None else step
         metric = self._metric or DEFAULT_METRIC
         if isinstance(metric, (list, tuple)):
             names = metric
@@ -393,7 +394,7 @@ class TPESearch(SpaceSearcher):
             names = [metric]
         if not any(name in result for name in names):
             return
-        values = tuple(_number(result.get(name)) for name in names)
+        values = tuple(as_number(result.get(name)) for name in names)
         if isinstance(metric, (list, tuple)):
             observation.value = values
         else:
@@ -431,13 +432,3 @@ class TPESearch(SpaceSearcher):
             if path not in searched:
                 config = assign_value(config, path, copy_tree(get_value(merged, path)))
         return config, values
-
-
-def _number(value: Any) -> float | None:
-    """A result's value as a float; None if it is not a number."""
-    try:
-        if is_real(value):
-            return float(value)
-        return None
-    except OverflowError:
-        return None

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from minitune.base.checks import is_real
 from minitune.experiment.trial import EarlierRun
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.search.foreign import nested
@@ -91,7 +90,7 @@ class Transfer:
             return model.draw_prior(rng, dict(self._sources[number].observations[0].values))
         own = []
         for each in ended:
-            if is_real(each.value) and not each.has_failed and math.isfinite(each.value):
+            if each.value is not None and not each.has_failed and math.isfinite(each.value):
                 own.append((each, self._sign * float(each.value)))
         if len(own) < _LEAST_TO_COMPARE:
             weights = [1 / 3] * len(self._sources)

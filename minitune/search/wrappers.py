@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
+from minitune.base.numbers import known_number
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.space.tree import copy_tree
 
@@ -262,8 +262,8 @@ class Repeater(SearcherWrapper):
             found = result or {}
         values = {}
         for name in self._names or found:
-            value = found.get(name)
-            if isinstance(value, numbers.Real) and not math.isnan(value):
+            value = known_number(found.get(name))
+            if value is not None:
                 values[name] = float(value)
         group.outcomes[trial_id] = values
         group.error_count += error

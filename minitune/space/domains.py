@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import shown
+from minitune.base.numbers import known_number
 from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 
@@ -625,9 +626,10 @@ class Float(Domain):
 
     def is_valid(self, value: Any) -> bool:
         """Whether `value` is a number within the bounds, and a multiple of `q` if the values are quantised."""
-        if not _is_number(value) or not self.lower <= value <= self.upper:
+        number = known_number(value)
+        if number is None or not self.lower <= number <= self.upper:
             return False
-        return not isinstance(self.sampler, Quantized) or _is_multiple(float(value), self.sampler.q)
+        return not isinstance(self.sampler, Quantized) or _is_multiple(float(number), self.sampler.q)
 
     @property
     def domain_str(self) -> str:
@@ -742,13 +744,14 @@ class Integer(Domain):
 
     def is_valid(self, value: Any) -> bool:
         """Whether `value` is an integer of this domain."""
-        if not _is_number(value) or value != value // 1:
+        number = known_number(value)
+        if number is None or number != number // 1:
             return False
         if not isinstance(self.sampler, Quantized):
-            return bool(self.lower <= value < self.upper)
+            return self.lower <= number < self.upper
         q = int(self.sampler.q)
         start, stop = self.index_range(q)
-        return bool(value % q == 0 and start <= value // q < stop)
+        return number % q == 0 and start <= number // q < stop
 
     @property
     def domain_str(self) -> str:
@@ -794,16 +797,6 @@ _OF_DOMAINS = {
     Integer._LogUniform,
 }
 """Each domain has samplers of its own, as in Ray Tune: code of users knows the kind of a domain by them."""
-
-
-def _is_number(value: Any) -> bool:
-    """Whether `value` can be compared with the bounds: a number or a numpy scalar, but not a bool or NaN."""
-    if isinstance(value, (bool, str, bytes, complex)):
-        return False
-    try:
-        return not math.isnan(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
 
 
 def _is_multiple(value: float, q: float) -> bool:

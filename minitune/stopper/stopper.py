@@ -20,7 +20,8 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.calls import explains_calls
-from minitune.base.checks import as_number, is_real, require, shown
+from minitune.base.checks import is_real, require, shown
+from minitune.base.numbers import known_number
 from minitune.error import InvalidArgumentError
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import LIMIT_OPERATORS
@@ -365,7 +366,7 @@ class TrialPlateauStopper(Stopper):
         _check_std(std)
         if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
             raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
-        if metric_threshold is not None and as_number(metric_threshold) is None:
+        if metric_threshold is not None and known_number(metric_threshold) is None:
             raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
         self._metric = metric
         self._std = std
@@ -380,7 +381,7 @@ class TrialPlateauStopper(Stopper):
         # A result without the metric counts for the grace period: the trial has trained nevertheless.
         count = self._counts.get(trial_id, 0) + 1
         self._counts[trial_id] = count
-        value = _float_of(lookup(result, self._metric))
+        value = known_number(lookup(result, self._metric))
         if value is None:
             return False
         last = self._last.setdefault(trial_id, [])
@@ -439,7 +440,7 @@ class ExperimentPlateauStopper(Stopper):
         self._close_for = 0
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        value = _float_of(lookup(result, self._metric))
+        value = known_number(lookup(result, self._metric))
         if value is None:
             return self.stop_all()
         loss = value if self._mode == "min" else -value
@@ -538,17 +539,6 @@ class TimeoutStopper(Stopper):
 
 
 # -- values and checks ------------------------------------------------------------------------------------------------
-
-
-def _float_of(value: Any) -> float | None:
-    """A value as a float; None if it is no number, or too large for one."""
-    number = as_number(value)
-    if number is None:
-        return None
-    try:
-        return float(number)
-    except OverflowError:
-        return None
 
 
 def _spread(values: Sequence[float]) -> float:

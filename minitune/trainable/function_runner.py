@@ -24,10 +24,10 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Generator
-from numbers import Number
 from typing import Any, NoReturn, Protocol
 
 from minitune.base.checks import shown
+from minitune.base.numbers import as_objective
 from minitune.checkpoint import Checkpoint
 from minitune.error import STOP_SWALLOWED, TrialStopped
 from minitune.experiment.trial_info import TrialInfo
@@ -218,12 +218,13 @@ class FunctionRunner:
         """
         if isinstance(value, dict):
             return value
-        if isinstance(value, Number):
-            return {DEFAULT_METRIC: value}
-        raise ValueError(
-            f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
-            f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
-        )
+        try:
+            return {DEFAULT_METRIC: as_objective(value, DEFAULT_METRIC)}
+        except ValueError:
+            raise ValueError(
+                f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
+                f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
+            ) from None
 
 
 def old_parameters(function: Any) -> frozenset[str]:

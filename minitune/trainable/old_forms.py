@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
-from minitune.experiment.goal import is_number
 from minitune.experiment.trial_info import TrialInfo
 from minitune.trainable.session import current_session, report
 
@@ -90,8 +90,8 @@ class Reporter:
 
 def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
     """Add `neg_mean_loss` to metrics with a `mean_loss`, as Ray Tune did: old schedulers could only maximise."""
-    loss: Any = metrics.get("mean_loss")
-    if is_number(loss):
+    loss = known_number(metrics.get("mean_loss"))
+    if loss is not None:
         return {**metrics, "neg_mean_loss": metrics.get("neg_mean_loss", -loss)}
     return metrics
 

@@ -14,6 +14,7 @@ import shlex
 import sys
 from typing import Any
 
+from minitune.base.numbers import as_number
 from minitune.base.text import plain_numbers
 
 MARK = "\x1e"
@@ -29,7 +30,7 @@ def print_report(metrics: dict[str, Any]) -> None:
     """
     if not isinstance(metrics, dict):
         raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
-    line = f"{MARK}{json.dumps(plain_numbers(metrics), default=str)}\n".encode()
+    line = f"{MARK}{json.dumps(plain_numbers(metrics), default=_as_json)}\n".encode()
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before stays before
     while line:
@@ -66,6 +67,14 @@ def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, An
     if all(sign for _, sign, _ in pairs):
         return {name: _value(text) for name, sign, text in pairs}
     return None
+
+
+def _as_json(value: Any) -> Any:
+    """A value that JSON lacks, as a number if it is one, else as text."""
+    number = as_number(value)
+    if number is None:
+        return str(value)
+    return number
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ to the driver belongs to its parent.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import pickle
 import sys
@@ -16,11 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune.base import user_thread
+from minitune.base.numbers import as_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
@@ -69,8 +70,6 @@ logger = logging.getLogger("minitune")
 PERF = "perf"
 LOG_SYS_USAGE = "log_sys_usage"
 """The key of a configuration that turns on the metrics `perf/*`."""
-# The largest number that is added to sums. Infinities, NaN and larger ints are ignored.
-_LARGEST = sys.float_info.max
 # The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
 _HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
@@ -551,14 +550,11 @@ class _MachineUsage:
 
 
 def _number(value: Any, default: Any) -> Any:
-    """`value` if it is a finite number that can be summed up, else `default`."""
-    if value is None or value is True or value is False:
+    """`value` as a plain number if it is a finite number, which can be summed up, else `default`."""
+    number = as_number(value)
+    if number is None or not math.isfinite(number):
         return default
-    # `Real` also matches numpy scalars, but takes longer than the two plain types before it
-    if not isinstance(value, (float, int, Real)):
-        return default
-    number: Any = value  # the type `Real` has no comparison with a float
-    return value if abs(number) <= _LARGEST else default
+    return number
 
 
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------

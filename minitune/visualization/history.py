@@ -14,8 +14,9 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
+from minitune.base.numbers import as_number
 from minitune.base.text import plain_or_short
-from minitune.experiment.goal import Goal, best_of, is_number, once_better, require_reported
+from minitune.experiment.goal import Goal, best_of, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
 from minitune.output.table import ending, last_line, look_up, way_of
@@ -387,9 +388,7 @@ class _HistoryReader(Decisions):
 
 def finite_number(value: Any) -> float:
     """The value as a float; NaN if it is not a finite number."""
-    if not is_number(value):
+    number = as_number(value)
+    if number is None or not math.isfinite(number):
         return math.nan
-    try:
-        return float(value) if math.isfinite(value) else math.nan
-    except OverflowError:  # an int larger than all floats
-        return math.nan
+    return float(number)

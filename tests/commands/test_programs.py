@@ -173,14 +173,16 @@ def test_python_code_reports_without_a_buffer(run: Run) -> None:
         "import contextlib, io, minitune\n"
         "print('no newline', end='')\n"
         "with contextlib.redirect_stdout(io.StringIO()):\n    minitune.report({'v': 1})\n"
-        "minitune.report({'v': 2})"
+        "from decimal import Decimal\n"
+        "minitune.report({'v': Decimal(2), 'name': Decimal})"
     )
     status, _, _ = run("run", "--name", "run", "--pattern", "(?P<w>never)", "--", sys.executable, "-c", code)
 
     (trial,) = trials()
     assert status == 0
     assert (trial.last_result["v"], trial.last_result["training_iteration"]) == (2, 2)
-    assert run("logs", "run")[1] == 'no newline{"v": 1}\n{"v": 2}\n'
+    logged = 'no newline{"v": 1}\n{"v": 2.0, "name": "<class \'decimal.Decimal\'>"}\n'
+    assert run("logs", "run")[1] == logged
 
 
 @pytest.mark.parametrize(

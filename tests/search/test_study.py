@@ -7,6 +7,8 @@ import math
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,18 @@ def test_failures_and_nan() -> None:
         with pytest.raises(ValueError, match=r"value must be a number, or a dict with loss, but got .*error=True"):
             one.tell(configs[3], bad)
     assert one.open == [configs[3]]
+
+
+def test_told_values_become_plain_numbers_of_any_size() -> None:
+    one = Study({"x": tune.randint(0, 9)}, "tpe", metric="loss", mode="min", seed=0)
+    for told in (Decimal(5), 10**400, {"loss": Fraction(1, 2), "left": Decimal(1)}, math.inf):
+        one.tell(one.ask(), told)
+
+    assert [type(each.metrics["loss"]) for each in one.history] == [float, int, float, float]
+    assert one.best is one.history[2]
+    assert one.best.metrics["left"] == Decimal(1)
+    with pytest.raises(ValueError, match="got a value of type list; give one number of it, such as its mean; for a"):
+        one.tell(one.ask(), [0.5])
 
 
 def test_several_objectives() -> None:

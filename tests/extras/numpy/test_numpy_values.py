@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from minitune import (
     ASHAScheduler,
     CheckpointConfig,
     ResultGrid,
+    Study,
     Tuner,
     choice,
     grid_search,
     report,
 )
+from minitune.base.text import plain_number
 from minitune.space.difference import differences
 from minitune.space.parameters import config_key
+from minitune.trainable.printed import print_report, report_in
 
 SCALARS = {
     "f16": np.float16(0.5),
@@ -100,6 +104,85 @@ def test_asha_and_retention_accept_numpy_numbers(tmp_path: Path) -> None:
     assert not grid.errors
     assert grid.get_best_result().config["x"] == 0.5
     assert CheckpointConfig(num_to_keep=np.int64(1)).num_to_keep == 1
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int8, np.int64, np.float16, np.array])
+def test_a_study_compares_values_of_numpy_like_plain_ones(kind: Any) -> None:
+    study = Study({"x": choice([1])}, "tpe", metric="loss", mode="min", seed=0)
+    for value in (0, 5, 127, 0):
+        study.tell(study.ask(), kind(value))
+    assert study.best is study.history[0]
+    assert type(study.best.metrics["loss"]) in (int, float)
+
+
+def test_the_smallest_int_of_numpy_is_the_least() -> None:
+    study = Study({"x": choice([1])}, metric="loss", mode="min")
+    for value in (5, -128, 127):
+        study.tell(study.ask(), np.int8(value))
+    assert study.best is study.history[1]
+
+
+OBJECTIVES: dict[str, tuple[Any, float | None]] = {
+    "int64": (np.int64(3), 3),
+    "scalar array": (np.array(0.5), 0.5),
+    "array of one": (np.array([[0.5]]), 0.5),
+    "object": (np.array(Decimal("0.5"), dtype=object), 0.5),
+    "masked": (np.ma.masked, math.nan),
+    "array of one masked": (np.ma.array([3.0], mask=True), math.nan),
+    "bool": (np.bool_(True), None),
+    "bool array": (np.array([True]), None),
+    "array of two": (np.array([1.0, 2.0]), None),
+    "timedelta": (np.timedelta64(3, "ns"), None),
+    "bare timedelta": (np.timedelta64(3), None),
+    "timedelta array": (np.array(3, dtype="m8[ns]"), None),
+    "datetime": (np.datetime64("2024-02-29"), None),
+    "text": (np.str_("0.5"), None),
+    "text array": (np.array("0.5"), None),
+    "complex": (np.complex64(1), None),
+}
+"""Objectives, and the numbers that they become; None if they are no numbers."""
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_becomes_a_plain_number_or_fails_its_trial(name: str) -> None:
+    value, number = OBJECTIVES[name]
+    values = {"odd": value, "plain": 9.0}
+    scheduler = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2)
+    space = {"which": grid_search(["odd", "plain"])}
+    grid = fit(lambda config: {"loss": values[config["which"]]}, space, metric="loss", mode="min", scheduler=scheduler)
+
+    odd, plain = grid
+    assert plain.error is None
+    if number is None:
+        assert "the metric 'loss' must be a number, but got" in str(odd.error)
+        return
+    assert odd.error is None
+    assert type(odd.metrics["loss"]) in (int, float)
+    assert repr(odd.metrics["loss"]) == repr(number)
+    assert grid.get_best_result() is (plain if math.isnan(number) else odd)
+
+
+def test_a_masked_value_is_never_the_number_below_the_mask(capfd: pytest.CaptureFixture[str]) -> None:
+    masked = np.ma.array([3.0, 4.0], mask=True).mean()
+    [result] = fit(lambda config: {"loss": 1, "valid": masked, "all": np.ma.array(3.0, mask=True)})
+
+    [line] = Path(result.path, "result.json").read_text().splitlines()
+    row = json.loads(line)
+    assert (row["valid"], row["all"]) == (None, None)
+    assert "0.0" not in Path(result.path, "progress.csv").read_text().splitlines()[1].split(",")[1:3]
+    assert plain_number(masked) != 0
+    print_report({"valid": masked, "loss": Decimal("0.5"), "span": np.timedelta64(3, "ns")})
+    assert report_in(capfd.readouterr().out)["span"] == "3 nanoseconds"
+
+
+def test_steps_of_numpy_are_summed_up_without_an_overflow() -> None:
+    def steps(config: dict[str, Any]) -> None:
+        for _ in range(3):
+            report({"timesteps_this_iter": np.int8(100)})
+
+    [result] = fit(steps)
+    assert result.metrics["timesteps_total"] == 300
 
 
 def test_a_report_of_large_arrays_is_refused_by_size() -> None:

@@ -1,0 +1,178 @@
+"""What a run does with the value of its objective, whatever its type: a plain number everywhere, or the trial fails."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import fit, journal_of, listening, live_reports, restore
+
+from minitune import ASHAScheduler, ResultGrid, Searcher, Stopper, grid_search, report, uniform
+
+
+class Scalar:
+    """Like a scalar of a library that knows none of Python's classes of numbers."""
+
+    shape = ()
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def item(self) -> float:
+        return self.value
+
+
+class Pair(Scalar):
+    shape = (2,)  # type: ignore[assignment]  # an array of two
+
+
+def loss_of(config: dict[str, Any]) -> float:
+    return float((config["x"] - 0.3) ** 2)
+
+
+def search(cast: Callable[[float], Any], **settings: Any) -> ResultGrid:
+    """A search by 30 trials whose objective is nested, and made by `cast`."""
+    settings = {"metric": "eval/loss", "mode": "min", "seed": 3, "max_concurrent_trials": 1, **settings}
+    trainable = lambda config: report({"eval": {"loss": cast(loss_of(config))}, "other": cast(1.5)})  # noqa: E731
+    return fit(trainable, {"x": uniform(0, 1)}, num_samples=30, **settings)
+
+
+@pytest.mark.parametrize("searcher", ["tpe", "auto", "bohb"])
+@pytest.mark.parametrize("cast", [Scalar, Fraction])
+def test_a_searcher_learns_from_numbers_of_every_type(searcher: str, cast: Any, tmp_path: Path) -> None:
+    floats = search(float, search_alg=searcher, storage_path=tmp_path / "floats")
+    found = search(cast, search_alg=searcher)
+
+    assert [result.config for result in found] == [result.config for result in floats]
+
+
+@pytest.mark.parametrize("cast", [Scalar, Decimal, Fraction])
+def test_an_objective_is_a_plain_number_in_every_place(cast: Any) -> None:
+    heard: list[Any] = []
+
+    class Hears(Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"x": 0.5}
+
+        def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+            heard.append(result["eval/loss"])
+
+    class Asked(Stopper):
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            heard.append(result["eval"]["loss"])
+            return False
+
+        def stop_all(self) -> bool:
+            return False
+
+    callback = listening(on_trial_result=lambda result, **more: heard.append(result["eval"]["loss"]))
+    settings = {"metric": "eval/loss", "mode": "min", "stop": Asked(), "callbacks": [callback]}
+    grid = fit(lambda config: {"eval": {"loss": cast(0.25), "n": 1}, "other": cast(1)}, search_alg=Hears(), **settings)
+    [reports] = live_reports(journal_of()).values()
+    result = grid[0]
+    with open(Path(result.path, "progress.csv"), newline="") as file:
+        [row] = csv.DictReader(file)
+    [line] = Path(result.path, "result.json").read_text().splitlines()
+
+    values = [*heard, result.metrics["eval"]["loss"], reports[0]["eval"]["loss"]]
+    values += [json.loads(line)["eval"]["loss"], float(row["eval/loss"])]
+    assert values == [0.25] * 7
+    assert {type(value) for value in values} == {float}
+    assert type(result.metrics["other"]) is cast
+
+
+@pytest.mark.parametrize("cast", [Scalar, Decimal])
+def test_a_restored_run_has_the_same_best(cast: Any) -> None:
+    trainable = lambda config: {"loss": cast(config["x"])}  # noqa: E731
+    settings = {"metric": "loss", "mode": "min"}
+    grid = fit(trainable, {"x": grid_search([3.0, 1.0, 2.0])}, **settings)
+
+    restored = restore(trainable).get_results()
+    assert grid.get_best_result().config == restored.get_best_result().config == {"x": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([0.5], "a value of type list; give one number of it, such as its mean"),
+        (Pair(0.5), "a value of type Pair; give one number of it"),
+        (True, "a value of type bool; give a number, such as float(x)"),
+        (datetime.timedelta(seconds=1), "a value of type timedelta, which has a unit; give a number"),
+        (None, "None; where there is no value, give float('nan')"),
+        ("0.5", "the text '0.5'; give a number"),
+    ],
+)
+def test_what_is_no_number_fails_its_trial_at_its_first_report_and_no_other(value: Any, text: str) -> None:
+    def reports(config: dict[str, Any]) -> None:
+        for n in range(3):
+            report({"eval": {"loss": value if config["is_bad"] and n == config["at"] else n}})
+
+    space = {"is_bad": grid_search([True, False, True, True]), "at": grid_search([0, 2])}
+    grid = fit(reports, space, metric="eval/loss", mode="min", max_failures=2)
+
+    done = {(result.config["is_bad"], result.config["at"]): result for result in grid}
+    assert len(grid) == 8
+    assert [done[key].metrics.get("training_iteration") for key in ((True, 0), (True, 2), (False, 0))] == [None, 2, 3]
+    assert [result.error is not None for result in grid] == [result.config["is_bad"] for result in grid]
+    assert f"the metric 'eval/loss' must be a number, but got {text}" in str(done[True, 2].error)
+
+
+def test_a_flag_or_a_text_fails_its_trial_also_where_the_metric_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    values = [0.5, None, "0.5", True]
+    grid = fit(
+        lambda config: {"loss": values[config["n"]]}, {"n": grid_search([0, 1, 2, 3])}, metric="loss", mode="min"
+    )
+
+    assert [result.error is not None for result in grid] == [False, False, True, True]
+    assert grid.get_best_result().config["n"] == 0
+
+
+@pytest.mark.parametrize("value", [3, 2**60, 10**400])
+def test_a_whole_objective_stays_as_it_is(value: int) -> None:
+    [result] = fit(lambda config: {"loss": value}, metric="loss", mode="min")
+    assert type(result.metrics["loss"]) is int
+    assert result.metrics["loss"] == value
+
+
+def test_schedulers_compare_numbers_of_every_type() -> None:
+    def stopped(cast: Any) -> list[int]:
+        def reports(config: dict[str, Any]) -> None:
+            for n in range(1, 9):
+                report({"loss": cast(config["x"] / n)})
+
+        settings: dict[str, Any] = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1}
+        grid = fit(
+            reports,
+            {"x": grid_search([1.0, 8.0, 2.0, 0.5])},
+            scheduler=ASHAScheduler(max_t=8, grace_period=1, reduction_factor=2),
+            **settings,
+        )
+        return [result.metrics["training_iteration"] for result in grid]
+
+    assert stopped(Scalar) == stopped(float) != [8] * 4
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(Scalar(0.5), 0.5), (Fraction(1, 2), 0.5), (3, 3), (True, None), (1j, None), ("0.5", None)]
+)
+def test_a_function_may_return_a_number_of_every_type(value: Any, number: float | None) -> None:
+    [result] = fit(lambda config: value, mode="min")
+    if number is None:
+        assert "must return or yield a dict of metrics, a number or None, but it returned" in str(result.error)
+    else:
+        assert result.metrics["_metric"] == number
+        assert type(result.metrics["_metric"]) is type(number)
+
+
+def test_a_number_reported_under_the_default_name_is_an_objective() -> None:
+    grid = fit(lambda config: {"_metric": config["x"]}, {"x": grid_search([Scalar(2), [1], Scalar(3)])}, mode="min")
+    assert [type(result.metrics.get("_metric")) for result in grid] == [int, type(None), int]
+    assert grid.get_best_result().metrics["_metric"] == 2

@@ -1,0 +1,158 @@
+"""Which values are numbers, and what an error says of the others."""
+
+from __future__ import annotations
+
+import array
+import datetime
+import enum
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from minitune.base.numbers import as_number, as_objective, item_of, known_number, sortable
+
+
+class Scalar:
+    """Like a scalar of a library that knows none of Python's classes of numbers."""
+
+    shape: Any = ()
+
+    def __init__(self, item: Any):
+        self._item = item
+
+    def item(self) -> Any:
+        return self._item
+
+
+class OnlyNumpy:
+    """Like a tensor of TensorFlow, which has no `item`."""
+
+    shape = ()
+
+    def numpy(self) -> Scalar:
+        return Scalar(0.25)
+
+
+class Column(Scalar):
+    shape = (1, 1)
+
+
+class OwnFloat(float):
+    pass
+
+
+class Level(enum.IntEnum):
+    LOW = 3
+
+
+class Broken:
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("nothing works")
+
+    def __float__(self) -> float:
+        raise RuntimeError("no number")
+
+
+class Huge:
+    """Too large for a float, and not to be compared."""
+
+    def __float__(self) -> float:
+        raise OverflowError
+
+
+NUMBERS: list[tuple[Any, float]] = [
+    (1, 1),
+    (0.5, 0.5),
+    (2**70, 2**70),
+    (Decimal("0.5"), 0.5),
+    (Fraction(1, 4), 0.25),
+    (OwnFloat(0.5), 0.5),
+    (Level.LOW, 3),
+    (Scalar(0.5), 0.5),
+    (Scalar(3), 3),
+    (Scalar(Decimal("0.5")), 0.5),
+    (Column(0.5), 0.5),
+    (OnlyNumpy(), 0.25),
+    (math.inf, math.inf),
+]
+"""Values and the numbers that they are."""
+
+
+class Several(Scalar):
+    shape = (2,)
+
+
+NO_NUMBERS: list[tuple[Any, str]] = [
+    ("0.5", "the text '0.5'; give a number"),
+    (b"0.5", "a value of type bytes"),
+    (array.array("d", [0.5]), "a value of type array"),
+    (True, "a value of type bool; give a number"),
+    (Scalar(True), "a value of type bool; give a number"),
+    (Scalar("0.5"), "the text '0.5'"),
+    (None, r"None; where there is no value, give float\('nan'\)"),
+    ([0.5], "a value of type list; give one number of it, such as its mean"),
+    ((1,), "a value of type tuple; give one number"),
+    ({0.5}, "a value of type set; give one number"),
+    (Several(0.5), "a value of type Several; give one number"),
+    (1j, "a value of type complex"),
+    (datetime.timedelta(seconds=3), "a value of type timedelta, which has a unit; .* seconds"),
+    (Decimal("sNaN"), "a value of type Decimal"),
+    (Huge(), "a value of type Huge"),
+    (object(), "a value of type object"),
+]
+"""Values that are no numbers, and what an error says of them."""
+
+
+@pytest.mark.parametrize(("value", "number"), NUMBERS)
+def test_what_float_takes_is_a_number_if_it_has_one_element_and_no_unit(value: Any, number: float) -> None:
+    for found in (as_objective(value, "loss"), as_number(value), known_number(value), sortable(value)):
+        assert found == number
+        assert type(found) is type(number)
+
+
+@pytest.mark.parametrize(("value", "text"), NO_NUMBERS)
+def test_everything_else_is_none(value: Any, text: str) -> None:
+    assert as_number(value) is None
+    assert known_number(value) is None
+    with pytest.raises(ValueError, match=f"the metric 'eval/loss' must be a number, but got {text}"):
+        as_objective(value, "eval/loss")
+
+
+def test_nan_is_a_number_but_not_known() -> None:
+    for value in (math.nan, Decimal("nan"), Scalar(math.nan)):
+        assert math.isnan(as_objective(value, "loss"))
+        assert math.isnan(as_number(value) or 0)
+        assert known_number(value) is None
+
+
+def test_an_int_that_no_float_can_hold_stays_and_counts_as_infinite() -> None:
+    assert as_objective(10**400, "loss") == 10**400
+    assert (as_number(10**400), known_number(-(10**400))) == (math.inf, -math.inf)
+    assert as_objective(Fraction(-(10**400)), "loss") == -math.inf
+
+
+def test_what_is_sorted_may_be_a_flag() -> None:
+    assert [sortable(value) for value in (True, False, Scalar(True), "1", None, math.nan)] == [
+        1,
+        0,
+        1,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_only_a_scalar_has_an_item() -> None:
+    assert item_of(Scalar("a")) == "a"
+    for value in (Column(1), Several(1), [1], Broken()):
+        assert item_of(value) is value
+
+
+def test_an_object_that_fails_at_everything_is_no_number() -> None:
+    assert as_number(Broken()) is None
+    with pytest.raises(ValueError, match="must be a number, but got a value of type Broken; give a number"):
+        as_objective(Broken(), "loss")
