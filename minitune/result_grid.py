@@ -303,6 +303,7 @@ class ResultGrid(Sequence[Result]):
                 f"experiment_analysis must be an ExperimentAnalysis, but got {shown(experiment_analysis)}; to "
                 "read a run's directory, use ExperimentAnalysis(path)"
             )
+        self._experiment_analysis = experiment_analysis  # scripts for Ray Tune read its trials by this name
         self._run = experiment_analysis._run
         self._checkpoint_config = checkpoint_config or CheckpointConfig()
         self.interrupted = interrupted

@@ -7,6 +7,7 @@ earlier run, and `fit` then gives it to a driver that continues that run.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
 from minitune.settings import RESUME, is_on, shared_variable
 from minitune.tune_config import TuneConfig
+
+logger = logging.getLogger("minitune")
 
 if TYPE_CHECKING:
     from minitune.driver.resume import Resumption
@@ -145,9 +148,13 @@ class Tuner:
     def get_results(self) -> ResultGrid:
         """The results of the last `fit`. Between `restore` and `fit`, the results that the restored run has so far.
 
+        As `restore` does, this unpickles objects of the run. Where one cannot be loaded, all are shown as texts, with a
+        warning.
+
         Raises:
             RuntimeError: If `fit` has not been called and no run was restored.
             TuneError: If the restored run cannot be read.
+            UntrustedStateError: If another user may have written the files that must be unpickled.
         """
         if self._grid is not None:
             return self._grid
@@ -155,10 +162,16 @@ class Tuner:
             raise RuntimeError("there are no results before fit() is called")
         from minitune.driver.run import Outcome
         from minitune.experiment.endings import EndKind
+        from minitune.record.lock import check_trusted
         from minitune.record.story import read_run
 
         run = self._resumption.run
-        recorded = read_run(run.path)
+        check_trusted(run.path)
+        try:
+            recorded = read_run(run.path, unpickle=True)
+        except TuneError as error:  # a damaged journal raises its error again
+            recorded = read_run(run.path)
+            logger.warning("the results have texts in place of objects: %s", error)
         is_interrupted = recorded.driver.ending is not None and recorded.driver.ending.kind is EndKind.INTERRUPTED
         return self._make_grid(Outcome(run, recorded.trials, interrupted=is_interrupted))
 

@@ -677,18 +677,19 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
     return story
 
 
-def read_run(path: str | os.PathLike[str]) -> Story:
+def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
     """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved.
 
     Args:
         path: The run's directory, or its journal.
+        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
 
     Raises:
         FileNotFoundError: If there is no journal.
         JournalCorruptError: If the journal is damaged.
-        TuneError: If the journal cannot be read, or was written by a newer version.
+        TuneError: If the journal cannot be read, or was written by a newer version, or an object cannot be unpickled.
     """
-    follower = RunFollower(path)
+    follower = RunFollower(path, unpickle)
     follower.read_new()
     return follower.run
 

@@ -34,6 +34,16 @@ def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
     assert Path(grid.experiment_path).name == "run"
 
 
+def test_trials_of_a_grid_can_be_grouped(grid: ResultGrid) -> None:
+    analysis = grid._experiment_analysis  # the name that scripts for Ray Tune use
+    assert isinstance(analysis, ExperimentAnalysis)
+    assert [trial.config for trial in analysis.trials] == [result.config for result in grid]
+    some = ExperimentAnalysis(
+        analysis.experiment_path, trials=analysis.trials[1:], default_metric="loss", default_mode="min"
+    )
+    assert ResultGrid(some).get_best_result(scope="all").config["i"] == 1
+
+
 def test_files_are_local(grid: ResultGrid) -> None:
     for thing in (grid, grid[0]):
         with pytest.raises(AttributeError, match="local"):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
+import sys
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +29,21 @@ from kit import (
 )
 
 from minitune import (
+    ExperimentAnalysis,
     FIFOScheduler,
     Trial,
     TuneError,
     Tuner,
+    get,
     grid_search,
+    put,
     run,
+    shutdown,
     uniform,
 )
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
+from minitune.error import UntrustedStateError
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -234,6 +244,59 @@ def test_a_restored_run_has_results_before_it_goes_on() -> None:
     grid = restore(counting(3)).get_results()
     assert [result.metrics.get("n") for result in grid][:1] == [3]
     assert (run_path() / "journal").read_bytes() == journal, "looking changes nothing"
+
+
+class Kind(Enum):
+    SMALL = 1
+
+
+class Net:
+    """A choice that is a class."""
+
+
+def test_results_of_a_restored_run_have_the_objects_themselves() -> None:
+    choices = [Decimal("0.1"), Kind.SMALL, Path("a"), Net, len, (1, 2), frozenset({3})]
+
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 1, "seen": {"choice": config["choice"]}}
+
+    made = fit(train, {"choice": grid_search(choices), "data": put([1, 2])})
+    read = restore(train).get_results()
+    assert [result.config["choice"] for result in read] == choices
+    assert [result.metrics["seen"] for result in read] == [result.metrics["seen"] for result in made]
+    assert get(read[0].config["data"]) == [1, 2]
+    shutdown()
+    looked = ExperimentAnalysis(run_path())
+    assert [trial.config["choice"] == choice for trial, choice in zip(looked.trials, choices, strict=True)].count(
+        True
+    ) == 1
+
+
+def test_an_object_that_cannot_be_loaded_is_shown_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = tmp_path / "module_that_goes.py"
+    module.write_text("class Gone: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    gone = importlib.import_module(module.stem).Gone
+    fit(counting(1), {"i": 0, "choice": grid_search([gone, Path("a")])})
+    tuner = restore(counting(1))
+    module.unlink()
+    monkeypatch.delitem(sys.modules, module.stem)
+    importlib.invalidate_caches()
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    grid = tuner.get_results()
+    assert ["Gone" in repr(grid[0].config["choice"]), grid[1].metrics["n"]] == [True, 1]
+    assert "the results have texts in place of objects: " in caplog.text
+    assert "module_that_goes" in caplog.text
+
+
+def test_results_of_a_run_that_others_can_write_are_not_read() -> None:
+    fit(counting(1), GRID)
+    tuner = restore(counting(1))
+    (run_path() / "journal").chmod(0o666)
+    with pytest.raises(UntrustedStateError, match="journal may have been written by another user"):
+        tuner.get_results()
 
 
 def test_unrecorded_plugin_must_be_passed_again() -> None:
