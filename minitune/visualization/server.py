@@ -7,20 +7,26 @@ version again by itself. The server only reads files, as `minitune ls` does, so 
 The address holds a random token, so only a user who has the address can read the page. A web page of another site that
 guesses the port gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin,
 or with a method other than GET are refused. The page itself may load nothing and connect only to its own server.
+
+The connections are limited. One that has not shown the token yet, a stranger, gives way to a new one. So strangers that
+send nothing keep out no page, and those that send nonsense cost one line of an answer each.
 """
 
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from minitune.base import json_text
 from minitune.error import TuneError
@@ -31,6 +37,8 @@ from minitune.record.story import read_overview
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import RunData, describe_importances, fill_page, trial_details
 
+logger = logging.getLogger("minitune")
+
 _LOOK_S = 0.2
 """The interval between two looks at a run's journal."""
 _LIST_LOOK_S = 1.0
@@ -39,6 +47,14 @@ _ALIVE_S = 10.0
 """A connection without news gets a comment so often, so that a page that was closed is noticed."""
 _MORE = 1.25
 """Importances are computed again when so many times as many trials have values, and at the end of the run."""
+MOST_CONNECTIONS = 64
+"""More than all pages of one user need, and fewer than the descriptors that a process may have."""
+_REQUEST_S = 10.0
+"""The time in which a stranger must send the next bytes of its request."""
+_ANSWER_S = 60.0
+"""The time in which a page must take the next bytes of an answer."""
+_PAUSE_S = 0.5
+"""The pause of a server that cannot accept a connection, since the process has too many open files."""
 _HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -140,7 +156,8 @@ class RunList:
         return sorted(rows, key=lambda row: -row["begun"])
 
     def _row(self, name: str, path: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": name, "href": f"run/{quote(name, safe='')}/", "begun": 0.0}
+        # A name is bytes that may be no UTF-8. `answer` decodes it.
+        row: dict[str, Any] = {"name": name, "href": f"run/{quote(os.fsencode(name), safe='')}/", "begun": 0.0}
         try:
             found = os.stat(os.path.join(path, "journal"))
             key = found.st_size, found.st_mtime_ns
@@ -149,7 +166,7 @@ class RunList:
             story = read_overview(path)
             if story.damage is not None:
                 raise story.damage
-        except (TuneError, OSError):
+        except (TuneError, OSError, ValueError):
             return {**row, "state": "damaged", "href": None}
         row |= {"state": state_of(story).name, "trials": len(story.trials), "begun": story.setup.begun_s}
         row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
@@ -169,6 +186,73 @@ class RunList:
             yield None if text == last else f"data: {text}\n\n"
             last = text
             time.sleep(_LIST_LOOK_S)
+
+
+class _Server(ThreadingHTTPServer):
+    """A server with a limit of connections. It prints nothing."""
+
+    daemon_threads = True
+    request_queue_size = 128  # the system makes a connection wait for a second if the queue is full
+
+    def __init__(self, address: tuple[str, int], handler: Callable[..., BaseHTTPRequestHandler]):
+        self._lock = threading.Lock()
+        self._strangers: list[Any] = []  # the oldest one first
+        self._trusted: set[Any] = set()
+        super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. If that fails, make place for it and wait, or the loop would try at once again."""
+        try:
+            return super().get_request()
+        except OSError:
+            with self._lock:
+                self._dismiss_stranger()
+            pause()
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is a place for a new connection."""
+        with self._lock:
+            is_full = len(self._strangers) + len(self._trusted) >= MOST_CONNECTIONS
+            if is_full and not self._dismiss_stranger():
+                return False
+            self._strangers.append(request)
+        return True
+
+    def trust(self, request: Any) -> bool:
+        """Keep the connection until its end, since it has the token. False if its place is taken already."""
+        with self._lock:
+            if request not in self._strangers:
+                return False
+            self._strangers.remove(request)
+            self._trusted.add(request)
+        return True
+
+    def close_request(self, request: Any) -> None:
+        """Called at the end of each connection."""
+        with self._lock:
+            if request in self._strangers:
+                self._strangers.remove(request)
+            self._trusted.discard(request)
+        super().close_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Called in the handler of an error. Strangers can cause errors, which are no news to the user."""
+        logger.debug("a request has failed", exc_info=True)
+
+    def _dismiss_stranger(self) -> bool:
+        """End the oldest connection without the token, and return whether there was one."""
+        if not self._strangers:
+            return False
+        oldest = self._strangers.pop(0)
+        with suppress(OSError):  # it has just ended
+            oldest.shutdown(socket.SHUT_RDWR)  # its thread stops waiting, and closes it
+        return True
+
+
+def pause() -> None:
+    """Wait until there may be a free descriptor."""
+    time.sleep(_PAUSE_S)
 
 
 class PageServer:
@@ -196,8 +280,7 @@ class PageServer:
         if not is_list:
             self._runs[""] = LiveRun(path)
         token = secrets.token_urlsafe(18)
-        self._server = ThreadingHTTPServer((_HOSTS[0], port), _handler_of(token, self))
-        self._server.daemon_threads = True
+        self._server = _Server((_HOSTS[0], port), _handler_of(token, self))
         self.address = f"http://{_HOSTS[0]}:{self._server.server_address[1]}/{token}/"
 
     def serve(self) -> None:
@@ -225,6 +308,10 @@ class PageServer:
                     self._runs[name] = LiveRun(path)
             return self._runs.get(name)
 
+    def trust(self, connection: Any) -> bool:
+        """Tell that a connection has shown the token. False if it has been ended meanwhile."""
+        return self._server.trust(connection)
+
     def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:
         """The answer to a request for this path below the token: a body, a stream of events, or None for nothing.
 
@@ -240,7 +327,7 @@ class PageServer:
                 return self._list.events()
             if len(path) < 3 or path[0] != "run":
                 return None
-            name = unquote(path[1])
+            name = os.fsdecode(unquote_to_bytes(path[1]))
             path = path[2:]
             up = "../../"
         run = self.run(name)
@@ -262,19 +349,27 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
 
         server_version = "minitune"
         sys_version = ""
-        timeout = 60.0
+        timeout = _REQUEST_S
 
         def do_GET(self) -> None:
             """Answer a request."""
-            refusal = self._refusal()
+            try:
+                url = urlsplit(self.path)
+                query = parse_qs(url.query)
+            except ValueError:  # such as `http://[`
+                self.send_error(HTTPStatus.BAD_REQUEST)
+                return
+            path = url.path.split("/")[1:] or [""]
+            refusal = self._refusal(path[0])
             if refusal is not None:
                 self._refuse(*refusal)
                 return
-            url = urlsplit(self.path)
-            since = self.headers.get("Last-Event-ID") or parse_qs(url.query).get("since", ["0"])[0]
-            path = url.path.split("/")[2:]
+            if not server.trust(self.connection):
+                return
+            self.connection.settimeout(_ANSWER_S)
+            since = self.headers.get("Last-Event-ID") or query.get("since", ["0"])[0]
             try:
-                found = server.answer(path, int(since) if since.isdecimal() else 0)
+                found = server.answer(path[1:], int(since) if since.isdecimal() else 0)
             except (OSError, ValueError, TuneError) as error:  # such as a run that was removed
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
                 return
@@ -285,8 +380,12 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
             else:
                 self._stream(found)
 
-        def _refusal(self) -> tuple[HTTPStatus, str] | None:
-            """Why this request is refused; None if it is not. It repeats no text of the request."""
+        def _refusal(self, given: str) -> tuple[HTTPStatus, str] | None:
+            """Why this request is refused; None if it is not. It repeats no text of the request.
+
+            Args:
+                given: What stands at the place of the token.
+            """
             host = self.headers.get("Host", "")
             if host.rpartition(":")[0] not in _HOSTS:
                 return HTTPStatus.FORBIDDEN, "this host is not served"
@@ -294,7 +393,6 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
                 return HTTPStatus.FORBIDDEN, "other origins are not served"
             if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
                 return HTTPStatus.FORBIDDEN, "other sites are not served"
-            given = urlsplit(self.path).path.split("/")[1]
             if not hmac.compare_digest(given.encode(), token.encode()):
                 return HTTPStatus.FORBIDDEN, "the address lacks the token"
             return None
@@ -351,6 +449,7 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
             """The answer to other methods and to what is not HTTP."""
-            self._refuse(HTTPStatus(code), "only GET is served")
+            is_known = code == HTTPStatus.NOT_IMPLEMENTED
+            self._refuse(HTTPStatus(code), "only GET is served" if is_known else "this is no request for a page")
 
     return Handler

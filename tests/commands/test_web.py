@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import http.client
 import json
 import os
 import pickle
+import re
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +21,7 @@ import pytest
 from kit import Script, fit, report_n, run_path
 
 from minitune import grid_search
+from minitune.visualization import server
 from minitune.visualization.server import PageServer
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
@@ -32,6 +37,10 @@ class Client:
         url = urlsplit(self.server.address)
         self.port = url.port
         self.root = url.path
+
+    def connect(self) -> socket.socket:
+        """A connection that sends what the test wants."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def ask(self, path: str = "", *, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
         """The status, the body and the headers of the answer to a request below the token."""
@@ -59,7 +68,11 @@ class Client:
             connection.close()
 
     def close(self) -> None:
-        self.server.close()
+        ending = threading.Thread(target=self.server.close)
+        ending.start()
+        with contextlib.suppress(OSError), self.connect():  # ends the server's wait of half a second
+            ending.join()
+        ending.join()
         self.thread.join()
 
 
@@ -118,6 +131,66 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
     assert client.ask(method=method)[0] == 501
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["GET x HTTP/1.1", "GET * HTTP/1.1", "GET http://[ HTTP/1.1", "GET", "GET / HTTP/x", "GET / HTTP/9.9", "\x16\x03"],
+)
+def test_nonsense_is_refused_and_prints_nothing(client: Client, line: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with client.connect() as stranger:
+        stranger.sendall(f"{line}\r\nHost: 127.0.0.1:{client.port}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: stranger.recv(9999), b""))
+
+    assert client.ask()[0] == 200
+    assert capfd.readouterr() == ("", "")
+    assert re.search(rb"^HTTP/1.0 (400|403|505) ", answer) or answer == b"this is no request for a page\n"
+
+
+def test_idle_strangers_give_way_to_pages(client: Client) -> None:
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(client.connect()) for _ in range(server.MOST_CONNECTIONS + 5)]
+        for stranger in strangers:
+            stranger.sendall(b"GET /x")
+
+        assert client.ask()[0] == 200
+        assert strangers[0].recv(9999) == b""  # the oldest has gone
+
+
+def test_more_pages_than_there_are_places_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    request = f"GET {client.root}events HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(client.connect()) for _ in range(2)]
+        for stream in streams:
+            stream.sendall(request)
+            assert stream.recv(9999).startswith(b"HTTP/1.0 200 ")
+        with pytest.raises(ConnectionError):
+            client.ask()
+
+
+def test_a_server_that_cannot_accept_waits(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot_accept(self: socket.socket) -> Any:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    waits = threading.Semaphore(0)
+    goes_on = threading.Event()
+
+    def pause() -> None:
+        waits.release()
+        goes_on.wait()
+
+    with client.connect() as stranger:
+        stranger.sendall(b"GET /x")
+        assert client.ask()[0] == 200  # so the stranger was accepted, too
+        monkeypatch.setattr(server, "pause", pause)
+        monkeypatch.setattr(socket.socket, "accept", cannot_accept)
+        with client.connect():
+            waits.acquire()
+            assert stranger.recv(9999) == b""  # its descriptor is free
+            monkeypatch.undo()
+            goes_on.set()
+            assert client.ask()[0] == 200
+
+
 def test_an_event_has_only_changes(client: Client) -> None:
     page = client.ask()[1]
     version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
@@ -160,6 +233,23 @@ def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
         assert client.ask("run/project%2Fone/trial/0")[0] == 200
         for outside in ("run/..%2F..%2Fetc/", "run/none/", "run/two", "run/%2Fetc/"):
             assert client.ask(outside)[0] == 404
+    finally:
+        client.close()
+
+
+def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path: Path) -> None:
+    fit(report_n(1, score=1), name="one", **OBJECTIVE)
+    fit(report_n(1, score=1), name="two", **OBJECTIVE)
+    strange = os.fsdecode(b"two\xff")
+    run_path("two").rename(run_path().parent / strange)
+    client = Client(run_path().parent, is_list=True)
+    try:
+        status, page, _ = client.ask()
+        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["list"]
+        assert status == 200
+        assert {(row["name"], row["href"]) for row in rows} == {("one", "run/one/"), (strange, "run/two%FF/")}
+        assert client.ask("run/two%FF/")[0] == 200
+        assert client.ask("run/two%FF/trial/0")[0] == 200
     finally:
         client.close()
 
