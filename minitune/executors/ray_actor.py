@@ -211,15 +211,14 @@ class RayWorker:
         """Call a method of the object, and return its value."""
         return self._ask(method, lambda: (load_value(args) if args else (), {}))
 
-    def restore(self, name: str, args: bytes) -> Any:
-        """Let the object load the directory that `Scratch.receive` has written under this name.
+    def restore(self, args: bytes) -> Any:
+        """Let the object load the directory that `Scratch.receive` has written.
 
         Args:
-            name: The directory's name.
             args: The other arguments of the object's method.
         """
         assert self._scratch is not None
-        directory = os.path.join(self._scratch.trial, name)
+        directory = self._scratch.received
         return self._ask("restore", lambda: ((directory, *load_value(args)), {}))
 
     def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:

@@ -7,7 +7,7 @@ writes there, and the driver only gives its checkpoints their names. If not, che
       | <-- piece(number, is_first)                            until there is no more
       | piece of the checkpoint -->                            write it; at the end, give the checkpoint its name
       | <-- output()                                           while there is more than came with the answer
-      | <-- receive(name, piece, is_first) ... restore(name)   a checkpoint goes back
+      | <-- receive(name, piece, is_first) ... restore()       a checkpoint goes back
 
 A piece has a few megabytes: many small files, or a part of a large one. So neither side holds more than a piece of a
 directory in memory. Links travel as links.
@@ -345,7 +345,7 @@ class FileTransfer:
             if error is not None:
                 return None, error
             is_first = False
-        return (yield from self.take_in((yield ("restore", name, args))))
+        return (yield from self.take_in((yield ("restore", args))))
 
 
 # -- the node's side ---------------------------------------------------------------------------------------------------
@@ -358,8 +358,12 @@ class Scratch:
     Args:
         name: Its name, which no other process on the machine uses.
 
+    Directories that the driver sends lie beside the trial's, since their names may be those of the trial's own
+    checkpoints: a member of a population gets the checkpoint of another one.
+
     Attributes:
         trial: The directory that stands for the trial's.
+        received: The directory that the driver has sent last; empty if there is none.
     """
 
     def __init__(self, name: str) -> None:
@@ -370,6 +374,7 @@ class Scratch:
         self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115 - stays open
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.trial = ""
+        self.received = ""
         self._outputs: list[str] = []
         self._read_bytes = [0, 0]
         self._pieces: Iterator[list[Part]] = iter(())
@@ -377,6 +382,7 @@ class Scratch:
 
     def settle(self, home: Home) -> Place:
         """Make an empty place for the next trial, and return it."""
+        self._drop_received()
         parent = os.path.join(self._path, "trial")
         shutil.rmtree(parent, ignore_errors=True)
         self.trial = os.path.join(parent, os.path.basename(home.directory))
@@ -407,11 +413,15 @@ class Scratch:
 
     def receive(self, name: str, piece: list[Part], is_first: bool) -> None:
         """Write a piece of a directory of the driver."""
-        top = os.path.join(self.trial, name)
         if is_first:
-            shutil.rmtree(top, ignore_errors=True)
-            os.mkdir(top)
-        write_piece(piece, top)
+            self._drop_received()
+            self.received = os.path.join(self._path, "received", name)
+            os.makedirs(self.received)
+        write_piece(piece, self.received)
+
+    def _drop_received(self) -> None:
+        shutil.rmtree(os.path.join(self._path, "received"), ignore_errors=True)
+        self.received = ""
 
     def piece(self, number: int, is_first: bool) -> list[Part] | None:
         """Return the next piece of checkpoint `number`; None after the last one. Then the one before is not needed."""
@@ -420,9 +430,10 @@ class Scratch:
             self._pieces = read_pieces(path)
         piece = next(self._pieces, None)
         if piece is None:
-            # The latest one stays, because the trial may ask for it.
+            # The latest one stays, because the trial may ask for it. That is this one now.
             shutil.rmtree(self._fetched, ignore_errors=True)
             self._fetched = path
+            self._drop_received()
         return piece
 
     def remove(self) -> None:

@@ -37,7 +37,7 @@ class Node:
         self.requests.append(verb)
         try:
             if verb == "restore":
-                self.restored.append(args[0])
+                self.restored.append(self.scratch.received)
                 value = "restored"
             else:
                 value = None if verb == "output" else getattr(self.scratch, verb)(*args)
@@ -159,10 +159,37 @@ def test_a_restore_sends_the_directory_first(node, tmp_path):
     (donor / "a").write_bytes(b"d" * 2500)
 
     assert node.follow(node.transfer.restore(str(donor), b"")) == ("restored", None)
-    assert Path(node.scratch.trial, "donor", "a").read_bytes() == b"d" * 2500
-    assert node.restored == ["donor"]
+    (received,) = map(Path, node.restored)
+    assert received.name == "donor"
+    assert (received / "a").read_bytes() == b"d" * 2500
     with pytest.raises(FileNotFoundError, match="does not exist any more"):
         node.follow(node.transfer.restore(str(tmp_path / "gone"), b""))
+
+
+def test_a_received_checkpoint_is_apart_from_the_trials_own_ones(node, home, tmp_path):
+    """A member of a population gets the checkpoint of another one, under a number that it will reach itself."""
+    for name in ("before", "donor"):
+        (tmp_path / name / directory_name(1)).mkdir(parents=True)
+        (tmp_path / name / directory_name(1) / name).write_bytes(b"d")
+        node.follow(node.transfer.restore(str(tmp_path / name / directory_name(1)), b""))
+    received = Path(node.restored[-1])
+    assert os.listdir(received) == ["donor"]
+    node.save(0, a=b"0")
+    node.save(1, a=b"1")
+    assert received.exists()
+    node.follow(node.transfer.take_in(Answer(checkpoints=(0, 1))))
+
+    assert (saved(home, 0), saved(home, 1)) == (b"0", b"1")
+    assert not received.exists()  # from now on, the trial asks for its own
+
+
+def test_the_next_trial_of_a_process_finds_no_received_checkpoint(node, home, tmp_path):
+    donor = tmp_path / directory_name(0)
+    donor.mkdir()
+    node.follow(node.transfer.restore(str(donor), b""))
+    node.scratch.settle(home)
+
+    assert not Path(node.restored[0]).exists()
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -130,6 +131,47 @@ def test_classes_are_saved_and_workers_are_reused(tmp_path: Path) -> None:
     assert [result.metrics["total"] for result in grid] == [3, 6, 9]
     assert [result.checkpoint.to_dict() for result in grid] == [{"total": 3}, {"total": 6}, {"total": 9}]
     assert len({result.metrics["pid"] for result in grid}) == 1
+
+
+def test_a_member_of_a_population_gets_a_checkpoint_whose_number_it_reaches_itself(tmp_path: Path) -> None:
+    """The good one saves checkpoints 0 to 3, and the bad one 0 to 2. So its next one is 3, too."""
+    saved, taken = tmp_path / "saved-3", tmp_path / "taken"
+
+    def wait_for(path):
+        until_s = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < until_s:
+            time.sleep(0.01)
+
+    def member(config):
+        checkpoint = tune.get_checkpoint()
+        step = 0
+        if checkpoint:
+            step = checkpoint.to_dict()["step"]
+            taken.touch()
+        while step < 8:
+            step += 1
+            if config["x"] == 1 and step == 3:
+                wait_for(saved)
+            if not checkpoint and step == 5:
+                saved.touch()
+                wait_for(taken)
+            tune.report({"gain": config["x"], "step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
+
+    scheduler = tune.schedulers.PopulationBasedTraining(
+        "training_iteration", perturbation_interval=3, hyperparam_mutations={"y": [1, 2]}, quantile_fraction=0.5
+    )
+    grid = fit(
+        member,
+        tmp_path / "results",
+        {"x": tune.grid_search([1, 3]), "y": 1},
+        metric="gain",
+        mode="max",
+        scheduler=scheduler,
+    )
+
+    assert [(result.error, result.metrics["step"]) for result in grid] == [(None, 8), (None, 8)]
+    assert any("exploits another trial" in str(decision) for decision in grid[0].decisions)
+    assert grid[0].checkpoint.to_dict() == {"step": 8}
 
 
 def test_values_come_from_the_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
