@@ -93,8 +93,10 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`. Warns once if the machine allows fewer actors than the window."""
-        # The other executor has at least as much room, unless processes that cannot be killed use some of it.
-        has_room = self._executor.can_start(request) and self._ledger.can_acquire(request, waiter)
+        # The other executor has at least as much room, unless processes that cannot be killed use some of it, or a node
+        # is lost. Then the waiter may wait in its queue.
+        other_waiter = waiter if self.has_queue else None
+        has_room = self._executor.can_start(request, other_waiter) and self._ledger.can_acquire(request, waiter)
         if not has_room and len(self._actors) < self._window:
             warn_once(
                 f"deterministic=True: with {len(self._actors)} trials running there is no room for one more, although "
@@ -103,6 +105,11 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
                 "deterministic=True limited by the machine",
             )
         return has_room
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        super().forget(waiter)
+        self._executor.forget(waiter)
 
     def check_room(self, request: Resources) -> None:
         """Check that the machine has room for a whole window of actors with this request.

@@ -305,9 +305,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
                 "executor='ray' needs Ray, which is not installed: pip install 'minitune[ray]'"
             ) from error
         is_connected = ray.is_initialized()
-        if not is_connected:
-            connect(ray, address, machine)
-        self._room = ClusterLedger(ray)
+        is_own = not is_connected and connect(ray, address, machine)
+        self._room = ClusterLedger(ray, is_own)
         # Ray itself ends the actors of a driver that ends without a shutdown.
         super().__init__(self._room, Loop(), lambda: None)
         self._ray: Any = ray
@@ -320,6 +319,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._landmark: Landmark | None = None
         self._processes: set[_RayProcess] = set()  # those that are not dead, also without an actor
         self._has_told_slow = False
+        self._placed_s = -math.inf  # when an actor has got its place, last
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -478,7 +478,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.actor = actor
         actor.process = process
         actor.phase = _ActorPhase.STARTING
-        self._room.note_place(actor.actor_id)
+        assert process.here is not None
+        self._room.note_place(actor.actor_id, process.here.node_id)
+        self._placed_s = self._loop.time()
         self._told.append(Placed(actor.actor_id))
 
     def _on_placed(self, process: _RayProcess, answer: Answer) -> None:
@@ -566,19 +568,18 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     def _tell_slow(self, actor: _ActorOnCluster) -> None:
         """An actor waits for its place."""
-        if actor.phase is not _ActorPhase.WAITING or self._has_told_slow:
+        if actor.phase is not _ActorPhase.WAITING:
             return
-        reason = "perhaps others use the cluster, or Ray still prepares its runtime_env"
-        if len(actor.spec.request.bundles) > 1:
-            reason += ", or its bundles do not fit on the nodes together"
-        if self._room.may_grow():
-            reason = "it waits for the autoscaler"
-        elif not self._room.counts(actor.actor_id):  # it waits on purpose, which is no news; but look again
-            actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))
+        self._room.note_slow(actor.actor_id)
+        actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))  # the reason may change
+        # While others get their places, Ray starts one process after the other.
+        if self._has_told_slow or self._loop.time() - self._placed_s < _SLOW_S:
             return
-        self._has_told_slow = True
-        amounts = amounts_text(actor.spec.request.required_resources)
-        logger.warning("Ray has found no place for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
+        reason = self._room.why_waits(actor.actor_id)
+        if reason:
+            self._has_told_slow = True
+            amounts = amounts_text(actor.spec.request.required_resources)
+            logger.warning("Ray has found no place for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
@@ -640,8 +641,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             return
         process.cancel_timers()
         process.actor = None
+        following = self._waits_for(process)  # before the end, which frees room that this process keeps in Ray
         self._end(actor, Exited(actor.actor_id, "parked"))
-        following = self._waits_for(process)
         if following is None:
             process.after(_PARKED_S, lambda: self._end_parked(process))
             self._park(process.spec.reuse_key, process.spec.request, process)
@@ -653,13 +654,21 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             self._reset(process, following)
 
     def _waits_for(self, process: _RayProcess) -> _ActorOnCluster | None:
-        """An actor that waits for its place and could use a process that was parked."""
+        """An actor that waits in Ray's queue and could use a process that is parked.
+
+        One that is about to start somewhere else is left alone. Otherwise short trials would run in the processes that
+        were first, and all others would be killed before they have started.
+        """
         wanted = (process.spec.reuse_key, process.spec.request)
-        for actor in self._actors.values():
-            spec = actor.spec
-            if actor.phase is _ActorPhase.WAITING and (spec.reuse_key, spec.request) == wanted:
-                return actor
-        return None
+        waiting = [
+            actor
+            for actor in self._actors.values()
+            if actor.phase is _ActorPhase.WAITING and (actor.spec.reuse_key, actor.spec.request) == wanted
+        ]
+        if not waiting:
+            return None
+        queued = self._room.queued()
+        return next((actor for actor in waiting if actor.actor_id in queued), None)
 
     def _all_parked(self) -> list[_RayProcess]:
         return list(itertools.chain(*self._parked.values()))

@@ -33,6 +33,11 @@ _BEYOND_AUTOSCALED = 16
 """How many actors may wait in Ray's queue although the ledger has no room; the same if nodes may be added for them."""
 _REFRESH_S = 10.0
 """How long the list of nodes is used before it is read again, if there is no room."""
+_TELLS_S = 10.0
+"""Ray's first autoscaler tells within this time after the start of a cluster whether it can add nodes."""
+_PAUSE_S = 0.25
+_UNIT = 1e-4
+"""Ray's resolution of amounts."""
 
 
 # -- admission ---------------------------------------------------------------------------------------------------------
@@ -44,31 +49,36 @@ class ClusterLedger(Ledger):
     place for it, because a node was added or others have left, this is the news that there is more room. If an
     autoscaler adds nodes, more of them may wait, since it adds nodes for those. Each actor is counted or *beyond*.
 
+    Nodes are lost and come back. So a request is an error only if no nodes that the run has seen could hold it, and it
+    is certain that no autoscaler adds others. Any other one waits, and a warning says so.
+
     Args:
         ray: Ray's module. This process is connected.
+        is_own: Whether the cluster was started for this run, so that no autoscaler belongs to it.
     """
 
-    def __init__(self, ray: Any):
+    def __init__(self, ray: Any, is_own: bool = False):
         self._ray = ray
-        self._requests: dict[str, Resources] = {}  # of all actors, by holder
+        self._requests: dict[str, Resources] = {}  # of all actors, by holder, in order of their admission
         self._beyond: dict[str, Resources] = {}  # of those that are not counted
-        self._placed: set[str] = set()
+        self._node_of: dict[str, str] = {}  # of those that have a place
+        self._slow: set[str] = set()  # those that had no place for long
         self._admitted = ""  # the waiter that may start although there is no room
-        self._is_autoscaled: bool | None = None
+        self._is_autoscaled: bool | None = False if is_own else None  # None: not known, or not yet
+        self._asks_until_s = time.monotonic() + _TELLS_S
+        self._seen: dict[str, Node] = {}  # all nodes that this run has known, by id
+        self._has_told_loss = False
         self.refresh()
 
     def nodes(self) -> list[Node]:
         """The living nodes. Asks the cluster's head, so it blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def may_grow(self) -> bool:
-        """Whether nodes may be added for actors that wait. Asks the cluster's head once."""
-        if self._is_autoscaled is None:
-            self._is_autoscaled = has_autoscaler(self._ray)
-        return self._is_autoscaled
-
     def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
-        """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most."""
+        """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most.
+
+        If no node could hold the request, it blocks until it is known whether there is an autoscaler.
+        """
         if self._fits(request, waiter):
             return True
         # Ray tells of no new nodes, and to ask its head for each trial that waits would be too much for a large run.
@@ -76,16 +86,36 @@ class ClusterLedger(Ledger):
             self.refresh()
             if self._fits(request, waiter):
                 return True
-        may_grow = self.may_grow()
-        # With an autoscaler nothing is impossible, as far as we know: only it knows the nodes that it could add.
         problem = why_never(request, self._living)
-        if problem and not may_grow:
+        if problem and not why_never(request, list(self._seen.values())):
+            self._tell_loss(request)
+        elif problem and self._is_fixed():
             raise TuneError(problem)
-        most = _BEYOND_AUTOSCALED if may_grow else _BEYOND
-        if waiter is None or len(self._beyond.keys() - self._placed) >= most:
+        if waiter is None:  # a searcher is asked for a trial that waits only if there is nothing else to wait for
+            return not self._requests
+        most = _BEYOND_AUTOSCALED if self._is_autoscaled else _BEYOND
+        if len(self._beyond.keys() - self._node_of.keys()) >= most:
             return False
         self._admitted = waiter
         return True
+
+    def _is_fixed(self) -> bool:
+        """Whether it is certain that no autoscaler adds nodes. If the cluster is new, blocks until Ray has told it."""
+        while self._is_autoscaled is None and time.monotonic() < self._asks_until_s:
+            time.sleep(_PAUSE_S)
+            self._is_autoscaled = has_autoscaler(self._ray)
+        return self._is_autoscaled is False
+
+    def _tell_loss(self, request: Resources) -> None:
+        """Warn once that a request waits for a node like one that is gone. An autoscaler replaces it without a word."""
+        if self._has_told_loss or self._is_autoscaled:
+            return
+        self._has_told_loss = True
+        logger.warning(
+            "a trial (%s) waits: the nodes of the Ray cluster that could hold it are gone. It starts as soon as such a "
+            "node is added; Ctrl-C ends the run, which can be resumed (said once)",
+            amounts_text(request.required_resources),
+        )
 
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         """Admit an actor. Its devices are Ray's to choose.
@@ -105,27 +135,63 @@ class ClusterLedger(Ledger):
     def release(self, holder: str) -> None:
         """An actor has ended. Another one that was beyond may be counted now."""
         del self._requests[holder]
-        self._placed.discard(holder)
+        self._node_of.pop(holder, None)
+        self._slow.discard(holder)
         if self._beyond.pop(holder, None) is not None:  # it was not counted
             return
         super().release(holder)
         for other, request in list(self._beyond.items()):
             self._count_in(other, request)
 
-    def note_place(self, holder: str) -> None:
+    def note_place(self, holder: str, node_id: str) -> None:
         """Ray has found a place for an actor."""
-        self._placed.add(holder)
-        if not self.counts(holder):  # the news that there is more room
+        self._node_of[holder] = node_id
+        self._slow.discard(holder)
+        if holder in self._beyond:  # the news that there is more room
             self.refresh()
 
-    def counts(self, holder: str) -> bool:
-        """Whether an actor is counted, so Ray should find a place for it unless others use the cluster."""
-        return holder not in self._beyond
+    def note_slow(self, holder: str) -> None:
+        """Ray has found no place for an actor for so long that it can hardly be about to start."""
+        self._slow.add(holder)
+
+    def queued(self) -> set[str]:
+        """The actors that wait in Ray's queue, as far as we know. Any other one without a place is about to start."""
+        waiting = {holder: request for holder, request in self._requests.items() if holder not in self._node_of}
+        found = self._slow | (self._beyond.keys() & waiting.keys())
+        if len(found) < len(waiting):
+            placed = [(node_id, self._requests[holder]) for holder, node_id in self._node_of.items()]
+            found |= without_a_node(self._living, placed, waiting)
+        return found
+
+    def why_waits(self, holder: str) -> str:
+        """Why an actor has no place for so long, for a warning; empty if it waits on purpose, or that was said."""
+        self.refresh()
+        request = self._requests[holder]
+        if why_never(request, self._living):
+            if self._is_autoscaled:
+                return "it waits for the autoscaler to add a node"
+            if why_never(request, list(self._seen.values())):
+                return "no node could hold it, so it waits for one that is added"
+            self._tell_loss(request)
+            return ""
+        if holder in self._beyond:
+            return ""
+        ours: dict[str, float] = {}
+        for other in self._requests.values():
+            for name, amount in other.required_resources.items():
+                ours[name] = ours.get(name, 0.0) + amount
+        reason = reason_of_wait(request, ours, self._ray.cluster_resources(), self._ray.available_resources())
+        if len(request.bundles) > 1:
+            reason += ", or its bundles do not fit on the nodes together"
+        return reason
 
     def refresh(self) -> None:
         """Read the list of nodes, and count again what the actors hold."""
         self._refresh_s = time.monotonic() + _REFRESH_S
+        if self._is_autoscaled is None:
+            self._is_autoscaled = has_autoscaler(self._ray)
         self._living = self.nodes()
+        self._seen.update({node["NodeID"]: node for node in self._living})
         # A ledger cannot shrink while actors hold what is gone, so it starts again, and counts what still fits.
         super().__init__(*totals_of(self._living))
         self._beyond.clear()
@@ -245,16 +311,72 @@ def _has_label(value: str | None, wanted: str) -> bool:
     return (value in values) is not is_negated
 
 
-def has_autoscaler(ray: Any) -> bool:
-    """Whether an autoscaler may add nodes."""
-    # Ray has no public function for this. If this part of Ray changes, the answer is no, and a request that no node can
-    # meet is an error. The status lists types of nodes; without an autoscaler, each node is a type of its own.
+def without_a_node(
+    nodes: Sequence[Node], placed: Sequence[tuple[str, Resources]], waiting: Mapping[str, Resources]
+) -> set[str]:
+    """Which actors find no node with room, if each one takes the first that has room, and others use none of them.
+
+    Args:
+        nodes: The living nodes.
+        placed: The nodes and the requests of the actors that have a place.
+        waiting: The requests of the others by holder, in the order in which they look for a node.
+    """
+    # The nodes with what is free of their resources.
+    free = {node["NodeID"]: {**node, "Resources": dict(node["Resources"])} for node in nodes}
+
+    def take(request: Resources, able: Sequence[Node]) -> bool:
+        labels = request.labels or [{} for _ in request.bundles]
+        for bundle, selector in zip(request.bundles, labels, strict=True):
+            node = next((node for node in able if _is_able(node, bundle, selector)), None)
+            if node is None:
+                return False
+            for name, amount in bundle.items():
+                node["Resources"][name] -= amount
+        return True
+
+    for node_id, request in placed:
+        # Only the node of the first bundle is known. The others lie anywhere.
+        if len(request.bundles) > 1:
+            take(request, list(free.values()))
+        elif node_id in free:
+            take(request, [free[node_id]])
+    return {holder for holder, request in waiting.items() if not take(request, list(free.values()))}
+
+
+def reason_of_wait(
+    request: Resources, ours: Mapping[str, float], totals: Mapping[str, float], free: Mapping[str, float]
+) -> str:
+    """Why an actor that nodes could hold has no place yet, as far as the sums of the cluster show.
+
+    Args:
+        request: Its request.
+        ours: What all actors of the run hold or wait for.
+        totals: The sums of the cluster.
+        free: What Ray has given to no process yet. To one that is being started, it has.
+    """
+    wanted = request.required_resources
+    if all(free.get(name, 0.0) >= amount for name, amount in wanted.items()):
+        return "Ray has room for it, but is slow to start its process, or still prepares its runtime_env"
+    if any(totals.get(name, 0.0) - free.get(name, 0.0) > ours.get(name, 0.0) + _UNIT for name in wanted):
+        return "others use the cluster"
+    return "Ray is slow to start its process, or still prepares its runtime_env, or others use the cluster"
+
+
+def has_autoscaler(ray: Any) -> bool | None:
+    """Whether an autoscaler may add nodes; None if this is not known, or not yet."""
+    # Ray has no public function for this. If this part of Ray changes, the answer is not known.
     try:
-        status = ray.experimental.internal_kv._internal_kv_get(ray._private.ray_constants.DEBUG_AUTOSCALING_STATUS)
+        get = ray.experimental.internal_kv._internal_kv_get
+        # The second autoscaler sets this flag, also where its provider can add no node: that is not known, then.
+        if get(ray._raylet.GCS_AUTOSCALER_V2_ENABLED_KEY, namespace=ray._raylet.GCS_AUTOSCALER_STATE_NAMESPACE) == b"1":
+            return True
+        # The first one reports the types of nodes, some seconds after its start. Without a configuration, it runs too,
+        # and each node is a type of its own.
+        status = get(ray._private.ray_constants.DEBUG_AUTOSCALING_STATUS)
         types = json.loads(status)["autoscaler_report"]["node_type_mapping"].values()
         return any(not name.startswith("node_") for name in types)
     except Exception:
-        return False
+        return None
 
 
 def in_words(error: BaseException) -> str:
@@ -277,8 +399,12 @@ def signals_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
-    """Connect to a cluster. If no address is given and none runs here, start one on this machine."""
+def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
+    """Connect to a cluster. If no address is given and none runs here, start one on this machine.
+
+    Returns:
+        Whether it was started.
+    """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too. And
     # what trials print is in their files.
@@ -286,7 +412,7 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
     with signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)
-            return
+            return False
         except ConnectionError as error:
             # A cluster that was asked for by name must not be replaced by a small one on this machine.
             if address is not None or os.environ.get("RAY_ADDRESS"):
@@ -303,3 +429,4 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
             amounts["resources"] = own
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
         ray.init(address="local", include_dashboard=False, **amounts, **quiet)
+        return True

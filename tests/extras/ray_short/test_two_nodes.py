@@ -6,6 +6,7 @@ This is the short form of the tests in `tests/extras/ray`, which take ten minute
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, Run
 from minitune.error import TuneError
 from minitune.executors import ray as ray_executor
 from minitune.executors.ray import RayTrialExecutor
+from minitune.executors.ray_actor import RayActor
 from minitune.executors.ray_files import PIECE_BYTES, Landmark
 
 pytestmark = pytest.mark.usefixtures("two_nodes", "own_disks")
@@ -131,6 +133,42 @@ def test_classes_are_saved_and_workers_are_reused(tmp_path: Path) -> None:
     assert [result.metrics["total"] for result in grid] == [3, 6, 9]
     assert [result.checkpoint.to_dict() for result in grid] == [{"total": 3}, {"total": 6}, {"total": 9}]
     assert len({result.metrics["pid"] for result in grid}) == 1
+
+
+class TellsItsNode(Adding):
+    def step(self):
+        return {"node": ray.get_runtime_context().get_node_id()}
+
+
+class UntilNodes(tune.Stopper):
+    """Ends the run when trials have run on so many nodes."""
+
+    def __init__(self, number):
+        self.number = number
+        self.seen = set()
+
+    def __call__(self, trial_id, result):
+        self.seen.add(result["node"])
+        return True
+
+    def stop_all(self):
+        return len(self.seen) >= self.number
+
+
+def test_trials_shorter_than_a_start_use_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is ready first serves one trial after the other, and the others start meanwhile."""
+    node_of_driver = ray.get_runtime_context().get_node_id()
+
+    class StartsSlowlyElsewhere(RayActor):
+        def __init__(self):
+            super().__init__()
+            time.sleep(0 if ray.get_runtime_context().get_node_id() == node_of_driver else 2)
+
+    monkeypatch.setattr(ray_executor, "RayActor", StartsSlowlyElsewhere)
+    stopper = UntilNodes(2)
+    fit(TellsItsNode, tmp_path, run={"stop": stopper}, reuse_actors=True, num_samples=-1, time_budget_s=30)
+
+    assert len(stopper.seen) == 2
 
 
 def test_a_member_of_a_population_gets_a_checkpoint_whose_number_it_reaches_itself(tmp_path: Path) -> None:
@@ -247,6 +285,41 @@ def test_a_trial_of_a_dead_node_continues_on_another_one(tmp_path: Path, two_nod
     assert added.has_added
     assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 4), (None, 4)]
     assert grid[0].metrics["begin"] == 2
+
+
+class AddsNodeWhenWarned(logging.Handler):
+    """Adds a node as soon as a warning says that one is missing."""
+
+    def __init__(self, cluster):
+        super().__init__(logging.WARNING)
+        self.cluster = cluster
+        self.heard = []
+
+    def emit(self, record):
+        if "are gone" in record.getMessage():
+            self.heard.append(record)
+            self.cluster.add_node(num_cpus=1, resources={"seat": 1}, object_store_memory=100 * 2**20)
+
+
+@pytest.mark.parametrize("is_deterministic", [False, True])
+def test_a_trial_waits_for_a_node_like_the_lost_one(tmp_path: Path, two_nodes: Cluster, is_deterministic: bool) -> None:
+    """When the run began, its request could be met."""
+    sigterm = signal.getsignal(signal.SIGTERM)
+    lost = two_nodes.add_node(num_cpus=1, resources={"seat": 1}, object_store_memory=100 * 2**20)
+    handler = AddsNodeWhenWarned(two_nodes)
+    logging.getLogger("minitune").addHandler(handler)
+    window = {"deterministic": True, "max_concurrent_trials": 1} if is_deterministic else {}
+    try:
+        (result,) = fit(tune.with_resources(training, {"cpu": 1, "seat": 1}), tmp_path, {"fault": kill_node}, **window)
+    finally:
+        logging.getLogger("minitune").removeHandler(handler)
+        for node in list(two_nodes.worker_nodes):
+            if node is lost or (node._ray_params.resources or {}).get("seat"):
+                two_nodes.remove_node(node, allow_graceful=False)
+        signal.signal(signal.SIGTERM, sigterm)  # each node that is started here replaces it
+
+    assert (result.error, result.metrics["n"], result.metrics["begin"]) == (None, 4, 2)
+    assert len(handler.heard) == 1
 
 
 def test_a_full_disk_of_a_node_is_a_failure_of_its_trial(tmp_path: Path) -> None:
