@@ -19,6 +19,8 @@ Modules
     events                EventHandler: what follows from an event. ReportHandler: from a report or a save
     launching             TrialSource: draws trials from the searcher. TrialLauncher: starts waiting trials
     hooks                 Hooks: all calls to plug-ins
+    step                  Run: the parts that all others work on. `take`: a step of a trial, its record, and the hooks
+                          before and after it, by two tables
     actions               TrialActions: carries out decisions; commands to workers wait there for the write
     report_path           ReportPath: writes plain reports, which are most of the work, by a shorter way
     failure               Failures: what follows from a failed attempt or a lost worker; the errors of trials
@@ -49,8 +51,8 @@ and then carries out the commands.
 One failure
 -----------
 The event is CallRaised, or Exited for a worker that has died. `Failures.failed` decides whether the trial is retried,
-and `Failures.lost` handles a lost worker, which is not the trial's fault. `TrialActions.move` takes the step and
-records the status. `Backoff` decides when the next attempt starts.
+and `Failures.lost` handles a lost worker, which is not the trial's fault. `take` takes the step, records the status and
+tells the plug-ins. `Backoff` decides when the next attempt starts.
 
 One resume
 ----------

@@ -15,14 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
-from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT
-from minitune.driver.state import Request, RunningTrial, RunState
-from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited, TrialExecutor
+from minitune.driver.state import Request, RunningTrial
+from minitune.driver.step import Run, take
+from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, STATUS, Phase, Step
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import InheritedCheckpoint, Trial
-from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.space.tree import value_at_text
 
@@ -33,34 +32,28 @@ class TrialActions:
     """Carries out decisions about trials.
 
     Args:
-        executor: Runs the actors.
-        state: The trials. This class updates it.
-        hooks: Calls the plug-ins.
-        recorder: Writes the events to the journal.
+        run: The run.
 
     Attributes:
         commands: The calls and stops of actors that wait for `commit`, in order.
         unwritten: The records that wait for `commit`; see `Recorder`.
     """
 
-    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
-        self._executor = executor
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
-        self._settings = state.settings
-        self._experiments = state.settings.experiments
+    def __init__(self, run: Run):
+        self._run = run
+        self._settings = run.state.settings
+        self._experiments = run.state.settings.experiments
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-        self.unwritten = recorder.unwritten
+        self.unwritten = run.recorder.unwritten
         self._warned_pause = False
         # With time limits, a call and a stop of an actor also start and stop its clocks.
-        self._call: Callable[..., object] = self._timed_call if state.deadlines.are_set else executor.call
-        self._stop: Callable[..., object] = self._timed_stop if state.deadlines.are_set else self._stop_actor
+        self._call: Callable[..., object] = self._timed_call if run.state.deadlines.are_set else run.executor.call
+        self._stop: Callable[..., object] = self._timed_stop if run.state.deadlines.are_set else self._stop_actor
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks while it writes."""
         if self.unwritten:
-            self._recorder.write()
+            self._run.recorder.write()
         commands = self.commands
         if commands:
             self.commands = []  # first: a command may lead to others, which need a write of their own
@@ -83,7 +76,7 @@ class TrialActions:
         elif decision == NOOP:  # the scheduler has decided by requests, which may concern this trial
             running.idle = True
             self.run_requests()
-            if running.idle and running.actor_id in self._state.running:
+            if running.idle and running.actor_id in self._run.state.running:
                 self.pull(running)
         else:
             self.pull(running)
@@ -92,28 +85,28 @@ class TrialActions:
         """Request the next report."""
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
-            self.move(running.trial, Step.TRAIN, "go on")
+            take(self._run, running.trial, Step.TRAIN, "go on")
         self.commands.append((self._call, (running.actor_id, "train")))
 
     def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
-        self._executor.call(actor_id, method, *arguments)
+        self._run.executor.call(actor_id, method, *arguments)
         # begun after the call, so that a driver suspended before it makes no worker late
-        if method == "train" and actor_id in self._state.running:
-            self._state.deadlines.begin(actor_id, REPORT, self._executor.clock.monotonic())
+        if method == "train" and actor_id in self._run.state.running:
+            self._run.state.deadlines.begin(actor_id, REPORT, self._run.executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint. The decision is carried out after that."""
-        self.move(running.trial, Step.SAVE, f"before {running.decision}")
+        take(self._run, running.trial, Step.SAVE, f"before {running.decision}")
         self.commands.append((self._call, (running.actor_id, "save")))
 
     def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], place: str = "") -> None:
         """Let the worker load a checkpoint, with the result that was reported with it. `place` names the devices."""
-        self.move(running.trial, Step.RESTORE, f"from {os.path.basename(path)}{place}")
+        take(self._run, running.trial, Step.RESTORE, f"from {os.path.basename(path)}{place}")
         self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial
-        start = self._state.goes_on_from(trial)
+        start = self._run.state.goes_on_from(trial)
         reached = 0
         if start is not None:
             reached = start.progress.num_reports
@@ -129,29 +122,27 @@ class TrialActions:
                 extra=about(trial),
             )
         if not self._experiments[trial.experiment_number].saves:  # a function has saved when it reported
-            self._hooks.tell("on_trial_save", trial)
+            self._run.hooks.tell("on_trial_save", trial)
         self.let_go(running)  # before the step, because a PAUSED trial owns no actor
-        self.move(trial, Step.PAUSE, reason)
-        self._hooks.paused(trial)
+        take(self._run, trial, Step.PAUSE, reason)
 
     def end(self, running: RunningTrial, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
         trial = running.trial
         # After a signal the journal keeps the trial unfinished: no record of its end, so that a resume continues it.
-        if not running.ends_by_itself and self._state.interrupted:
+        if not running.ends_by_itself and self._run.state.interrupted:
             self.let_go(running)
-            self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, ending)
+            self._run.hooks.interrupted(trial)
+            self._run.state.move(trial, Step.STOP, ending)
             return
         if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
             self.let_go(running)
-            self.move(trial, Step.RETRY, Ending.of(EndKind.NOT_READY))
+            take(self._run, trial, Step.RETRY, Ending.of(EndKind.NOT_READY))
             self.remove(trial, ending)
             return
         trial.completes()
-        self._hooks.completed(trial)  # before the step: for plug-ins, a trial that completes is still RUNNING
         self.let_go(running)
-        self.move(trial, Step.STOP, ending)
+        take(self._run, trial, Step.STOP, ending)
         self.is_over(trial)
 
     def cut_short(self, running: RunningTrial, ending: Ending) -> None:
@@ -161,19 +152,18 @@ class TrialActions:
 
     def remove(self, trial: Trial, ending: Ending) -> None:
         """End a trial that has no worker."""
-        self._executor.forget(trial.trial_id)  # it may wait in the ledger
-        if self._state.interrupted:
-            self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, ending)
+        self._run.executor.forget(trial.trial_id)  # it may wait in the ledger
+        if self._run.state.interrupted:
+            self._run.hooks.interrupted(trial)
+            self._run.state.move(trial, Step.STOP, ending)
             return
-        self._hooks.removed(trial)
-        self.move(trial, Step.STOP, ending)
+        take(self._run, trial, Step.STOP, ending)
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
         """If the run is ending, end a trial that would otherwise be retried."""
-        if self._state.ending is not None:
-            self.remove(trial, self._state.ending)
+        if self._run.state.ending is not None:
+            self.remove(trial, self._run.state.ending)
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
         """Before a retry, replace a useless newest checkpoint by the one before it.
@@ -182,13 +172,15 @@ class TrialActions:
             trial: The trial whose attempt has failed.
             refused: Whether the attempt failed to load its checkpoint. The last complete checkpoint is kept anyway.
         """
-        if trial.trial_id in self._state.inherited:  # the checkpoint belongs to the donor, which may be able to load it
+        if (
+            trial.trial_id in self._run.state.inherited
+        ):  # the checkpoint belongs to the donor, which may be able to load it
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
-            is_whole = self._recorder.directories.has_whole(trial, newest)
+            is_whole = self._run.recorder.directories.has_whole(trial, newest)
             is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
-            if not is_useless or not self._recorder.discard(trial, newest):
+            if not is_useless or not self._run.recorder.discard(trial, newest):
                 return
             logger.warning(
                 "%s of trial %s %s; %s",
@@ -201,50 +193,41 @@ class TrialActions:
 
     def is_over(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. The trial has ended, and its status is set."""
-        self._recorder.trial_ends(trial)
-        if self._state.inherited:
+        self._run.recorder.trial_ends(trial)
+        if self._run.state.inherited:
             self.release_inherited(trial)
 
     def release_inherited(self, trial: Trial) -> None:
         """Release the donor's checkpoint, since `trial` no longer needs it."""
-        inherited = self._state.inherited.pop(trial.trial_id, None)
+        inherited = self._run.state.inherited.pop(trial.trial_id, None)
         if inherited is not None:  # the donor may have left it behind, so that only the pin has kept it
-            self._recorder.unpin(inherited.donor, inherited.record)
+            self._run.recorder.unpin(inherited.donor, inherited.record)
 
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial. The trial's next attempt waits until the worker has exited."""
-        self._state.let_go(running)
+        self._run.state.let_go(running)
         self.commands.append((self._stop, (running, keep and self._settings.reuse_actors)))
 
     def _timed_stop(self, running: RunningTrial, keeps: bool) -> None:
-        self._state.deadlines.forget(running.actor_id)
+        self._run.state.deadlines.forget(running.actor_id)
         self._stop_actor(running, keeps)
 
     def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
-        exited = self._executor.stop(running.actor_id, self._settings.grace_s, keeps)
+        exited = self._run.executor.stop(running.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
             self.has_left(running, exited)
 
     def has_left(self, running: RunningTrial, event: Exited) -> None:
         """An actor that was stopped has exited, so there may be room for another worker at once."""
         trial = running.trial
-        if self._state.backoff.is_active:
-            self._state.backoff.has_room()
+        if self._run.state.backoff.is_active:
+            self._run.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial.trial_id, event.cause)
-            self._recorder.note(trial.trial_id, event.cause)
+            self._run.recorder.note(trial.trial_id, event.cause)
         if running.is_cut_short:
-            self._recorder.directories.clean(trial)
-        self._state.has_left(running)
-
-    def move(self, trial: Trial, step: Step, reason: str | Ending) -> None:
-        """Move a trial to its next phase. Record each retry and each change of the public status, except to RUNNING.
-
-        The record of an attempt's start says that the trial is RUNNING.
-        """
-        has_changed = self._state.move(trial, step, reason)
-        if step is Step.RETRY or (has_changed and STATUS[trial.phase] != RUNNING):
-            self._recorder.status(trial, reason)
+            self._run.recorder.directories.clean(trial)
+        self._run.state.has_left(running)
 
     # -- requests of schedulers ---------------------------------------------------------------------------------------
 
@@ -257,16 +240,16 @@ class TrialActions:
             "resources": self._on_resources_request,
         }
         # One by one: what a request does may call hooks of the scheduler, which make more requests.
-        while self._state.requests:
-            request = self._state.requests.popleft()
+        while self._run.state.requests:
+            request = self._run.state.requests.popleft()
             # A run that is ending resumes no trial, so it pauses none.
-            if not request.trial.is_finished() and (request.verb == "stop" or self._state.ending is None):
+            if not request.trial.is_finished() and (request.verb == "stop" or self._run.state.ending is None):
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        ending = self._hooks.scheduler_stops(request.argument)
+        ending = self._run.hooks.scheduler_stops(request.argument)
         settings = self._experiments[request.trial.experiment_number]
-        running = self._state.running.get(request.trial.attempt.actor_id)
+        running = self._run.state.running.get(request.trial.attempt.actor_id)
         if running is None:
             self.remove(request.trial, ending)
         elif running.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
@@ -281,11 +264,10 @@ class TrialActions:
     def _on_pause_request(self, request: Request) -> None:
         trial = request.trial
         decision = Decision(PAUSE, "at the request of the scheduler")
-        running = self._state.running.get(trial.attempt.actor_id)
+        running = self._run.state.running.get(trial.attempt.actor_id)
         if running is None:
             if trial.phase is Phase.QUEUED:
-                self.move(trial, Step.PAUSE, decision.reason)
-                self._hooks.paused(trial)
+                take(self._run, trial, Step.PAUSE, decision.reason)
         elif running.idle and request.argument and self._experiments[trial.experiment_number].saves:
             running.idle = False
             running.decision = decision
@@ -302,7 +284,7 @@ class TrialActions:
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial
         if trial.phase in OWNS_ACTOR:
-            running = self._state.running[trial.attempt.actor_id]
+            running = self._run.state.running[trial.attempt.actor_id]
             running.requested = stronger(
                 Decision(PAUSE, "its resources change", resources=request.argument), running.requested
             )
@@ -311,13 +293,13 @@ class TrialActions:
 
     def _change_resources(self, trial: Trial, request: Resources) -> None:
         """Change the request of a waiting trial. The change is recorded before the trial starts."""
-        self._state.change_resources(trial, request)
-        self._recorder.note_changes(trial)
+        self._run.state.change_resources(trial, request)
+        self._run.recorder.note_changes(trial)
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
         config = dict(config)  # a scheduler may pass the read-only configuration of a trial
-        own = self._state.inherited.get(donor.trial_id)
+        own = self._run.state.inherited.get(donor.trial_id)
         if own is not None:  # the donor has no own checkpoint that is newer than its inherited one
             inherited = InheritedCheckpoint.of(own.donor, own.record, own.metrics, trial)
         elif donor.checkpoints:
@@ -333,24 +315,23 @@ class TrialActions:
             )
             return False
         # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
-        self._recorder.pin(inherited.donor, inherited.record)
+        self._run.recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
-        light_config = self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
-        self._state.inherited[trial.trial_id] = inherited
-        running = self._state.running.get(trial.attempt.actor_id)
+        light_config = self._run.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        self._run.state.inherited[trial.trial_id] = inherited
+        running = self._run.state.running.get(trial.attempt.actor_id)
         if running is not None:
             # Its state is of no use any more. A fresh attempt loads the donor's checkpoint, as after any pause.
             running.idle = False
             self.let_go(running)
-            self.move(trial, Step.PAUSE, f"exploits {donor.name}")
-            self._hooks.paused(trial)
+            take(self._run, trial, Step.PAUSE, f"exploits {donor.name}")
         trial.set_config(config)
         trial.light_config = light_config
         drawn = trial.evaluated_params
         present = {path: value_at_text(config, path, value) for path, value in drawn.items()}
         if any(value is not drawn[path] for path, value in present.items()):
             trial.evaluated_params = present
-        self._recorder.note_changes(trial)
+        self._run.recorder.note_changes(trial)
         return True
 
 

@@ -28,17 +28,16 @@ from minitune.driver.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT, TRIAL
 from minitune.driver.report_path import ReportPath
-from minitune.driver.state import RunningTrial, RunState
+from minitune.driver.state import RunningTrial
+from minitune.driver.step import Run, take
 from minitune.error import DiskError, TuneError
-from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
+from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.journal import LOOK_S
-from minitune.record.recorder import Recorder
 from minitune.result import (
     DONE,
     EXPERIMENT_TAG,
@@ -57,10 +56,7 @@ class EventHandler:
     """Handles the events of actors.
 
     Args:
-        executor: Runs the actors. Its clock says when an attempt has begun.
-        state: The trials.
-        hooks: Calls the plug-ins.
-        recorder: Writes the events to the journal.
+        run: The run.
         actions: Carries out decisions.
         failures: Handles failures and losses.
 
@@ -71,20 +67,14 @@ class EventHandler:
 
     def __init__(
         self,
-        executor: TrialExecutor,
-        state: RunState,
-        hooks: Hooks,
-        recorder: Recorder,
+        run: Run,
         actions: TrialActions,
         failures: Failures,
     ):
-        self._executor = executor
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
+        self._run = run
         self._actions = actions
         self._failures = failures
-        self._reports = ReportHandler(state, hooks, recorder, actions, failures)
+        self._reports = ReportHandler(run, actions, failures)
         self.of_type: dict[type, Callable[[RunningTrial, Any], None]] = {
             Placed: self._on_placed,
             Started: self.on_started,
@@ -97,39 +87,39 @@ class EventHandler:
             Phase.TRAINING: self._reports.on_report,
             Phase.SAVING: self._reports.on_saved,
         }
-        if state.deadlines.are_set:  # most runs have no time limits, and no clock to stop
+        if run.state.deadlines.are_set:  # most runs have no time limits, and no clock to stop
             self.of_answer[Phase.TRAINING] = self._on_timed_report
 
     def on_late_event(self, event: Event) -> None:
         """An event of an actor that was stopped. Only its exit matters."""
         if not isinstance(event, Exited):
             return
-        self._state.may_start = True
-        running = self._state.waiting.leaving.get(event.actor_id)
+        self._run.state.may_start = True
+        running = self._run.state.waiting.leaving.get(event.actor_id)
         if running is not None:
             self._actions.has_left(running, event)
 
     def _on_placed(self, running: RunningTrial, event: Placed) -> None:
         """An actor that waited for its resources has them. Its time begins now."""
-        self._state.may_start = True  # there is more room than was known
-        self._state.deadlines.begin(event.actor_id, TRIAL, self._executor.clock.monotonic())
+        self._run.state.may_start = True  # there is more room than was known
+        self._run.state.deadlines.begin(event.actor_id, TRIAL, self._run.executor.clock.monotonic())
 
     def on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
         trial = running.trial
-        backoff = self._state.backoff
+        backoff = self._run.state.backoff
         if backoff.is_active or not backoff.has_come_up:
             backoff.started()
         running.allocation = event.allocation
         trial.attempt.pid = event.pid
-        trial.attempt.start_time = self._executor.clock.time()
-        self._hooks.tell("on_trial_start", trial)
+        trial.attempt.start_time = self._run.executor.clock.time()
+        self._run.hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
         place = ""
         if devices:
             place = f" on GPU {', '.join(devices)}"
         # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
-        inherited = self._state.inherited.get(trial.trial_id)
+        inherited = self._run.state.inherited.get(trial.trial_id)
         if inherited is not None:
             self._actions.restore(running, inherited.path, inherited.metrics, place)
         elif trial.checkpoints:
@@ -139,19 +129,19 @@ class EventHandler:
         elif trial.start_checkpoint is not None:
             self._actions.restore(running, trial.start_checkpoint.path, {}, place)
         else:
-            self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
+            take(self._run, trial, Step.TRAIN, f"the worker is ready{place}")
             self._actions.pull(running)
         if devices:  # the record of the start did not know them
-            self._recorder.status(trial, f"the worker is ready{place}")
+            self._run.recorder.status(trial, f"the worker is ready{place}")
 
     def _on_restored(self, running: RunningTrial, value: None) -> None:
         """The worker has loaded a checkpoint."""
         self._failures.restored(running.trial)
-        self._hooks.tell("on_trial_restore", running.trial)
+        self._run.hooks.tell("on_trial_restore", running.trial)
         self._actions.pull(running)
 
     def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
-        self._state.deadlines.end(running.actor_id, REPORT)
+        self._run.state.deadlines.end(running.actor_id, REPORT)
         self._reports.on_report(running, report)
 
     def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
@@ -162,7 +152,7 @@ class EventHandler:
         """A call has raised an exception."""
         error = raised_error(event.error, starting=running.trial.phase is Phase.STARTING)
         refused = error.__cause__
-        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
+        if isinstance(refused, DiskError) and refused.run_path == self._run.recorder.run.path:
             raise refused  # no trial is to blame, so this one stays unfinished
         if raised_by_signal(event.error):
             self._failures.lost(running, error, by_signal=True)
@@ -171,7 +161,7 @@ class EventHandler:
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
         """The actor's process and all its descendants have exited, although it was not stopped."""
-        state = self._state
+        state = self._run.state
         trial = running.trial
         state.may_start = True
         # First of all: what follows must find no actor that it would stop or call.
@@ -190,36 +180,32 @@ class EventHandler:
                 self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
             else:
                 self._failures.failed(running, died_error(trial, event), gone=True)
-        self._recorder.directories.clean(trial)
+        self._run.recorder.directories.clean(trial)
 
 
 class ReportHandler:
     """Handles the reports and the saves of running trials.
 
     Args:
-        state: The trials.
-        hooks: Calls the plug-ins.
-        recorder: Writes the events to the journal.
+        run: The run.
         actions: Carries out decisions.
         failures: Handles a report that lacks a metric, or whose trial's directory is gone.
     """
 
-    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions, failures: Failures):
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
+    def __init__(self, run: Run, actions: TrialActions, failures: Failures):
+        self._run = run
         self._actions = actions
         self._failures = failures
-        self._experiments = state.settings.experiments
+        self._experiments = run.state.settings.experiments
         # Looked up once: a run has more reports than anything else.
-        self._hears_results = hooks.hears_results
-        self._shows_results = hooks.shows_results
-        self._stops_run = hooks.stops_run
+        self._hears_results = run.hooks.hears_results
+        self._shows_results = run.hooks.shows_results
+        self._stops_run = run.hooks.stops_run
 
     def on_report(self, running: RunningTrial, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
         trial = running.trial
-        state = self._state
+        state = self._run.state
         result, checkpoint, is_done, has_returned = report
         if result is None:
             if checkpoint is None:
@@ -242,15 +228,15 @@ class ReportHandler:
                 return
         decision = GO_ON
         if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = self._hooks.decide(trial, result, ends=is_done)
+            decision = self._run.hooks.decide(trial, result, ends=is_done)
         running.ends_by_itself = decision == STOP
         if self._shows_results:
-            self._hooks.result(trial, result)
+            self._run.hooks.result(trial, result)
         if running.requested is not None:
             decision = stronger(decision, running.requested)
             running.requested = None
-        if self._stops_run and decision != STOP and state.ending is None and self._hooks.wants_all_stopped():
-            decision = Decision.stop(self._hooks.ending_by_stopper())  # otherwise it would begin one more step
+        if self._stops_run and decision != STOP and state.ending is None and self._run.hooks.wants_all_stopped():
+            decision = Decision.stop(self._run.hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
         experiment = self._experiments[trial.experiment_number]
         is_to_be_saved = experiment.saves and self._save_is_due(trial, experiment.checkpoints, result, decision)
@@ -273,7 +259,7 @@ class ReportHandler:
         decision = running.decision
         if decision.exploit is not None:
             return None
-        if decision == STOP and (running.ends_by_itself or not self._state.interrupted):
+        if decision == STOP and (running.ends_by_itself or not self._run.state.interrupted):
             return decision.ending
         experiment = self._experiments[running.trial.experiment_number]
         if decision == CONTINUE and has_returned and not experiment.checkpoints.checkpoint_at_end:
@@ -293,25 +279,25 @@ class ReportHandler:
         """
         trial = running.trial
         completed = complete(result, trial.attempt.config)
-        self._hooks.log(trial, completed)
+        self._run.hooks.log(trial, completed)
         # The first report of an attempt makes no path yet: many trials report only once.
-        add_encoded = self._recorder.add_encoded if running.has_reported and checkpoint is None else None
+        add_encoded = self._run.recorder.add_encoded if running.has_reported and checkpoint is None else None
         if add_encoded is not None and (running.path is None or not running.path.fits(result)):
-            running.path = ReportPath.after(trial, result, self._hooks.logs, add_encoded)
+            running.path = ReportPath.after(trial, result, self._run.hooks.logs, add_encoded)
         running.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))
-        self._recorder.result(trial, result, running.decision, checkpoint, ends)
+        self._run.recorder.result(trial, result, running.decision, checkpoint, ends)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
-            self._hooks.tell("on_trial_save", trial)
+            self._run.hooks.tell("on_trial_save", trial)
 
     def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics, so its last result is its final one."""
         trial = running.trial
         running.ends_by_itself = True
-        if self._state.backoff.is_active:
-            self._state.backoff.progressed(trial.trial_id)
+        if self._run.state.backoff.is_active:
+            self._run.state.backoff.progressed(trial.trial_id)
         running.decision = _RETURNED
         if not trial.progress.num_reports:
             trial.returns()
@@ -326,7 +312,7 @@ class ReportHandler:
             return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
-        if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
+        if decision == STOP and (config.checkpoint_at_end or self._run.state.interrupted):
             return True
         frequency = config.checkpoint_frequency
         iteration = result.get(TRAINING_ITERATION)
@@ -339,7 +325,7 @@ class ReportHandler:
         trial = running.trial
         if record is not None:
             self._register(trial, record, reported=False)
-        self._hooks.tell("on_trial_save", trial)
+        self._run.hooks.tell("on_trial_save", trial)
         decision = stronger(running.decision, running.requested)
         running.requested = None
         self._actions.carry_out(running, decision)
@@ -353,6 +339,6 @@ class ReportHandler:
             reported: True if it came with a report, whose record in the journal already names it.
         """
         checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
-        self._hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
-        self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
+        self._run.hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
+        self._run.recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
         self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again

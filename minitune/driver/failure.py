@@ -15,9 +15,9 @@ from typing import Any
 
 from minitune.base.numbers import as_objective
 from minitune.driver.actions import TrialActions, about
-from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT, Overdue
-from minitune.driver.state import RunningTrial, RunState
+from minitune.driver.state import RunningTrial
+from minitune.driver.step import Run, take
 from minitune.error import (
     MissingMetricError,
     RemoteError,
@@ -27,11 +27,10 @@ from minitune.error import (
     WorkerStartError,
     trial_error,
 )
-from minitune.executors.trial_executor import Exited, TrialExecutor
+from minitune.executors.trial_executor import Exited
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
-from minitune.record.recorder import Recorder
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, TRAINING_ITERATION, assign, flatten
 
 logger = logging.getLogger("minitune")
@@ -46,10 +45,7 @@ class Failures:
     """Decides and carries out what follows from a failed attempt, a lost worker, or a trial that can never start.
 
     Args:
-        executor: Runs the actors.
-        state: The trials.
-        hooks: Calls the plug-ins.
-        recorder: Writes the events to the journal.
+        run: The run.
         actions: Carries out the steps of trials.
         end_run: Ends the run, for a reason.
 
@@ -59,26 +55,20 @@ class Failures:
 
     def __init__(
         self,
-        executor: TrialExecutor,
-        state: RunState,
-        hooks: Hooks,
-        recorder: Recorder,
+        run: Run,
         actions: TrialActions,
         end_run: Callable[[Ending], None],
     ):
-        metric = state.settings.metric
-        names = hooks.objectives(metric)
-        if not state.settings.strict_metric:
+        self._run = run
+        settings = run.state.settings
+        names = run.hooks.objectives(settings.metric)
+        if not settings.strict_metric:
             names = dict.fromkeys(names, False)
         self.failed_fast: Trial | None = None
-        self._executor = executor
-        self._state = state
-        self._backoff = state.backoff
-        self._hooks = hooks
-        self._recorder = recorder
+        self._backoff = run.state.backoff
         self._actions = actions
         self._end_run = end_run
-        self._objectives = Objectives(names, is_bare=hooks.goes_by_bare_number(metric))
+        self._objectives = Objectives(names, is_bare=run.hooks.goes_by_bare_number(settings.metric))
         self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
@@ -86,7 +76,7 @@ class Failures:
 
         The values of objectives become plain numbers in `result`.
         """
-        fault = self._recorder.directories.fault(running.trial)
+        fault = self._run.recorder.directories.fault(running.trial)
         if fault is not None:
             self.failed(running, _directory_error(running.trial, fault), final=True)
             return False
@@ -96,8 +86,8 @@ class Failures:
         if wrong is None:
             return True
         self.failed(running, wrong, final=True)
-        if self._state.ending is None:  # otherwise the run is already ending for another reason
-            self._objectives.has_failed(wrong, self._state.trials)
+        if self._run.state.ending is None:  # otherwise the run is already ending for another reason
+            self._objectives.has_failed(wrong, self._run.state.trials)
         return False
 
     def restored(self, trial: Trial) -> None:
@@ -106,7 +96,7 @@ class Failures:
 
     def refused(self, running: RunningTrial, cause: str) -> None:
         """The worker could not be started. The trial waits for its turn again."""
-        self._backoff.refused(cause, self._executor.clock.monotonic())
+        self._backoff.refused(cause, self._run.executor.clock.monotonic())
         self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, cause), cause)
 
     def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
@@ -130,7 +120,7 @@ class Failures:
             self._actions.let_go(running, keep=False)
         cause = error.summary()
         self._retry_lost(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause)
-        if self._state.ending is None:
+        if self._run.state.ending is None:
             self._let_rest(trial, cause, by_signal=by_signal)
 
     def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
@@ -139,14 +129,14 @@ class Failures:
             level = logging.WARNING
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
-        self._actions.move(trial, Step.RETRY, ending)
+        take(self._run, trial, Step.RETRY, ending)
         self._actions.remove_if_run_ends(trial)
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
         """An attempt was in vain: delay the next one."""
         wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
         if wait_s > 0:
-            self._state.waiting.rest(trial, self._executor.clock.monotonic() + wait_s)
+            self._run.state.waiting.rest(trial, self._run.executor.clock.monotonic() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
@@ -158,7 +148,7 @@ class Failures:
             gone: True if the actor has already exited.
         """
         trial = running.trial
-        fault = self._recorder.directories.fault(trial)
+        fault = self._run.recorder.directories.fault(trial)
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
@@ -167,9 +157,8 @@ class Failures:
         if not gone:
             self._actions.let_go(running, keep=False)
         # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
-        self._recorder.directories.write_error(trial, error)
+        self._run.recorder.directories.write_error(trial, error)
         if retries:
-            self._hooks.failed(trial)
             self._retry(trial, error)
         else:
             self._give_up(trial, error, error.summary())
@@ -179,12 +168,12 @@ class Failures:
         if trial.phase is not Phase.RESTORING or final:
             return False
         self._failed_restores[trial.trial_id] += 1
-        return self._failed_restores[trial.trial_id] <= self._state.settings.free_restore_failures
+        return self._failed_restores[trial.trial_id] <= self._run.state.settings.free_restore_failures
 
     def _may_retry(self, trial: Trial, final: bool) -> bool:
         """Count a failure of the trial. Returns whether the trial gets another attempt."""
         trial.num_failures += 1
-        if final or self._state.settings.failure.fail_fast:
+        if final or self._run.state.settings.failure.fail_fast:
             return False
         return trial.max_failures < 0 or trial.num_failures <= trial.max_failures
 
@@ -206,11 +195,9 @@ class Failures:
             start,
             extra=about(trial),
         )
-        self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
-        # After the step, because plug-ins see the trial PENDING.
-        self._hooks.recovers(trial)
+        take(self._run, trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
         # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
-        if trial.max_failures < 0 and self._state.ending is None:
+        if trial.max_failures < 0 and self._run.state.ending is None:
             if isinstance(error, WorkerStartError):
                 self._backoff.failed_to_start(trial.trial_id, cause)
             self._let_rest(trial, cause)
@@ -220,18 +207,16 @@ class Failures:
         """A trial that can never start ends in ERROR. The other trials continue."""
         trial.num_failures = max(1, trial.num_failures)
         # It may wait in the ledger, which would keep resources free for it.
-        self._executor.forget(trial.trial_id)
-        self._recorder.directories.write_error(trial, error)
+        self._run.executor.forget(trial.trial_id)
+        self._run.recorder.directories.write_error(trial, error)
         self._give_up(trial, error, str(error))
 
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
         """A trial has failed for good. With `fail_fast` the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
-        self._hooks.failed(trial)
-        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
+        take(self._run, trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._actions.is_over(trial)
-        self._hooks.errored(trial)
-        if self._state.settings.failure.fail_fast:
+        if self._run.state.settings.failure.fail_fast:
             self.failed_fast = self.failed_fast or trial
             self._end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))
 

@@ -22,6 +22,7 @@ from minitune.driver.state import Request, RunState
 from minitune.error import DiskError, TuneError
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
+from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
@@ -455,6 +456,13 @@ class Hooks:
             self._call(hooks, trial, self.context, trial, flat)
         self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
         self.tell("on_trial_complete", trial)
+
+    def ends(self, trial: Trial) -> None:
+        """A trial ends that has not failed."""
+        if STATUS[trial.phase] == RUNNING:
+            self.completed(trial)
+        else:
+            self.removed(trial)
 
     def removed(self, trial: Trial) -> None:
         """A pending or paused trial ends."""

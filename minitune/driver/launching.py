@@ -17,18 +17,17 @@ from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.decision import Decision
 from minitune.driver.actions import TrialActions
-from minitune.driver.hooks import Hooks
 from minitune.driver.limits import TRIAL
-from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
+from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial
+from minitune.driver.step import Run, take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started, TrialExecutor
+from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
-from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
@@ -65,34 +64,28 @@ class TrialSource:
     """Draws trials from the searcher, and adds them to the run.
 
     Args:
-        executor: Says which trials could start.
-        state: The trials of the run.
-        hooks: The plug-ins.
-        recorder: Writes each new trial to the journal.
+        run: The run. Its executor says which trials could start.
 
     Raises:
         Refusal: By the methods, if a drawn trial can never start. It is added to the run nevertheless.
     """
 
-    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
-        self._executor = executor
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
+    def __init__(self, run: Run):
+        self._run = run
         # A model-based searcher learns from each result, so it is asked only for trials that can start now.
-        self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
-        cpus = executor.resources()[0].get(CPU, 1)
-        self._ahead = state.settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
+        self._is_model_based = isinstance(run.hooks.search_alg, SearchGenerator)
+        cpus = run.executor.resources()[0].get(CPU, 1)
+        self._ahead = run.state.settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
         self._feasible: Resources | None = None  # the last request that was not refused
 
     def draw(self) -> bool:
         """Draw a trial if it could start at once."""
-        state = self._state
+        state = self._run.state
         if state.waiting.num_pending or state.supply != OPEN:
             return False
         if self._is_model_based and state.trials:
             try:
-                if not self._executor.can_start(state.trials[-1].resources):
+                if not self._run.executor.can_start(state.trials[-1].resources):
                     return False
             except TuneError:  # the last trial can never start, but the next one may need less
                 pass
@@ -106,7 +99,7 @@ class TrialSource:
         """
         if self._is_model_based:
             return True
-        waiting = self._state.waiting
+        waiting = self._run.state.waiting
         ahead = min(self._ahead, room)
         if waiting.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
             return True
@@ -119,23 +112,23 @@ class TrialSource:
 
     def _ask(self) -> bool:
         """Draw a trial from the searcher; False if it has none."""
-        state = self._state
+        state = self._run.state
         if state.supply == ENDED:
             return False
-        trial = self._hooks.next_trial()
+        trial = self._run.hooks.next_trial()
         if trial is None:
-            state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
+            state.supply = ENDED if self._run.hooks.search_alg.is_finished() else WAITING
             return False
         state.supply = OPEN
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
-        self._recorder.trial_added(trial)
+        self._run.recorder.trial_added(trial)
         state.add(trial)
-        if self._hooks.added(trial):
-            self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
+        if self._run.hooks.added(trial):
+            self._run.recorder.note_changes(trial)  # a scheduler may have completed its configuration
         if trial.resources is not self._feasible:
             try:
-                self._executor.can_start(trial.resources)
+                self._run.executor.can_start(trial.resources)
             except TuneError as error:
                 raise Refusal(trial, TrialError(str(error))) from None
             self._feasible = trial.resources
@@ -146,10 +139,7 @@ class TrialLauncher:
     """Starts trials, and lets the source draw some while there is room.
 
     Args:
-        executor: Runs the actors.
-        state: The trials of the run.
-        hooks: The plug-ins.
-        recorder: Writes the events to the journal.
+        run: The run.
         actions: Carries out what the scheduler asks for when it chooses.
         on_started: Called for a trial whose worker is ready at once.
 
@@ -159,24 +149,19 @@ class TrialLauncher:
 
     def __init__(
         self,
-        executor: TrialExecutor,
-        state: RunState,
-        hooks: Hooks,
-        recorder: Recorder,
+        run: Run,
         actions: TrialActions,
         on_started: Callable[[RunningTrial, Started], None],
     ):
-        settings = state.settings
+        self._run = run
+        hooks = run.hooks
+        settings = run.state.settings
         self.has_to_go_on = False
-        self._executor = executor
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
         self._actions = actions
         self._on_started = on_started
-        self._source = TrialSource(executor, state, hooks, recorder)
+        self._source = TrialSource(run)
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
-        self._workers_write = leave_parameters(hooks.callbacks, workers_write=executor.makes_directories)
+        self._workers_write = leave_parameters(hooks.callbacks, workers_write=run.executor.makes_directories)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
         self._worker_kinds: dict[tuple[int, str, Resources], _WorkerKind] = {}  # by experiment, environment, resources
 
@@ -188,7 +173,7 @@ class TrialLauncher:
         Returns:
             The first trial that can never start; call `launch` again. None if all is done.
         """
-        state = self._state
+        state = self._run.state
         waiting = state.waiting
         state.may_start = True
         if state.supply == WAITING:
@@ -214,10 +199,10 @@ class TrialLauncher:
 
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial for which there is room."""
-        state = self._state
+        state = self._run.state
         candidates = state.waiting.queue.heads()
         if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
-            chosen = self._hooks.choose()
+            chosen = self._run.hooks.choose()
             if state.requests:
                 self._actions.run_requests()  # they may concern the candidates
                 self._actions.commit()
@@ -226,10 +211,10 @@ class TrialLauncher:
                 candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:
             try:
-                has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+                has_room = self._run.executor.can_start(trial.resources, waiter=trial.trial_id)
                 if not has_room and not (state.running or state.waiting.leaving):
                     self._drop_claims(candidates)  # the free resources are reserved for another trial
-                    has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+                    has_room = self._run.executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed keeps the resources
                 raise Refusal(trial, TrialError(str(error))) from None
             if has_room:
@@ -238,33 +223,31 @@ class TrialLauncher:
 
     def _drop_claims(self, candidates: list[Trial]) -> None:
         """Remove the reservations of PAUSED trials that the scheduler does not want to start now."""
-        for trial in self._state.trials:
+        for trial in self._run.state.trials:
             if trial.phase is Phase.PAUSED and trial not in candidates:
-                self._executor.forget(trial.trial_id)
+                self._run.executor.forget(trial.trial_id)
 
     def _start(self, trial: Trial) -> bool:
         """Start a trial; False if nothing can be started now."""
         if trial.phase is Phase.PAUSED:
-            self._state.move(trial, Step.UNPAUSE, "chosen by the scheduler")
-            self._recorder.status(trial, "chosen by the scheduler")
-            self._hooks.unpaused(trial)
+            take(self._run, trial, Step.UNPAUSE, "chosen by the scheduler")
         try:  # before the record of the start, which names the directory
-            directory = self._recorder.directories.prepare(trial, is_left=self._executor.makes_directories)
+            directory = self._run.recorder.directories.prepare(trial, is_left=self._run.executor.makes_directories)
         except OSError as error:
             if self._lacks_descriptors(error):
                 return False
-            self._recorder.directories.raise_if_run_ends(error, self._recorder.run.path)
+            self._run.recorder.directories.raise_if_run_ends(error, self._run.recorder.run.path)
             trial.num_failures += 1
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
         if trial.progress.num_reports:
-            self._state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
+            self._run.state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
             self._roll_back(trial)
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
-        self._recorder.attempt_starts(trial)
-        self._state.move(trial, Step.START, f"attempt {trial.attempt.number}")
+        self._run.recorder.attempt_starts(trial)
+        self._run.state.move(trial, Step.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)
         return True
 
@@ -275,7 +258,7 @@ class TrialLauncher:
             trial.trial_id,
             trial.name,
             directory,
-            self._state.settings.run_name,
+            self._run.state.settings.run_name,
             trial.seed,
             trial.light_config,
             trial.attempt.number,
@@ -288,18 +271,18 @@ class TrialLauncher:
         spec = ActorSpec(actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
-            started = self._executor.start(spec)
+            started = self._run.executor.start(spec)
         except OSError as error:
-            self._recorder.directories.raise_if_run_ends(error, directory)
+            self._run.recorder.directories.raise_if_run_ends(error, directory)
             raise
         except TypeError as error:
             trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
         running = RunningTrial(trial, actor_id)
-        self._state.running[actor_id] = running
-        if self._state.deadlines.are_set and not self._executor.has_queue:
-            self._state.deadlines.begin(actor_id, TRIAL, self._executor.clock.monotonic())
+        self._run.state.running[actor_id] = running
+        if self._run.state.deadlines.are_set and not self._run.executor.has_queue:
+            self._run.state.deadlines.begin(actor_id, TRIAL, self._run.executor.clock.monotonic())
         if started is not None:
             self._on_started(running, started)
 
@@ -311,9 +294,9 @@ class TrialLauncher:
         key = number, name, trial.resources
         kind = self._worker_kinds.get(key)
         if kind is None:
-            creators = {name: self._executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {number}/{name}" if self._state.settings.reuse_actors else None
-            trainable = self._state.settings.experiments[number].trainable
+            creators = {name: self._run.executor.share(get_env_creator(name))} if name else {}
+            reuse_key = f"trainable {number}/{name}" if self._run.state.settings.reuse_actors else None
+            trainable = self._run.state.settings.experiments[number].trainable
             factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
             kind = _WorkerKind(factory, reuse_key)
             self._worker_kinds[key] = kind
@@ -324,17 +307,17 @@ class TrialLauncher:
         if not descriptors.is_lack(error):
             return False
         cause = f"could not make a directory for a trial: {error.strerror}"
-        self._state.backoff.refused(cause, self._executor.clock.monotonic())
-        if self._state.backoff.is_untold(cause):
+        self._run.state.backoff.refused(cause, self._run.executor.clock.monotonic())
+        if self._run.state.backoff.is_untold(cause):
             logger.warning("%s; it is started when resources are free", cause)
         return True
 
     def _roll_back(self, trial: Trial) -> None:
         """Drop the reports after the checkpoint from which the trial continues."""
-        start = self._state.goes_on_from(trial)
+        start = self._run.state.goes_on_from(trial)
         reached = 0 if start is None else start.progress.num_reports
         if trial.progress.num_reports > reached:
-            self._recorder.rolls_back(trial, reached)
+            self._run.recorder.rolls_back(trial, reached)
             trial.roll_back(start)
 
 
@@ -378,8 +361,8 @@ class ReusingLauncher(TrialLauncher):
 
     def _earlier(self, trial: Trial) -> Trial | None:
         """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
-        while self._num_known < len(self._state.trials):
-            known = self._state.trials[self._num_known]
+        while self._num_known < len(self._run.state.trials):
+            known = self._run.state.trials[self._num_known]
             self._by_key.setdefault(config_key(known.raw_config), []).append(known)
             self._num_known += 1
         if trial.attempt.number > 1 or trial.progress.num_reports:
@@ -394,31 +377,30 @@ class ReusingLauncher(TrialLauncher):
     def _make_files(self, trial: Trial) -> None:
         """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
         try:
-            self._recorder.directories.fault(trial)
+            self._run.recorder.directories.fault(trial)
             if self._workers_write and trial.light_config is trial.raw_config:
                 write_parameters(trial.local_path, trial.raw_config)
         except OSError as error:  # the trial's loggers meet the same error, and log it
-            self._recorder.directories.raise_if_run_ends(error, trial.local_path)
+            self._run.recorder.directories.raise_if_run_ends(error, trial.local_path)
 
     def _end(self, trial: Trial, earlier: Trial) -> None:
         """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one."""
         trial.attempt.start_time = clock.current.time()
-        self._hooks.tell("on_trial_start", trial)
-        self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
+        self._run.hooks.tell("on_trial_start", trial)
+        take(self._run, trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
         result = {**earlier.progress.metrics, TRIAL_ID: trial.trial_id}
         if CHECKPOINT_DIR_NAME in result:
             result[CHECKPOINT_DIR_NAME] = None
-        decision = self._hooks.decide(trial, result, ends=True)
-        self._hooks.result(trial, result)
+        decision = self._run.hooks.decide(trial, result, ends=True)
+        self._run.hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
         if decision.ending.kind is EndKind.DONE:
             detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
             decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
-        self._recorder.result(trial, result, decision, None, ends=decision.ending)
+        self._run.recorder.result(trial, result, decision, None, ends=decision.ending)
         trial.completes()
-        self._hooks.completed(trial)
-        self._actions.move(trial, Step.STOP, decision.ending)
+        take(self._run, trial, Step.STOP, decision.ending)
         self._actions.is_over(trial)
 
 

@@ -22,8 +22,9 @@ from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import Snapshot, load
 from minitune.driver.state import RunState
+from minitune.driver.step import take
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
@@ -40,8 +41,6 @@ RESUMED = "resumed"
 
 class Replay(Story):
     """A `Story` that also calls the plug-ins. It fills the state of a run, and then prepares the trials that continue.
-
-    The driver calls some hooks before a trial takes a step and others after it. A replay keeps this order.
 
     Args:
         run: The run's directory as it is now; it may have been moved.
@@ -70,6 +69,7 @@ class Replay(Story):
         self.makers = makers
         self.run_directory = run
         self.snapshot = snapshot
+        self.recorder = _Unrecorded()
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
         self.to_end: list[tuple[Trial, Ending]] = []
@@ -179,29 +179,11 @@ class Replay(Story):
         self.state.change_resources(trial, resources)
 
     def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
-        is_running = trial.status == RUNNING
-        has_failed = step is Step.FAIL
         if step is Step.START:
             self._cut_off.discard(trial.trial_id)
-        elif step is Step.STOP:
-            (self.hooks.completed if is_running else self.hooks.removed)(trial)
-        elif step is Step.RETRY and isinstance(why, Ending):
-            has_failed = why.kind is EndKind.FAILED
-            if why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST):
-                self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
-        if has_failed:
-            self.hooks.failed(trial)
-        self.state.move(trial, step, why)
-        if step is Step.PAUSE:
-            self.hooks.paused(trial)
-        elif step is Step.UNPAUSE:
-            self.hooks.unpaused(trial)
-        elif step is Step.REVIVE:  # for the scheduler this is a new trial
-            self.hooks.added(trial)
-        elif step is Step.FAIL:
-            self.hooks.errored(trial)
-        elif has_failed:
-            self.hooks.recovers(trial)
+        elif step is Step.RETRY and isinstance(why, Ending) and why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST):
+            self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
+        take(self, trial, step, why)
 
     # -- which trials continue -----------------------------------------------------------------------------------------
 
@@ -275,6 +257,13 @@ class Replay(Story):
         if settled is not None and settled < record.directory:
             return "was not yet synced to the disk when the machine was restarted"
         return ""
+
+
+class _Unrecorded:
+    """Records nothing: a replay takes steps that are on record."""
+
+    def status(self, trial: Trial, cause: str | Ending) -> None:
+        """Record nothing."""
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})

@@ -45,6 +45,7 @@ from minitune.driver.parts import (
 from minitune.driver.plan import Plan
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
+from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
@@ -238,7 +239,7 @@ class Driver:
         total = components.search_alg.total_samples
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-        self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
+        self.controller = TuneController(Run(executor, self.state, self.hooks, opened.recorder))
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,

@@ -18,16 +18,15 @@ from minitune.decision import Decision
 from minitune.driver.actions import TrialActions
 from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
-from minitune.driver.hooks import Hooks
 from minitune.driver.launching import ReusingLauncher, TrialLauncher
 from minitune.driver.limits import REPORT
-from minitune.driver.state import ENDED, WAITING, RunState
+from minitune.driver.state import ENDED, WAITING
+from minitune.driver.step import Run, take
 from minitune.error import TuneError
-from minitune.executors.trial_executor import CallReturned, Placed, TrialExecutor
+from minitune.executors.trial_executor import CallReturned, Placed
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
-from minitune.record.recorder import Recorder
 
 logger = logging.getLogger("minitune")
 
@@ -59,21 +58,18 @@ class TuneController:
     """Runs the trials of one run to their ends.
 
     Args:
-        executor: Runs the actors.
-        state: The trials and the settings. In a resumed run it has the trials of the earlier part.
-        hooks: The plug-ins, which know their callbacks.
-        recorder: Writes the events to the journal.
+        run: The run. If it is resumed, it has the trials of the earlier part.
     """
 
-    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
+    def __init__(self, run: Run):
+        self._run = run
+        state = run.state
+        hooks = run.hooks
         launcher = ReusingLauncher if state.settings.reuses_results else TrialLauncher
-        self._executor = executor
-        self._state = state
-        self._hooks = hooks
-        self._actions = TrialActions(executor, state, hooks, recorder)
-        self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
-        self._events = EventHandler(executor, state, hooks, recorder, self._actions, self._failures)
-        self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._events.on_started)
+        self._actions = TrialActions(run)
+        self._failures = Failures(run, self._actions, self.end_run)
+        self._events = EventHandler(run, self._actions, self._failures)
+        self._launcher = launcher(run, self._actions, self._events.on_started)
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
@@ -96,7 +92,7 @@ class TuneController:
         for trial, ending in left_over.to_end:
             self._end_stopped(trial, ending)
         self._actions.commit()
-        if self._hooks.stops_run:
+        if self._run.hooks.stops_run:
             # Also before the first wait, since a time budget begins with this call, and no event may come for long.
             self._end_if_stopper_wants()
 
@@ -108,7 +104,7 @@ class TuneController:
         Args:
             max_wait_s: The maximum wait for an event; None means no limit.
         """
-        state = self._state
+        state = self._run.state
         waiting = state.waiting
         if waiting.resting and waiting.end_rests(self._now_s()):
             state.may_start = True
@@ -124,11 +120,11 @@ class TuneController:
             self._apply(wait_s)
         for check in self._checks:
             check()
-        self._hooks.iteration += 1
+        self._run.hooks.iteration += 1
 
     def _launch(self) -> None:
         """Start trials, end those that can never start, and then carry out the requests of schedulers."""
-        state = self._state
+        state = self._run.state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
         if not has_to_wait and (self._has_news or self._may_ask()):
             while state.ending is None:
@@ -150,7 +146,7 @@ class TuneController:
         Not in a run with logical order. Otherwise a plug-in that draws a random number at each call would draw more of
         them on a slow machine, where more waits end by a timeout.
         """
-        state = self._state
+        state = self._run.state
         is_idle = not (state.running or state.waiting.leaving)
         return is_idle or not state.settings.is_ordered or self._launcher.has_to_go_on
 
@@ -160,14 +156,14 @@ class TuneController:
         If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
         would bring trial after trial, and the run would never come to the point where nothing runs.
         """
-        backoff = self._state.backoff
+        backoff = self._run.state.backoff
         may_start = backoff.may_start(self._now_s())
-        return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
+        return not may_start or (backoff.is_hopeless and bool(self._run.state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
-        state = self._state
-        events = self._executor.wait(timeout_s)
+        state = self._run.state
+        events = self._run.executor.wait(timeout_s)
         # In logical order there is one event at a time.
         self._has_news = bool(events) and not isinstance(events[0], Placed)
         count = 0
@@ -193,7 +189,7 @@ class TuneController:
 
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
-        state = self._state
+        state = self._run.state
         waiting = state.waiting
         if not state.unfinished:
             return
@@ -202,20 +198,20 @@ class TuneController:
         if waiting.resting or state.requests or state.supply == WAITING:
             return
         if waiting.paused and not waiting.queue:
+            scheduler = type(self._run.hooks.scheduler).__name__
             raise TuneError(
                 f"nothing runs and no more trials will come, but {len(waiting.paused)} trials are PAUSED and "
-                f"{type(self._hooks.scheduler).__name__}.choose_trial_to_run chooses none of them; it must return a "
-                "paused trial, or stop it"
+                f"{scheduler}.choose_trial_to_run chooses none of them; it must return a paused trial, or stop it"
             )
 
     # -- how long to wait ----------------------------------------------------------------------------------------------
 
     def _now_s(self) -> float:
-        return self._executor.clock.monotonic()
+        return self._run.executor.clock.monotonic()
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long to wait for an event, in seconds; None means no limit."""
-        state = self._state
+        state = self._run.state
         limits = [math.inf if max_wait_s is None else max_wait_s]
         if self._launcher.has_to_go_on:
             limits.append(0.0)
@@ -234,9 +230,9 @@ class TuneController:
 
     def _seconds_to_next_turn(self) -> float:
         """When a plug-in needs the next turn. The stopper is not asked about a run that is ending."""
-        if self._state.ending is not None:
+        if self._run.state.ending is not None:
             return math.inf
-        return self._hooks.seconds_left()
+        return self._run.hooks.seconds_left()
 
     def _seconds_to_next_ask(self) -> float:
         """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
@@ -245,7 +241,7 @@ class TuneController:
             logger.warning(
                 'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
                 "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
-                len(self._state.waiting.paused),
+                len(self._run.state.waiting.paused),
             )
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
@@ -254,8 +250,8 @@ class TuneController:
 
         Messages that have already arrived are read first, because the driver itself may have been suspended.
         """
-        deadlines = self._state.deadlines
-        settings = self._state.settings
+        deadlines = self._run.state.deadlines
+        settings = self._run.state.settings
         if deadlines.seconds_left(self._now_s()) != 0:
             return
         self._apply(0)
@@ -263,9 +259,9 @@ class TuneController:
             for actor_id in settings.answered():
                 deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
         for overdue in deadlines.overdue(self._now_s()):
-            running = self._state.running[overdue.actor_id]
+            running = self._run.state.running[overdue.actor_id]
             running.overdue = overdue  # its exit will be the failure, because only then its last lines are known
-            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
+            self._run.executor.stop(running.actor_id, settings.grace_s, dump=True)
 
     # -- the end of the run --------------------------------------------------------------------------------------------
 
@@ -276,7 +272,7 @@ class TuneController:
 
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
-        return self._state.ending or Ending.of(EndKind.FINISHED)
+        return self._run.state.ending or Ending.of(EndKind.FINISHED)
 
     def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
@@ -284,16 +280,16 @@ class TuneController:
         Args:
             ending: Why the run ends, and its trials with it. After a signal the journal keeps the trials unfinished.
         """
-        if self._state.ending is not None:
+        if self._run.state.ending is not None:
             return
-        self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
-        resumable = self._state.interrupted
-        deadline_s = self._now_s() + self._state.settings.grace_s
+        self._run.state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
+        resumable = self._run.state.interrupted
+        deadline_s = self._now_s() + self._run.state.settings.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
         self._checks.append(lambda: self._cut_all_short(ending, deadline_s))
         self._end_supply()
-        for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
-            running = self._state.running.get(trial.attempt.actor_id)
+        for trial in list(self._run.state.unfinished.values()):  # a copy, because the ends change the index
+            running = self._run.state.running.get(trial.attempt.actor_id)
             if running is None:
                 self._actions.remove(trial, ending)
             elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(trial, resumable)):
@@ -306,23 +302,23 @@ class TuneController:
     def _cut_all_short(self, ending: Ending, deadline_s: float) -> None:
         """End the trials that still run without a save, if their grace period is over."""
         if self._now_s() >= deadline_s:
-            for running in list(self._state.running.values()):
+            for running in list(self._run.state.running.values()):
                 self._actions.cut_short(running, ending)
             self._actions.commit()
 
     def _end_supply(self) -> None:
         """No more trials come."""
-        self._hooks.search_ends()
-        self._state.supply = ENDED
-        self._state.may_start = True
+        self._run.hooks.search_ends()
+        self._run.state.supply = ENDED
+        self._run.state.may_start = True
 
     def _end_if_stopper_wants(self) -> None:
-        if self._state.ending is None and self._hooks.wants_all_stopped():
-            self.end_run(self._hooks.ending_by_stopper())
+        if self._run.state.ending is None and self._run.hooks.wants_all_stopped():
+            self.end_run(self._run.hooks.ending_by_stopper())
 
     def _saves(self, trial: Trial, resumable: bool) -> bool:
         """Whether a trial that ends with the run is saved: at its end always, or so that it can be resumed."""
-        experiment = self._state.settings.experiments[trial.experiment_number]
+        experiment = self._run.state.settings.experiments[trial.experiment_number]
         return experiment.saves and (resumable or bool(experiment.checkpoints.checkpoint_at_end))
 
     def _end_stopped(self, trial: Trial, ending: Ending) -> None:
@@ -332,10 +328,9 @@ class TuneController:
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
         if self._saves(trial, resumable=False) and not is_saved:
-            self._state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+            self._run.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
-        self._hooks.completed(trial)
-        self._actions.move(trial, Step.STOP, ending)
+        take(self._run, trial, Step.STOP, ending)
         self._actions.is_over(trial)
 
     def unwind(self) -> bool:
@@ -344,7 +339,7 @@ class TuneController:
         Returns:
             Whether there may be more of them. The executor kills workers that exceed the grace period.
         """
-        if not self._state.waiting.leaving:
+        if not self._run.state.waiting.leaving:
             return False
         self._apply(None)
         return True

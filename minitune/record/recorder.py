@@ -135,7 +135,8 @@ class Recorder:
             evaluated_params = now.evaluated_params
         tag = now.tag if before.tag != now.tag else None
         resources = now.resources if before.resources != now.resources else None
-        if any(part is not None for part in (config, tag, resources, evaluated_params)):
+        is_changed = config is not None or tag is not None or resources is not None or evaluated_params is not None
+        if is_changed:
             self._journal.add(
                 records.change(
                     trial.trial_id, config=config, tag=tag, resources=resources, evaluated_params=evaluated_params
