@@ -21,6 +21,7 @@ from minitune.actor.messages import (
     Message,
     ProtocolError,
 )
+from minitune.actor.sockets import Socket, socket_pair
 
 CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
 # Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored
@@ -60,20 +61,18 @@ OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
 
 
 # One end of a worker's work pipe, and one of its control pipe.
-Ends = tuple[socket.socket, socket.socket]
+Ends = tuple[Socket, Socket]
 
 
 def worker_sockets() -> tuple[Ends, Ends]:
     """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends.
 
-    A new program inherits them only if they are passed to it.
-
     Raises:
         OSError: If no file descriptor is free.
     """
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket_pair()
     try:
-        our_control, their_control = socket.socketpair()
+        our_control, their_control = socket_pair()
     except OSError:
         ours.close()
         theirs.close()
@@ -94,7 +93,7 @@ class Channel:
         handle: Gets the messages that arrive. It may be replaced.
     """
 
-    def __init__(self, end: socket.socket, loop: Loop, handle: Handle, on_broken: OnBroken):
+    def __init__(self, end: Socket, loop: Loop, handle: Handle, on_broken: OnBroken):
         end.setblocking(False)
         self.handle = handle
         self._socket = end
@@ -188,10 +187,11 @@ class Channel:
 class WorkerEnd:
     """A worker's end of a pipe. All methods but `check` block.
 
-    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages.
+    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages. Every process that
+    holds a socket can change whether it blocks. So user code can, too, and EAGAIN only means to wait.
 
     Args:
-        descriptor: A connected socket that blocks.
+        descriptor: A connected socket.
     """
 
     def __init__(self, descriptor: int):
@@ -240,6 +240,9 @@ class WorkerEnd:
         while not self._arrived:
             try:
                 data = os.read(self._descriptor, CHUNK_BYTES)
+            except BlockingIOError:
+                self._wait_until(select.POLLIN)
+                continue
             except OSError as error:
                 raise ChannelClosedError.of(error) from error
             if not data:
@@ -253,10 +256,22 @@ class WorkerEnd:
         Raises:
             ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
+        for part in frames:
+            unsent = memoryview(part)
+            while unsent:  # a signal may have interrupted the last write
+                try:
+                    sent = os.write(self._descriptor, unsent)
+                except BlockingIOError:
+                    self._wait_until(select.POLLOUT)
+                    continue
+                except OSError as error:
+                    raise ChannelClosedError.of(error) from error
+                unsent = unsent[sent:]
+
+    def _wait_until(self, event: int) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor, event)
         try:
-            for part in frames:
-                sent = os.write(self._descriptor, part)
-                while sent < len(part):  # a signal has interrupted it
-                    sent += os.write(self._descriptor, memoryview(part)[sent:])
+            poll.poll()
         except OSError as error:
             raise ChannelClosedError.of(error) from error

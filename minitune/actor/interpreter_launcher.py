@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +31,7 @@ from minitune.actor.launcher import (
 from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
+from minitune.actor.sockets import Socket
 
 
 @dataclass
@@ -43,6 +43,7 @@ class _Interpreter:
         marker: The text in the environment of all its descendants.
         on_end: Gets its end.
         popen: The process; its `returncode` is set once it is reaped.
+        exit_code: See `End`.
         pidfd: Its process descriptor; -1 if there is none.
         peak_bytes: Its peak resident memory, 0 while it is unknown.
         ended_s: When it died, 0 while it lives.
@@ -54,6 +55,7 @@ class _Interpreter:
     marker: str
     on_end: OnEnd
     popen: subprocess.Popen[bytes]
+    exit_code: int | None = None
     pidfd: int = -1
     peak_bytes: int = 0
     ended_s: float = 0.0
@@ -96,7 +98,7 @@ class InterpreterLauncher(Launcher):
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
+    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
         token = next(self._tokens)
         ours, worker_ends = worker_sockets()
         # Not at once: if it fails, `on_end` is called, and the caller does not know the token yet.
@@ -141,11 +143,11 @@ class InterpreterLauncher(Launcher):
 
     # -- start -------------------------------------------------------------------------------------------------
 
-    def _start(self, token: int, on_end: OnEnd, ends: Sequence[socket.socket]) -> None:
+    def _start(self, token: int, on_end: OnEnd, ends: Sequence[Socket]) -> None:
         """Start a worker; `ends` are its ends of the work pipe and the control pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
         # The driver must not keep the worker's ends: then it would never see the end of a pipe.
-        with ends[0], ends[1]:
+        with contextlib.closing(ends[0]), contextlib.closing(ends[1]):
             try:
                 self._ensure_guard()  # first: no worker may live while there is nothing to outlive the driver
                 popen = self._open_process(token, [end.fileno() for end in ends])
@@ -185,7 +187,7 @@ class InterpreterLauncher(Launcher):
             if sys.platform == "linux" and hasattr(os, "waitid"):
                 os.waitid(os.P_PID, worker.popen.pid, os.WEXITED | os.WNOWAIT)
             else:
-                worker.popen.wait()
+                self._reap(worker, 0)
         except ChildProcessError:
             pass  # the process is reaped when the group is closed
         self._loop.post(lambda: self._on_dead(worker))
@@ -204,7 +206,7 @@ class InterpreterLauncher(Launcher):
                     pid for pid in process_tree.all_pids() if process_tree.session(pid) == worker.popen.pid
                 )
         self._reap(worker, 0)
-        if self._keep_descendants and worker.popen.returncode == 0 and not worker.is_sweeping:
+        if self._keep_descendants and worker.exit_code == 0 and not worker.is_sweeping:
             self._finish(worker, survivors=False)
         else:
             self._sweep(worker)
@@ -217,11 +219,11 @@ class InterpreterLauncher(Launcher):
         # Not `popen.wait`: it does not tell the peak memory.
         try:
             pid, status, usage = os.wait4(popen.pid, options)
-        except ChildProcessError:  # other code in the driver has waited for any child
-            popen.poll()
+        except ChildProcessError:  # other code in the driver has waited for any child, or ignores SIGCHLD
+            popen.returncode = 0  # it is reaped, though its status is unknown
             return
         if pid:
-            popen.returncode = os.waitstatus_to_exitcode(status)
+            worker.exit_code = popen.returncode = os.waitstatus_to_exitcode(status)
             worker.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     def _sweep(self, worker: _Interpreter) -> None:
@@ -245,7 +247,8 @@ class InterpreterLauncher(Launcher):
             if survivors:
                 self._survivors.append(worker)
             popen = worker.popen
-            worker.on_end(End("died", "", popen.pid, popen.returncode, worker.peak_bytes, worker.ended_s, survivors))
+            facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.ended_s, survivors
+            worker.on_end(End("died", "", *facts))
 
     def _forget(self, worker: _Interpreter) -> None:
         self._workers.pop(worker.token, None)

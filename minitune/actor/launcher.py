@@ -10,13 +10,13 @@ A driver loads this module and `zygote_process` before the rest of this package,
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
+from minitune.actor.sockets import Socket
 
 # Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`.
 START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
@@ -61,7 +61,7 @@ class Launcher(Protocol):
         """Seconds that a worker may take until its first message."""
         ...
 
-    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
+    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
         """Start a worker.
 
         Args:

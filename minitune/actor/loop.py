@@ -9,11 +9,12 @@ import heapq
 import itertools
 import math
 import selectors
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+
+from minitune.actor.sockets import socket_pair
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -104,7 +105,7 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._posted: deque[Callable[[], object]] = deque()
-        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out, self._wake_in = socket_pair()
         for end in (self._wake_out, self._wake_in):
             end.setblocking(False)
         self._selector.register(self._wake_out, READ, lambda mask: self._drain())

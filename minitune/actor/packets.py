@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from minitune.actor.sockets import Socket
+
 Packet = tuple[Any, ...]
 # The longest packet.
 PACKET_BYTES = 128 * 1024
@@ -27,7 +29,7 @@ _FLAGS = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
 _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 
 
-def send_packet(end: socket.socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
+def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
     If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
@@ -61,11 +63,11 @@ class Outbox:
         unsent: The packets that wait, each with the sockets to attach.
     """
 
-    def __init__(self, end: socket.socket):
+    def __init__(self, end: Socket):
         self._end = end
-        self.unsent: deque[tuple[Packet, Sequence[socket.socket]]] = deque()
+        self.unsent: deque[tuple[Packet, Sequence[Socket]]] = deque()
 
-    def send(self, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
+    def send(self, packet: Packet, attached: Sequence[Socket] = ()) -> None:
         """Send a packet now, or by a later `flush`; then close the attached sockets."""
         self.unsent.append((packet, attached))
         self.flush()
@@ -75,7 +77,7 @@ class Outbox:
         while self.unsent:
             packet, attached = self.unsent[0]
             try:
-                send_packet(self._end, packet, list(map(socket.socket.fileno, attached)))
+                send_packet(self._end, packet, list(map(Socket.fileno, attached)))
             except BlockingIOError:
                 return
             except OSError:
@@ -92,7 +94,7 @@ class Outbox:
         self.unsent.clear()
 
 
-def receive_packet(end: socket.socket) -> tuple[Packet, list[int]] | None:
+def receive_packet(end: Socket) -> tuple[Packet, list[int]] | None:
     """Receive one packet.
 
     Returns:

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import signal
-import socket
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,6 +30,7 @@ from minitune.actor.messages import (
     ProtocolError,
 )
 from minitune.actor.process_tree import MemoryKills
+from minitune.actor.sockets import Socket
 from minitune.base import files
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class WorkerProcess:
         self._processes = processes
         self._token = 0
         self.work: Channel  # made by `start`, like the next one
-        self._control: socket.socket
+        self._control: Socket
 
     def start(self, actor: Occupant, frames: Sequence[bytes], preload: bool) -> None:
         """Start the process and send it the first message.

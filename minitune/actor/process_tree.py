@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable
+from io import open
 
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
@@ -379,8 +380,8 @@ class MemoryKills:
 def _group_counters(proc: str, cgroups: str) -> list[str]:
     """Return the file that counts the kills in our control group, if it is of version 2; with version 1, none does."""
     try:
-        with open(os.path.join(proc, "self", "cgroup")) as file:
-            lines = file.read().splitlines()
+        with open(os.path.join(proc, "self", "cgroup"), "rb") as file:
+            lines = os.fsdecode(file.read()).splitlines()
     except OSError:
         return []
     return [os.path.join(cgroups, line[3:].lstrip("/"), "memory.events") for line in lines if line.startswith("0::")]

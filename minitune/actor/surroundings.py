@@ -17,6 +17,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
+from io import open
 from operator import is_
 from typing import Any
 
@@ -39,6 +40,18 @@ def move_high(descriptor: int) -> int:
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
     return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
+
+
+def reset_signals() -> None:
+    """Give signals their usual effect. The driver or a preloaded module may have blocked or ignored them.
+
+    An ignored SIGCHLD hides how a child has ended. SIGINT raises KeyboardInterrupt: if it were ignored, a program that
+    the trial starts would ignore it, too.
+    """
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def stop_timers() -> None:
@@ -259,7 +272,7 @@ def _renew_stream(descriptor: int) -> None:
     try:
         stream.reconfigure(line_buffering=True)
     except (AttributeError, ValueError):  # there is none, or it was closed
-        stream = open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays open
+        stream = open(descriptor, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115 - stays open
         setattr(sys, f"__{name}__", stream)
     setattr(sys, name, stream)
 

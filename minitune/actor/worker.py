@@ -66,9 +66,11 @@ from minitune.actor.surroundings import (
     dump_stacks,
     line_buffer_c_output,
     move_high,
+    reset_signals,
     stop_timers,
     take,
 )
+from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError, TrialStopped
 
@@ -81,6 +83,7 @@ def main(work: int, control: int) -> NoReturn:
         work: The inherited descriptor of the work pipe.
         control: The inherited descriptor of the control pipe.
     """
+    reset_signals()
     line_buffer_c_output()
     arm_stack_dump()
     serve(Worker(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE]))
@@ -204,7 +207,7 @@ class Worker:
         sys.argv[:] = boot.argv
         if boot.place.trial is not None:
             try:
-                os.mkdir(boot.place.trial)
+                os.mkdir(boot.place.trial, OWN_DIRECTORY_MODE)
             except FileExistsError:  # of an earlier attempt
                 pass
         if boot.is_reusable:

@@ -39,12 +39,12 @@ import importlib
 import os
 import select
 import signal
-import socket
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import open
 from types import FrameType
 from typing import NoReturn
 
@@ -65,7 +65,14 @@ from minitune.actor.messages import (
     UNKNOWN_PASSES,
 )
 from minitune.actor.packets import PACKET_BYTES, Outbox, receive_packet
-from minitune.actor.surroundings import arm_stack_dump, fork_by_default, line_buffer_c_output, move_high
+from minitune.actor.sockets import Socket
+from minitune.actor.surroundings import (
+    arm_stack_dump,
+    fork_by_default,
+    line_buffer_c_output,
+    move_high,
+    reset_signals,
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -96,7 +103,7 @@ class Zygote:
         driver_pid: The process to die with.
     """
 
-    def __init__(self, end: socket.socket, driver_pid: int):
+    def __init__(self, end: Socket, driver_pid: int):
         self._end = end
         self._pid = os.getpid()
         self._keep_descendants = False
@@ -124,6 +131,7 @@ class Zygote:
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, _wake_up)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a blocked SIGCHLD would not wake it up
         signal.set_wakeup_fd(self._wakeup_in, warn_on_full_buffer=False)
         arm_stack_dump()  # for the workers, which inherit it
 
@@ -223,10 +231,7 @@ class Zygote:
             os._exit(1)
         os.setsid()  # so that neither Ctrl-C nor a signal to another worker's group reaches it
         signal.set_wakeup_fd(-1)
-        for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
-            _signal.signal(number, _signal.SIG_DFL)
-        # Not ignored: a program that the trial starts would inherit that.
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        reset_signals()
         work = WorkerEnd(move_high(channels[0]))
         control = WorkerEnd(move_high(channels[1]))
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
@@ -400,7 +405,7 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
         driver_pid: The process that started us.
     """
     try:
-        zygote = Zygote(socket.socket(fileno=descriptor), driver_pid)
+        zygote = Zygote(Socket(fileno=descriptor), driver_pid)
     except OSError as error:
         if error.errno not in FORBIDDEN:
             raise

@@ -23,7 +23,6 @@ import itertools
 import logging
 import select
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from minitune.actor.loop import READ, WRITE, Loop, TimeLimit
 from minitune.actor.messages import FORBIDDEN_EXIT, PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
 from minitune.actor.packets import Packet, receive_packet
 from minitune.actor.process_tree import Sweep, marker_of
+from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.descriptors import has_room_for_worker
 
@@ -114,7 +114,7 @@ class ZygoteLauncher(Launcher):
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
+    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
         if self._interpreters is not None:
             return self._interpreters.launch(on_end, preload)
         zygote = self._ready_zygote(preload)
@@ -332,7 +332,7 @@ class ZygoteLauncher(Launcher):
 
     # -- the socket --------------------------------------------------------------------------------------------
 
-    def send(self, zygote: ZygoteProcess, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
+    def send(self, zygote: ZygoteProcess, packet: Packet, attached: Sequence[Socket] = ()) -> None:
         """Send a packet to a zygote, now or when its socket accepts it; then close the attached sockets."""
         zygote.outbox.send(packet, attached)
         if zygote.outbox.unsent and zygote.end.fileno() >= 0:
@@ -518,12 +518,12 @@ def _ignore(end: End) -> None:
     """For a worker that has no owner yet."""
 
 
-def _close_ends(ends: Sequence[socket.socket] | None) -> None:
+def _close_ends(ends: Sequence[Socket] | None) -> None:
     for end in ends or ():
         end.close()
 
 
-def _has_hung_up(end: socket.socket) -> bool:
+def _has_hung_up(end: Socket) -> bool:
     """Whether the process at the other end is dead. The kernel shows that before the zygote reports it, or the fork."""
     poll = select.poll()
     poll.register(end, 0)  # a hang-up is reported although no event is asked for

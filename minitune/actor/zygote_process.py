@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
@@ -19,6 +19,7 @@ if sys.platform != "linux":
 from minitune.actor.launcher import interpreter_command, starting_directory, worker_environment
 from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Outbox
+from minitune.actor.sockets import socket_pair
 from minitune.base.files import search_path
 
 
@@ -43,10 +44,10 @@ class ZygoteProcess:
 
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
-        self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.end, theirs = socket_pair(socket.SOCK_SEQPACKET)
         self.outbox = Outbox(self.end)
         try:
-            with theirs:
+            with closing(theirs):
                 self.popen = subprocess.Popen(
                     interpreter_command("minitune.actor.zygote", theirs.fileno(), os.getpid()),
                     pass_fds=[theirs.fileno()],

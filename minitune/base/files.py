@@ -23,6 +23,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from io import open
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from minitune.base import descriptors
@@ -36,6 +37,10 @@ TEMPORARY_PREFIX = ".tmp-"
 """The prefix of files and directories that are not complete yet."""
 BLOB_MODE = 0o600
 """The mode of pickles: only their owner may read them, because they may contain any data of the user."""
+OWN_DIRECTORY_MODE = 0o755
+"""The mode of a run's directory and of those in it. A resume refuses what others may write, whatever the umask was."""
+OWN_FILE_MODE = 0o644
+"""The same for a file that a resume reads."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
 # The file in a trial's directory with the name of the checkpoint that was settled last.

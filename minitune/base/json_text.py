@@ -7,8 +7,8 @@ values become short texts. Errors of an object's own methods are caught.
 
 from __future__ import annotations
 
+import _json
 import json
-import json.encoder
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -36,7 +36,8 @@ def json_chunks(
 ) -> Callable[[Any, int], Iterable[str]]:
     """Make a function that returns the pieces of a value's JSON, in ASCII.
 
-    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats in each call.
+    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats in each call. User code may
+    replace parts of `json`, such as `JSONEncoder.default`, so none of them is used.
 
     Args:
         default: Replaces a value that JSON cannot represent. Without it, such a value raises a TypeError.
@@ -46,13 +47,15 @@ def json_chunks(
         The function of a value and its depth, 0. It raises ValueError for NaN and infinities, and RecursionError for a
         value that contains itself.
     """
-    plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
     between, behind_key = separators
-    # mypy: the stubs lack it. CPython always has it, and Python's own encoder of `json` takes it, too.
-    chunks: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
-        None, plain.default, json.encoder.encode_basestring_ascii, None, behind_key, between, False, False, False
+    chunks: Callable[[Any, int], Iterable[str]] = _json.make_encoder(
+        None, default or _refuse, _json.encode_basestring_ascii, None, behind_key, between, False, False, False
     )
     return chunks
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"JSON cannot represent a {type(value).__name__}")
 
 
 def json_decoder() -> Callable[[str], Any]:

@@ -32,6 +32,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import open
 from typing import Any, BinaryIO, Protocol
 
 from minitune.base import files

@@ -84,8 +84,8 @@ def _plain_numbers(value: Any) -> Any:
     return plain_number(value)
 
 
-# Python refuses to print, and to read, integers of more than 4300 digits, which are 14,284 bits.
-PRINTED_BITS = 14_000
+# Python may refuse to print and to read longer integers: the shortest limit that a process can set is 640 digits.
+PRINTED_BITS = 2_100
 
 
 def name_of_int(value: int) -> str:

@@ -20,6 +20,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import open
 from types import ModuleType
 from typing import Any, NamedTuple
 

@@ -23,6 +23,7 @@ import pickle
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from io import open
 from typing import Any, NamedTuple
 
 from minitune.base import descriptors, files

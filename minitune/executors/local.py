@@ -23,7 +23,7 @@ from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
 from minitune.base import descriptors
-from minitune.base.files import search_path
+from minitune.base.files import OWN_DIRECTORY_MODE, search_path
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import Location, SharedFile, ValueFile, read_value
 from minitune.error import HINT, RemoteError, TuneError
@@ -334,7 +334,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         if actor.spec.directory is not None:
             # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
             with suppress(OSError):
-                os.mkdir(actor.spec.directory)
+                os.mkdir(actor.spec.directory, OWN_DIRECTORY_MODE)
         self._put_into(parked.remote.process, actor, self._places.of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 

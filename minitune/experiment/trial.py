@@ -540,7 +540,7 @@ class Trial:
 
     def init_local_path(self) -> None:
         """Create the trial's directory if it does not exist."""
-        os.makedirs(self.local_path, exist_ok=True)
+        os.makedirs(self.local_path, files.OWN_DIRECTORY_MODE, exist_ok=True)
 
     @property
     def path(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from io import open
 from typing import Any
 
 from minitune.base.checks import require

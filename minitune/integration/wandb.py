@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
+from io import open
 from typing import Any, TypeVar
 
 from minitune.base.checks import require

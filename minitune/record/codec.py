@@ -155,7 +155,7 @@ class ObjectStore:
 
     def _write(self, value: Any, text: str) -> StoredValue:
         if not os.path.isdir(self.directory):
-            files.make_directory(self.directory)
+            files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
             if self._durability == "strict":
                 files.sync_directory(os.path.dirname(self.directory))
         temporary = os.path.join(self.directory, files.temporary_name())

@@ -30,6 +30,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from io import open
 from typing import Any, BinaryIO
 
 from minitune.base import files
@@ -44,7 +45,6 @@ from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
 
-_MODE = 0o666
 _FLAGS = os.O_RDWR | os.O_APPEND
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
@@ -107,7 +107,7 @@ class _JournalFile:
         try:
             if os.path.lexists(self.path):
                 os.rename(self.path, files.free_name(f"{self.path}.other"))
-            with files.new_file(self.path, _MODE, sync=sync) as copy:
+            with files.new_file(self.path, files.OWN_FILE_MODE, sync=sync) as copy:
                 os.lseek(self.descriptor, 0, os.SEEK_SET)
                 while chunk := os.read(self.descriptor, _CHUNK_BYTES):
                     copy.write(chunk)
@@ -371,7 +371,7 @@ class MemoryJournal:
 
 def _create(path: str, *, sync: bool) -> int:
     """Create the file of a journal, and return its descriptor. Blocks if `sync`."""
-    descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+    descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, files.OWN_FILE_MODE)
     try:
         # After a power cut the synced records would be lost if the name of the file were not on the disk.
         if sync:

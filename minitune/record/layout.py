@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
+from io import open
 from typing import NamedTuple
 
 from minitune import clock
@@ -316,7 +317,7 @@ def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunL
             path = os.path.join(parent, f"{_cut(last)}_{suffix}")
         suffix += 1
         try:
-            os.mkdir(path)
+            os.mkdir(path, files.OWN_DIRECTORY_MODE)
         except FileExistsError:
             if is_run(path):
                 continue
@@ -372,7 +373,7 @@ def create_trial_directory(
     while True:
         path = os.path.join(run_path, name)
         try:
-            os.mkdir(path)  # it fails if there is one, so no other check is needed
+            os.mkdir(path, files.OWN_DIRECTORY_MODE)  # it fails if there is one, so no other check is needed
             break
         except FileExistsError:
             tries += 1

@@ -23,6 +23,7 @@ import stat
 import sys
 import threading
 import time
+from io import open
 from typing import NamedTuple
 
 from minitune.base import files

@@ -90,7 +90,7 @@ class TrialDirectories:
         # If the whole run's directory has gone, no trial is to blame, and the run ends.
         self._journal.look()
         if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
-            files.make_directory(trial.local_path)
+            files.make_directory(trial.local_path, files.OWN_DIRECTORY_MODE)
             return None
         if os.path.exists(trial.local_path):
             return NotADirectoryError(trial.local_path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Sequence
+from io import open
 from typing import Any, Protocol
 
 from minitune import decision

@@ -26,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import open
 from queue import Queue
 from typing import IO, Any
 

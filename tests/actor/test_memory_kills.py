@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from minitune.actor.process_tree import MemoryKills
@@ -49,3 +50,13 @@ def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path: Path) -> N
     kills.look()
 
     assert kills.claim() == ""
+
+
+def test_the_name_of_a_group_need_not_be_text(tmp_path: Path) -> None:
+    machine(tmp_path, 3, group=0)
+    (tmp_path / "self" / "cgroup").write_bytes(b"0::/caf\xe9\n")
+    (tmp_path / "mine").rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    kills = MemoryKills(str(tmp_path), str(tmp_path))
+    (tmp_path / os.fsdecode(b"caf\xe9") / "memory.events").write_text("oom_kill 1\n")
+
+    assert "memory.events" in kills.claim()

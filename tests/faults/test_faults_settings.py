@@ -1,0 +1,156 @@
+"""Settings of the process that the user makes for the user's own code: they must not reach what minitune does.
+
+They are made in the script, in a module of the trainable, or in a trial. Or the process has them from its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kit import PRELUDE, fit, resume
+
+from minitune import Checkpoint, grid_search, report
+
+START_METHODS = ("zygote", "interpreter")
+
+SETTINGS = """
+import builtins, functools, json, json.encoder, os, signal, socket, sys, threading, warnings
+
+class OnlyTheInternet(socket.socket):  # as libraries for proxies have it
+    def __init__(self, family=socket.AF_INET, type=socket.SOCK_STREAM, *args, **options):
+        if family == socket.AF_UNIX or type not in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            raise ValueError("this proxy knows streams and datagrams")
+        super().__init__(family, type, *args, **options)
+
+socket.socket = OnlyTheInternet
+socket.setdefaulttimeout(0.001)
+for name in os.listdir("/proc/self/fd"):
+    if int(name) > 2:
+        try:
+            os.set_blocking(int(name), False)
+        except OSError:  # that of the listing
+            pass
+builtins.open = functools.partial(open, encoding="utf-8")
+json.encoder.c_make_encoder = None
+json.JSONEncoder.default = lambda self, value: "replaced"
+sys.set_int_max_str_digits(640)
+threading.stack_size(1 << 18)
+warnings.simplefilter("error")
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("where", ["script", "module", "trial"])
+def test_settings_of_the_users_code_reach_nothing_of_ours(script, where, method):
+    (script.directory / "settings.py").write_text(SETTINGS)
+    (script.directory / "driver.py").write_text("import settings" if where == "script" else "")
+    in_trial = {"script": "pass", "module": "import settings", "trial": "exec(SETTINGS, {})"}[where]
+    stdout = script.run(
+        f"""
+    import driver
+    SETTINGS = {SETTINGS!r}
+    """
+        + PRELUDE
+        + f"""
+    def trainable(config):
+        {in_trial}
+        checkpoint = get_checkpoint()
+        n = checkpoint.to_dict()["n"] if checkpoint else 0
+        while n < 4:
+            n += 1
+            if n == 3 and not checkpoint:
+                os._exit(3)
+            report({{"y": n, "long": 10**700, "text": "\\u00e9"}}, checkpoint=Checkpoint.from_dict({{"n": n}}))
+
+    show(fit(trainable, range(2), max_failures=1, reuse_actors=True))
+    print([r.metrics["long"] == 10**700 for r in Tuner.restore("results/run", trainable).get_results()])
+    """,
+        MINITUNE_START_METHOD=method,
+    )
+    assert stdout == '[[4, "None"], [4, "None"]]\n[True, True]\n'
+
+
+@contextmanager
+def _changed(change: Callable[[Any], Any], to: Any) -> Iterator[None]:
+    """`change(to)`, which returns the value before, and the change back."""
+    before = change(to)
+    try:
+        yield
+    finally:
+        change(before)
+
+
+def _set_timeout(seconds: float | None) -> float | None:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    return before
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 5.0])
+def test_a_default_timeout_of_sockets_kills_no_trial_and_stays(monkeypatch, method, seconds):
+    monkeypatch.setenv("MINITUNE_START_METHOD", method)
+
+    def trainable(config):
+        report({"timeout": socket.getdefaulttimeout()})
+        report({"timeout": socket.getdefaulttimeout()})
+
+    with _changed(_set_timeout, seconds):
+        grid = fit(trainable, executor="local")
+        assert socket.getdefaulttimeout() == seconds
+    assert not grid.errors
+    assert grid[0].metrics["timeout"] is None
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+def test_a_trial_has_no_signal_that_is_blocked_or_ignored_in_the_driver(monkeypatch, method):
+    monkeypatch.setenv("MINITUNE_START_METHOD", method)
+    numbers = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+    def trainable(config):
+        ignored = [number for number in (signal.SIGCHLD, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_IGN]
+        return {"blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, ())), "ignored": len(ignored)}
+
+    def ignore_hang_up(handler: Any) -> Any:
+        return signal.signal(signal.SIGHUP, handler)
+
+    def block(mask: Any) -> Any:
+        return signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    with _changed(block, numbers), _changed(ignore_hang_up, signal.SIG_IGN):
+        grid = fit(trainable, executor="local")
+    assert [(result.metrics["blocked"], result.metrics["ignored"]) for result in grid] == [(0, 0)]
+
+
+@pytest.mark.parametrize(("method", "how"), [("zygote", "exit code 3"), ("interpreter", "exit status unknown")])
+def test_how_a_worker_has_ended_is_not_invented_where_the_driver_ignores_its_children(monkeypatch, method, how):
+    """Then the system reaps the driver's children, and nobody learns their status."""
+    monkeypatch.setenv("MINITUNE_START_METHOD", method)
+
+    def ignore_children(handler: Any) -> Any:
+        return signal.signal(signal.SIGCHLD, handler)
+
+    with _changed(ignore_children, signal.SIG_IGN):
+        grid = fit(lambda config: os._exit(3), executor="local")
+    assert how in str(grid.errors[0])
+
+
+@pytest.mark.parametrize("umask", [0, 0o002])
+def test_a_run_is_trusted_at_its_resume_whatever_the_umask(monkeypatch, umask):
+    monkeypatch.setattr("minitune.record.lock._is_private_group", lambda group: False)
+
+    def trainable(config):
+        report({"large": b"x" * 2_000_000}, checkpoint=Checkpoint.from_dict({"n": 1}))
+
+    with _changed(os.umask, umask):
+        fit(trainable, {"x": grid_search([1, 2])}, executor="local")
+    assert len(resume(trainable)) == 2
