@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from minitune.base.checks import shown
+from minitune.base.numbers import item_of
 from minitune.checkpoint import CheckpointRecord
 
 TIMESTAMP = "timestamp"
@@ -82,6 +85,9 @@ CONFIG_PREFIX = "config"
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
+_PLAIN_KEYS = frozenset((str, float, bool, bytes, type(None)))
+_SHORT_BITS = 64
+"""Python refuses to print an int of very many digits."""
 # The keys after `config` in a result.
 _BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf"))
 # The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end.
@@ -165,6 +171,80 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
         flat.update(deeper)
         return flat
     return _flatten_deep(result, delimiter)
+
+
+def with_plain_keys(metrics: dict[Any, Any]) -> dict[Any, Any]:
+    """Metrics with plain keys in all nested mappings: texts, numbers, bools, None, bytes, and tuples of these.
+
+    The text of such a key cannot fail. Any other key is replaced by its text. Call this where an error is that of the
+    trial or the plug-in that made the metrics, because the methods of a key may raise anything.
+
+    Returns:
+        The same dict if all keys are plain.
+
+    Raises:
+        TypeError: If a key has no text, or two keys of a mapping have the same one.
+    """
+    if _TEXT.issuperset(map(type, metrics)) and _SCALARS.issuperset(map(type, metrics.values())):
+        return metrics
+    waiting: list[tuple[int, Mapping[Any, Any]]] = [(0, metrics)]
+    while waiting:
+        depth, level = waiting.pop()
+        if not (_TEXT.issuperset(map(type, level)) or all(_plain_key(key) is key for key in level)):
+            return _with_converted_keys(metrics)
+        if depth <= _MAX_LEVELS:  # otherwise it contains itself, which `flatten` refuses
+            waiting += [(depth + 1, value) for value in level.values() if _is_level(value)]
+    return metrics
+
+
+def _with_converted_keys(metrics: Mapping[Any, Any]) -> dict[Any, Any]:
+    top: dict[Any, Any] = {}
+    waiting: list[tuple[int, Mapping[Any, Any], dict[Any, Any]]] = [(0, metrics, top)]
+    while waiting:
+        depth, level, plain = waiting.pop()
+        for key, value in level.items():
+            own = _plain_key(key)
+            if own in plain:
+                raise TypeError(f"each key of the metrics must have its own text, but two have {shown(own)}")
+            plain[own] = value
+            if depth <= _MAX_LEVELS and _is_level(value):
+                inner: dict[Any, Any] = {}
+                plain[own] = inner
+                waiting.append((depth + 1, value, inner))
+    return top
+
+
+def _is_level(value: Any) -> bool:
+    """Whether `flatten` makes one level of a value and the mapping above it."""
+    return type(value) not in _SCALARS and isinstance(value, Mapping) and bool(value)
+
+
+def _plain_key(key: Any) -> Any:
+    """A key as a plain one; the same object if it is plain.
+
+    Raises:
+        TypeError: If it has no text.
+    """
+    kind = type(key)
+    if kind in _PLAIN_KEYS or (kind is int and key.bit_length() <= _SHORT_BITS):
+        return key
+    try:
+        if isinstance(key, str):
+            return str.__str__(key)
+        if kind is tuple:
+            members = tuple(map(_plain_key, key))
+            return key if all(map(operator.is_, members, key)) else members
+        item = item_of(key)
+        if isinstance(item, (int, float)) and type(item) is not int:  # of an equal value, so it is found by both
+            return _plain_key(item.real)
+        if item is not key:
+            return _plain_key(item)
+        return str(key)
+    except Exception as error:
+        raise TypeError(
+            f"each key of the metrics must have a text, but str() of {shown(key)} raised {type(error).__name__}; "
+            "use a text as the key"
+        ) from error
 
 
 def lookup(result: Mapping[str, Any], name: str) -> Any:

@@ -27,7 +27,7 @@ from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten
+from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
@@ -432,7 +432,10 @@ class Hooks:
             )
             # A metric that one callback adds is seen by the next ones, by the journal and by the grid of results.
             told.pop(CONFIG, None)
-            result.update(told)
+            try:
+                result.update(with_plain_keys(told))
+            except TypeError as error:
+                raise_told(listener, trial, error)
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a completed result to `logs`, which do not change it."""

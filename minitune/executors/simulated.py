@@ -37,6 +37,7 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     Report,
+    with_plain_keys,
 )
 
 Step = tuple[Any, ...]
@@ -290,7 +291,8 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             if step is None:
                 self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(None, done=True)), 0.0)
                 return
-            metrics, seconds, state = _checked(step)
+            given, seconds, state = _checked(step)
+            result = with_plain_keys(dict(given))
         except Exception as error:
             self._enqueue(actor, CallRaised(actor.spec.actor_id, RemoteError.of(error)), 0.0)
             return
@@ -305,7 +307,6 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         usage.training_s += seconds
         actor.state = state
         actor.position += 1
-        result = dict(metrics)
         actor.counters.complete(result, actor.info.trial_id, seconds, self.clock.now_s + seconds)
         self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(result)), seconds)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune.base import user_thread
+from minitune.base.checks import shown
 from minitune.base.numbers import as_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
@@ -58,6 +59,7 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     Report,
+    with_plain_keys,
 )
 from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
 from minitune.trainable.printed import print_report
@@ -203,13 +205,13 @@ class Session:
             checkpoint: See `report`.
 
         Raises:
-            TypeError: If an argument has the wrong type or a metric cannot be pickled.
+            TypeError: If an argument has the wrong type, a key has no text, or a metric cannot be pickled.
             ValueError: If a metric is a torch tensor, or the report is too large.
             FileNotFoundError: If the checkpoint's directory does not exist.
             RuntimeError: If a signal handler calls this method while it is running.
             TrialStopped: If the trial must stop.
         """
-        _check_arguments(metrics, checkpoint)
+        metrics = _checked(metrics, checkpoint)
         if self.hand_over is None:
             warn_once("report() does nothing in a class trainable: return the metrics from step() instead")
             return
@@ -231,8 +233,7 @@ class Session:
         Raises:
             TypeError, ValueError: As in `report`.
         """
-        _check_arguments(metrics, None)
-        return self._make_report(metrics, None, has_returned=True)
+        return self._make_report(_checked(metrics, None), None, has_returned=True)
 
     def _make_report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None, has_returned: bool) -> _Made:
         record = self._unreported
@@ -311,7 +312,8 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
         **legacy: Metrics as keywords, as in older Ray Tune: `report(loss=1)`.
 
     Raises:
-        TypeError: If `metrics` is not a dict, `checkpoint` is not a Checkpoint, or a metric cannot be pickled.
+        TypeError: If `metrics` is not a dict, `checkpoint` is not a Checkpoint, a key has no text, or a metric cannot
+            be pickled.
         ValueError: If a metric is a torch tensor, or the report is too large.
         TrialStopped: If the trial must stop. Do not catch this exception, so that the trial can end.
     """
@@ -360,14 +362,15 @@ def warn_outside(name: str) -> None:
     warn_once(f"{name}() was called outside of a trial: it has no value there")
 
 
-def _check_arguments(metrics: Any, checkpoint: Any) -> None:
+def _checked(metrics: Any, checkpoint: Any) -> dict[str, Any]:
+    """The metrics of a report after all checks, with plain keys."""
     if not isinstance(metrics, dict):
         raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(
             f"checkpoint must be a Checkpoint, but got {type(checkpoint).__name__}; use Checkpoint.from_directory(path)"
         )
-    check_metrics(metrics)
+    return checked_metrics(metrics)
 
 
 # -- automatic keys ----------------------------------------------------------------------------------------------------
@@ -558,24 +561,30 @@ def _number(value: Any, default: Any) -> Any:
 
 
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------
-def check_metrics(metrics: dict[Any, Any]) -> None:
-    """Check that metrics can be sent to the driver. The check is fast for plain numbers and texts.
+def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
+    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts.
 
     Args:
         metrics: The metrics that the user reports.
 
+    Returns:
+        The same dict if all keys are plain.
+
     Raises:
-        TypeError: If a value, at any depth, cannot be pickled and loaded again; the text has key, type and reason.
+        TypeError: If a key has no text (see `with_plain_keys`), or a value, at any depth, cannot be pickled and loaded
+            again; the text has key, type and reason.
         ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
     """
+    metrics = with_plain_keys(metrics)
     sizes: dict[Any, int] = {}
     for key, value in metrics.items():
-        if type(value) not in _PLAIN or type(key) not in _PLAIN:
+        if type(value) not in _PLAIN:
             sizes[key] = _check_nested(key, value)
         elif type(value) in _SIZED:
             sizes[key] = _plain_bytes(value)
     if sum(sizes.values()) > LIMIT_BYTES:
         _check_size(metrics, sizes)
+    return metrics
 
 
 def _plain_bytes(value: Any) -> int:
@@ -619,8 +628,6 @@ def _check_nested(key: Any, value: Any) -> int:
     """
     size_bytes = 0
     waiting: list[tuple[_Path, Any]] = [((key,), value)]
-    if type(key) not in _PLAIN:
-        waiting.append(((key,), key))
     while waiting:
         path, current = waiting.pop()
         kind = type(current)
@@ -672,4 +679,4 @@ def _check_leaf(path: _Path, value: Any) -> int:
 
 
 def _show(path: _Path) -> str:
-    return f"{path[0]!r:.80}" + "".join(f"[{part!r:.80}]" for part in path[1:])
+    return "".join([shown(path[0]), *(f"[{shown(part)}]" for part in path[1:])])

@@ -23,7 +23,7 @@ from minitune.registry import register_env
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
-from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, check_metrics
+from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, checked_metrics
 from minitune.trainable.trainable import Trainable, building_for
 from minitune.trainable.util import as_function, is_function_trainable
 
@@ -174,7 +174,7 @@ class ClassActor:
                     return tuple(Report(metrics=None, done=True))
                 raise
             result.pop(CONFIG, None)  # the driver knows it, so no report has to carry it
-            check_metrics(result)
+            result = checked_metrics(result)
             return tuple(Report(result, None, bool(result.get(DONE))))
 
     def save(self) -> CheckpointRecord | None:

@@ -1,0 +1,170 @@
+"""Keys of metrics that are no texts: plain ones stay, others become texts, and one without a text fails its trial."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Counter, fit, listening, restore
+
+from minitune import TuneConfig, TuneError, grid_search, report
+from minitune.simulation import simulate
+
+
+class Level(enum.IntEnum):
+    LOW = 3
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class MuteColour(enum.Enum):
+    RED = "red"
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __format__ = __repr__ = __str__  # type: ignore[assignment]
+
+
+class NoText:
+    def __str__(self) -> str:
+        return 3  # type: ignore[return-value]
+
+
+class OwnText(str):
+    """A text all of whose own texts fail."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __format__ = __repr__ = __str__  # type: ignore[assignment]
+
+
+class Unloadable:
+    """Its hash fails when it is unpickled."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.at_home = True
+
+    def __hash__(self) -> int:
+        return hash(self.at_home)
+
+    def __str__(self) -> str:
+        return "unloadable"
+
+
+BAD = {
+    "object": (Mute(), "str() of <Mute instance"),
+    "no text": (NoText(), "str() of <"),
+    "enum": (MuteColour.RED, "str() of <MuteColour.RED: 'red'>"),
+    "huge": (10**6000, "str() of <int of 19932 bits> raised ValueError"),
+    "in a tuple": ((1, Mute()), "str() of (1, <Mute instance"),
+}
+"""Keys that have no text, and what the error says."""
+
+
+def spread(key: Any, where: str) -> dict[Any, Any]:
+    return {"top": {key: 1}, "nested": {"deep": {"er": {key: 1}}}}[where]
+
+
+@pytest.mark.parametrize("where", ["top", "nested"])
+@pytest.mark.parametrize("name", BAD)
+def test_a_key_without_a_text_fails_its_trial_and_no_other(name: str, where: str) -> None:
+    key, text = BAD[name]
+
+    def reports(config: dict[str, Any]) -> None:
+        for n in range(2):
+            report({"v": n, **(spread(key, where) if config["is_bad"] else {})})
+
+    bad, good = fit(reports, {"is_bad": grid_search([True, False])})
+
+    assert good.error is None
+    assert good.metrics["v"] == 1
+    assert "each key of the metrics must have a text, but" in str(bad.error)
+    assert text in str(bad.error)
+
+
+def test_a_class_with_a_bad_key_fails_alone() -> None:
+    class Bad(Counter):
+        def step(self) -> dict[str, Any]:
+            return {**super().step(), **({Mute(): 1} if self.config["is_bad"] else {}), "done": True}
+
+    bad, good = fit(Bad, {"is_bad": grid_search([True, False])})
+    assert good.error is None
+    assert "each key of the metrics must have a text" in str(bad.error)
+
+
+def test_a_simulated_trial_with_a_bad_key_fails_alone() -> None:
+    config = TuneConfig(metric="loss", mode="min")
+    space = {"is_bad": grid_search([True, False])}
+    done = simulate(
+        lambda config: [({"loss": 1, "d": {Mute(): 1} if config["is_bad"] else {}}, 1.0)],
+        param_space=space,
+        tune_config=config,
+    )
+    assert [result.error is None for result in done.results] == [False, True]
+
+
+@pytest.mark.parametrize("where", ["top", "nested"])
+def test_plain_keys_stay_and_others_become_texts(where: str) -> None:
+    keys = {
+        7: 7,
+        None: None,
+        2.5: 2.5,
+        b"a": b"a",
+        (1, ("x", None)): (1, ("x", None)),
+        "t": "t",
+        Level.LOW: 3,
+        Colour.RED: "Colour.RED",
+        (Colour.RED, 1): ("Colour.RED", 1),
+        OwnText("own"): "own",
+        2**70: str(2**70),
+        Unloadable(): "unloadable",
+        frozenset([1]): "frozenset({1})",
+    }
+    values = {key: number for number, key in enumerate(keys)}
+    metrics = values if where == "top" else {"d": {"e": values}}
+
+    def reports(config: dict[str, Any]) -> None:
+        report(metrics)
+
+    [result] = fit(reports)
+    [restored] = restore(reports).get_results()
+
+    assert result.error is None
+    for one in (result, restored):
+        found = one.metrics if where == "top" else one.metrics["d"]["e"]
+        own = [(key, type(key)) for key in found if key in keys.values()]
+        assert own == [(key, type(key)) for key in keys.values()]
+        assert [found[key] for key in keys.values()] == list(values.values())
+    [line] = Path(result.path, "result.json").read_text().splitlines()
+    row = json.loads(line)
+    written = row if where == "top" else row["d"]["e"]
+    assert [written[key] for key in ("7", "null", "3", "Colour.RED", "own", "unloadable")] == [0, 1, 6, 7, 9, 11]
+
+
+def test_two_keys_with_one_text_are_refused_so_that_no_metric_is_lost() -> None:
+    [result] = fit(lambda config: {"d": {Unloadable(): 1, "unloadable": 2}})
+    assert "each key of the metrics must have its own text, but two have 'unloadable'" in str(result.error)
+
+
+def test_a_bad_key_that_a_callback_adds_names_the_callback() -> None:
+    def on_trial_result(result: dict[str, Any], **more: Any) -> None:
+        result["d"] = {Mute(): 1}
+
+    with pytest.raises(TuneError, match=r"Listening.* raised TypeError: each key of the metrics must have a text"):
+        fit(lambda config: {"v": 1}, callbacks=[listening(on_trial_result=on_trial_result)])
