@@ -368,7 +368,7 @@ class _SimulatedDriver(Driver):
             run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
             opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=log.listen))
         log.story.path = run.path
-        opened.begin(run_record(plan, run, self.seed))
+        opened.begin(self.description(), run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())
         self.put_together(opened)
 

@@ -10,6 +10,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.calls import explains_calls
@@ -28,6 +29,7 @@ logger = logging.getLogger("minitune")
 if TYPE_CHECKING:
     from minitune.driver.resume import Resumption
     from minitune.driver.run import Driver, Outcome
+    from minitune.experiment.run_description import RunDescription
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 
@@ -216,7 +218,8 @@ class Tuner:
                 domains differ, a warning names them. New trials are drawn from this space, unless the run has ended.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
             _resume_config: Replaces the three flags, and offers more choices.
-            tune_config: Replaces the recorded `TuneConfig`.
+            tune_config: Replaces the recorded `TuneConfig`. Another mode, or a metric that no result has, is refused by
+                `fit`; other differences cause a warning.
             run_config: Replaces the recorded `RunConfig`.
             add_samples: How many samples to add to the run. With a grid, one sample is one pass over the grid.
 
@@ -228,6 +231,7 @@ class Tuner:
         """
         from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
+        from minitune.record.story import read_description
         from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem)
@@ -247,7 +251,7 @@ class Tuner:
         tuner = cls(
             trainable,
             param_space=recorded.param_space if param_space is None else param_space,
-            tune_config=tune_config or recorded.tune_config,
+            tune_config=tune_config or _of_last_driver(recorded.tune_config, read_description(run.path)),
             run_config=run_config or recorded.run_config,
         )
         check_same_trainable(tuner._plan, recorded.trainable_name)
@@ -282,6 +286,16 @@ def _raise_first(grid: ResultGrid) -> None:
             f"{grid.num_errors} of {len(grid)} trials failed; the first of them: trial {first.name}, "
             f"{first.error.summary()} (all errors are below {grid.experiment_path})"
         ) from as_cause(first.error)
+
+
+def _of_last_driver(recorded: TuneConfig, last: RunDescription) -> TuneConfig:
+    """The recorded config with the objective and the samples of the run's last driver, which may have had others."""
+    changes: dict[str, Any] = {}
+    if last.metric is not None:
+        changes.update(metric=last.metric, mode=last.mode)
+    if last.num_samples is not None and len(last.num_samples) == 1:
+        changes["num_samples"] = last.num_samples[0]
+    return replace(recorded, **changes)
 
 
 def _check_samples(add_samples: Any, num_samples: int) -> None:

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 # The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators.
-_WRAPPED = ("function", "func", "__func__", "__wrapped__")
+WRAPPED = ("function", "func", "__func__", "__wrapped__")
 # The methods of a class trainable, in the order of their calls. The base class's own methods have no imports.
 _METHODS = ("__init__", "setup", "step")
 # The bytecode instructions of imports and of a function's beginning, in all supported versions of Python.
@@ -27,7 +27,7 @@ _OF_IMPORTS = re.compile(
 _DEPTH_LIMIT = 10
 _OURS = __name__.partition(".")[0]
 # On all systems, the path of an installed package contains a directory with one of these names.
-_INSTALLED = {"site-packages", "dist-packages"}
+INSTALLED = {"site-packages", "dist-packages"}
 
 
 def import_ahead(value: Any) -> None:
@@ -76,7 +76,7 @@ def _first_function(value: Any) -> Any:
         users = [vars(kind) for kind in value.__mro__ if kind.__module__.partition(".")[0] not in (_OURS, "builtins")]
         return next((methods[name] for name in _METHODS for methods in users if name in methods), None)
     for _ in range(_DEPTH_LIMIT):
-        inner = next((found for name in _WRAPPED if (found := getattr(value, name, None)) is not None), None)
+        inner = next((found for name in WRAPPED if (found := getattr(value, name, None)) is not None), None)
         if inner is None:
             break
         value = inner
@@ -104,5 +104,5 @@ def _is_installed(package: str) -> bool:
     library = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
     paths = map(os.path.realpath, places)
     return bool(places) and all(
-        path.startswith(library) or not _INSTALLED.isdisjoint(path.split(os.sep)) for path in paths
+        path.startswith(library) or not INSTALLED.isdisjoint(path.split(os.sep)) for path in paths
     )

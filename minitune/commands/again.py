@@ -14,13 +14,14 @@ import argparse
 import contextlib
 import faulthandler
 import os
+import resource
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
@@ -28,6 +29,7 @@ from minitune.base.table import format_cell, short_repr
 from minitune.base.text import counted, echo
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
+    CANNOT,
     ENDED_EARLY,
     INTERRUPTED,
     RUN_HELP,
@@ -39,7 +41,7 @@ from minitune.commands.selecting import (
     find_trial,
     run_and_trial,
 )
-from minitune.error import format_traceback, user_traceback
+from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
@@ -48,7 +50,7 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
-from minitune.record.run_files import load_trainable, plan_of_script
+from minitune.record.run_files import load_trainable, plan_of_script, run_script
 from minitune.record.standing import RUNNING, read_standing, state_of
 from minitune.record.story import BEGINNING, Origin, Story, read_run
 from minitune.resources import GPU, Allocation
@@ -380,33 +382,53 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
 
 # -- resume ------------------------------------------------------------------------------------------------------------
 def resume(options: argparse.Namespace) -> int:
-    """Run `minitune resume`. Blocks until the run ends, unless a script replaces this process."""
+    """Run `minitune resume`. Blocks until the script or the run ends."""
     if options.target.endswith(".py"):
-        _run_script(options)
+        return _run_script(options)
     with _command_line(options.own):
         return _resume_run(existing_run(options.target), options)
 
 
-def _run_script(options: argparse.Namespace) -> NoReturn:
-    """Replace this process by the script, which resumes its runs.
+def _run_script(options: argparse.Namespace) -> int:
+    """Run the script, which resumes its runs, as the main program of this process. Return the exit status. Blocks.
+
+    Not in a child process: so Ctrl-C, the exit status and the terminal are those of the script.
 
     Raises:
         OSError: If there is no such script.
         ValueError: If an option is not for scripts.
+        TuneError: If the script has not run anything that could be resumed.
+        SystemExit: If the script raises it with an exit status other than 0.
     """
-    if not os.path.isfile(options.target):
-        raise FileNotFoundError(f"there is no script {options.target}")
+    path = options.target
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no script {path}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
-    env = {**os.environ, RESUME: "1"}
-    if options.run:
-        env[RESUME] = existing_run(options.run)
+    os.environ[RESUME] = existing_run(options.run) if options.run else "1"
     if options.force:
-        env[RESUME_FORCE] = "1"
-    command = [sys.executable, options.target, *options.own]
-    sys.stdout.flush()
-    # Not a child process: so Ctrl-C, the exit status and the terminal are those of the script.
-    os.execve(sys.executable, command, env)
+        os.environ[RESUME_FORCE] = "1"
+    plans: list[Any] = []
+
+    def note(plan: Any) -> bool:
+        plans.append(plan)
+        return False
+
+    try:
+        run_script(path, options.own, note)
+    except SystemExit as end:
+        if end.code:
+            raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != os.path.abspath(path):
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return CANNOT
+    # A program that the script has started may have resumed its runs.
+    if not plans and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
+        raise TuneError(f"{path} has resumed nothing: it has ended without a fit() or run()")
+    return 0
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import sys
 from collections.abc import Callable, Sequence
 
 from minitune.base.files import local_path
+from minitune.base.text import echo
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
 from minitune.experiment.lifecycle import ERROR
@@ -90,11 +92,15 @@ def exit_status(run: Story, state: Standing) -> int:
 def existing_run(run: str) -> str:
     """Return the directory of a run, from its path, its name below the storage path, or `last`.
 
+    A line on standard error names the run that `last` is: the newest run may be in another storage path.
+
     Raises:
         RunNotFoundError: If there is no such run. The error names similar ones.
     """
     found = locate_run(run)
     if found is not None:
+        if run == LAST and os.path.basename(found) != LAST:
+            echo(f"{LAST}: {found}", file=sys.stderr)
         return found
     # Only now the storage is searched, since that takes a while with many runs.
     storage = local_path(default_storage_path())

@@ -17,6 +17,7 @@ from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.error import TuneError
+from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
@@ -147,17 +148,18 @@ class OpenRun:
         """Whether the journal has no records, because an earlier driver ended before it wrote the first one."""
         return self._journal.offset == 0
 
-    def begin(self, first: records.Record | None = None) -> None:
+    def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
         """Write the first records of this driver. Blocks for a sync unless the durability is `process`.
 
         Args:
+            description: What this driver runs.
             first: The `run` record of a new run, or None.
         """
         if first is not None:
             self._journal.append(first)
         driver = self._driver
         record = records.opened(
-            driver.pid, driver.start_time, boot_id(), driver.host, self._time_budget_s, self._limits
+            driver.pid, driver.start_time, boot_id(), driver.host, self._time_budget_s, self._limits, description
         )
         self._journal.append(record)
         if self._durability != "process":
@@ -215,8 +217,8 @@ class MemoryRun:
         self._journal = MemoryJournal(listen)
         self.recorder = Recorder(run, self._journal, manager, NoDirectories(run))
 
-    def begin(self, first: records.Record | None = None) -> None:
-        """See `OpenRun.begin`: only the listener gets the record."""
+    def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
+        """See `OpenRun.begin`: only the listener gets the `run` record."""
         if first is not None:
             self._journal.add(first)
 

@@ -15,6 +15,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from minitune.base.files import local_path
@@ -24,18 +25,19 @@ from minitune.driver.hooks import CALLBACKS, STOPPER
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
-from minitune.driver.run import Driver, base_seed, open_run_of, run_record
+from minitune.driver.run import Driver, base_seed, known_total, open_run_of, run_record
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
+from minitune.experiment.run_description import Difference, RunDescription, compared
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
-from minitune.record import records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.run_files import dump_trainables, load_param_space, load_tuner_file, offer, write_trainable_file
-from minitune.record.story import Story, logged_reports, read_overview
-from minitune.result import flatten
+from minitune.record.story import logged_reports, read_beginnings, read_overview
+from minitune.result import MISSING, flatten, lookup
 from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
 from minitune.space.domains import Categorical
@@ -96,7 +98,7 @@ class ResumedDriver(Driver):
     """Continues an earlier run.
 
     If that run has ended and its search space differs from the plan's, the driver starts no new trials, unless the user
-    adds samples.
+    adds samples, or has raised `num_samples`.
 
     Args:
         plan: The recorded plan, or a plan made from the present code.
@@ -110,6 +112,7 @@ class ResumedDriver(Driver):
         super().__init__(plan)
         self._wanted = wanted
         self._is_closed = False  # the run has ended and gets no new trials
+        self._has_more = wanted.add_samples > 0  # it gets more samples than before
 
     def open(self) -> None:
         """Open the run's directory and restore everything as the earlier driver left it.
@@ -117,6 +120,7 @@ class ResumedDriver(Driver):
         Raises:
             RunLockedError: If another driver has the run open.
             JournalCorruptError: If the run's journal is damaged.
+            TuneError: If its results and new ones could not be compared; see `run_description.compared`.
             ValueError: If the trainable has another name than the run's trainable.
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
@@ -133,17 +137,14 @@ class ResumedDriver(Driver):
             has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
-        # Before this driver's own record, by which the run is unfinished again.
-        self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
         opened = self._closing.enter_context(open_run_of(plan, run))
-        begins = opened.is_blank
-        if begins:
-            firsts = [run_record(plan, run, base_seed(plan.tune_config.seed))]
-        else:
-            firsts = opened.of_kind(records.RUN)
-        recorded = Story(run.path)
-        for first in firsts:  # a second one is damage; notice it before anything is added to the journal
+        first = None
+        recorded = read_beginnings(run.path)  # raises an error for damage before anything is added to the journal
+        if opened.is_blank:
+            first = run_record(plan, run, base_seed(plan.tune_config.seed))
             recorded.apply(first)
+        # Before this driver's own record, by which the run is unfinished again.
+        self._is_closed = has_other_space and not recorded.is_unfinished
         check_same_trainable(plan, recorded.setup.trainable_name)
         before = recorded.setup.versions["python"]
         now = platform.python_version()
@@ -156,7 +157,11 @@ class ResumedDriver(Driver):
             )
         # Before this driver's first record, because wrong settings raise their errors here.
         self.make_parts(int(recorded.setup.seed or 0))
-        opened.begin(firsts[0] if begins else None)
+        description = self.description()
+        self._has_more = self._has_more or description.wants_more_than(recorded.description)
+        if first is None:
+            tell_differences(run, compared(recorded.description, description, partial(_has_only_others, run)))
+        opened.begin(description, first)
         write_trainable_file(run, trainables)
         self.put_together(opened)
 
@@ -185,10 +190,12 @@ class ResumedDriver(Driver):
                 recorder.trial_added(trial, replaces=replaced.trial_id)
             else:
                 recorder.status(trial, trial.ending or RESUMED)
-        add_samples = self._wanted.add_samples
-        if add_samples:
-            hooks.search_alg.add_samples(add_samples)
-            recorder.extends(add_samples)
+        is_ended = (replay.was_ended or self._is_closed) and not self._has_more
+        if self._has_more:
+            hooks.search_alg.add_samples(self._wanted.add_samples)
+        total = known_total(hooks.search_alg)
+        if self._has_more or (total != replay.total_samples and not is_ended):
+            recorder.extends(self._wanted.add_samples, total)
         # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.
         for inherited in state.inherited.values():
             recorder.pin(inherited.donor, inherited.record)
@@ -198,7 +205,7 @@ class ResumedDriver(Driver):
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
-        return LeftOver((replay.was_ended or self._is_closed) and not add_samples, replay.to_end)
+        return LeftOver(is_ended, replay.to_end)
 
     def _components_to_load(self, snapshot: Snapshot) -> Iterator[str]:
         """The components that load their states from the snapshot."""
@@ -234,6 +241,39 @@ def check_same_trainable(plan: Plan, recorded_name: str) -> None:
     given_name = plan.experiment.trainable_name
     if given_name != recorded_name:
         raise ValueError(f"the trainable must have the name of the run's, {recorded_name!r}, but got {given_name!r}")
+
+
+# -- other settings --------------------------------------------------------------------------------------------------
+def tell_differences(run: RunDirectory, found: Sequence[Difference]) -> None:
+    """Warn that a run continues with other settings than before.
+
+    Raises:
+        TuneError: If one of the differences does not allow that. The text has the way out.
+    """
+    for one in found:
+        if one.refusal:
+            raise TuneError(refusal_of(run, one))
+    if found:
+        logger.warning("the run in %s continues, but %s", run.path, "; ".join(one.text for one in found))
+
+
+def refusal_of(run: RunDirectory, difference: Difference) -> str:
+    """The text of the error for a difference with which a run cannot continue."""
+    return (
+        f"the run in {run.path} cannot continue: {difference.text}, and {difference.refusal}. Restore the old setting, "
+        "or start a new run: with another name, and without `minitune resume`. TuneConfig(warm_start=[...]) lets it "
+        "learn from this one"
+    )
+
+
+def _has_only_others(run: RunDirectory, metrics: Sequence[str]) -> bool:
+    """Whether the run has results, but none with all these metrics. Blocks while it reads them."""
+    has_results = False
+    for record in journal.of_kinds(run.journal, records.RESULT):
+        has_results = True
+        if all(lookup(record["metrics"], name) is not MISSING for name in metrics):
+            return False
+    return has_results
 
 
 # -- another search space --------------------------------------------------------------------------------------------
@@ -308,12 +348,14 @@ class _Candidate(NamedTuple):
         is_unfinished: Whether the run may have trials left to run.
         begun_s: When the run began, in seconds since the epoch.
         path: The run's directory.
+        description: What its last driver ran.
     """
 
     has_keys: bool
     is_unfinished: bool
     begun_s: float
     path: str
+    description: RunDescription
 
 
 def run_to_resume(plan: Plan) -> RunDirectory | None:
@@ -333,7 +375,8 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
     Raises:
         RunLockedError: If another process has the run open, and there is no other candidate.
-        TuneError: If all candidates have another space. The text names the differences.
+        TuneError: If all candidates have another space, or results that could not be compared with new ones. The text
+            names the differences.
     """
     wanted = shared_variable(RESUME)
     if not wanted or current_session() is not None:  # a trial may itself start runs
@@ -344,17 +387,20 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     keys = sorted(flatten(first.param_space))
     found: list[_Candidate] = []
     live: list[tuple[str, int]] = []
+    of_others: list[tuple[float, str, str]] = []  # unfinished runs of other trainables, with the same parameters
     for path in paths:
         if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
             continue
         seen = read_overview(path)
-        if seen.setup.trainable_name != first.trainable_name:
-            continue
         has_keys = seen.setup.space_keys == keys
+        if seen.setup.trainable_name != first.trainable_name:
+            if has_keys and seen.is_unfinished:
+                of_others.append((seen.setup.begun_s, path, seen.setup.trainable_name))
+            continue
         holder = None if seen.driver.ending is not None else read_holder(RunDirectory(path).lock)
         # A run that has ended and has other parameters comes from another fit() of the script.
         if holder is None and (has_keys or seen.is_unfinished or wanted != "1"):
-            found.append(_Candidate(has_keys, seen.is_unfinished, seen.setup.begun_s, path))
+            found.append(_Candidate(has_keys, seen.is_unfinished, seen.setup.begun_s, path, seen.description))
         elif holder is not None and has_keys and holder.pid != os.getpid():
             live.append((path, holder.pid))
     if live and not any(one.has_keys and one.is_unfinished for one in found):
@@ -365,7 +411,11 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         )
     chosen = _choose(plan, sorted(found, reverse=True))
     if chosen is None:
-        logger.warning("there is no run of %s to resume; a new run starts", first.trainable_name)
+        text = f"there is no run of {first.trainable_name} to resume; a new run starts"
+        if of_others:
+            _, path, name = max(of_others)
+            text += f". The unfinished run in {path} is of {name}: to resume it, give the function that name again"
+        logger.warning("%s", text)
         return None
     _resumed.add(chosen)
     logger.warning("resuming the run in %s", chosen)
@@ -373,17 +423,23 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
 
 def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
-    """The path of the first candidate with the plan's space. Without one, `run_to_resume` says what happens."""
-    refused: tuple[_Candidate, list[str]] | None = None
+    """The path of the first candidate that the plan can continue. Without one, `run_to_resume` says what happens."""
+    wanted = RunDescription(*plan.goal.given)
+    refused: tuple[_Candidate, list[str], list[Difference]] | None = None
     for one in found:
-        changes = _changes(plan, RunDirectory(one.path))
-        if one.has_keys and not changes:
+        run = RunDirectory(one.path)
+        changes = _changes(plan, run)
+        compare = compared(one.description, wanted, partial(_has_only_others, run))
+        refusals = [difference for difference in compare if difference.refusal]
+        if one.has_keys and not changes and not refusals:
             return one.path
-        if changes and refused is None:
-            refused = one, changes
+        if (changes or refusals) and refused is None:
+            refused = one, changes, refusals
     if refused is None:
         return None
-    one, changes = refused
+    one, changes, refusals = refused
+    if refusals:
+        raise TuneError(refusal_of(RunDirectory(one.path), refusals[0]))
     can_go_on = one.has_keys and one.is_unfinished
     if shared_variable(RESUME_FORCE):
         return one.path if can_go_on else None

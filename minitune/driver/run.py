@@ -43,7 +43,7 @@ from minitune.driver.parts import (
     warn_of_clocks,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
+from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, innermost
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
@@ -51,6 +51,7 @@ from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
+from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay
 from minitune.plugin_calls import unforked
@@ -60,9 +61,11 @@ from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.search.filters import REUSE
+from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.settings import check_numbers, is_on, number_setting, setting
 from minitune.space.domains import draw_global_seed
 from minitune.space.parameters import scales
+from minitune.trainable.code_hash import code_hash
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
@@ -194,8 +197,7 @@ class Driver:
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
-        total = self.components.search_alg.total_samples
-        opened.begin(run_record(plan, run, self.seed, total if 0 <= total < sys.maxsize else None))
+        opened.begin(self.description(), run_record(plan, run, self.seed, known_total(self.components.search_alg)))
         self.put_together(opened)
 
     def make_parts(self, seed: int) -> None:
@@ -212,6 +214,18 @@ class Driver:
         self._closing.enter_context(runtime.counted(self.executor))
         self._closing.callback(self.executor.shutdown)
         check_requests(self.plan, self.executor)  # last, because only the executor knows the resources
+
+    def description(self) -> RunDescription:
+        """What this driver runs. Call it after `make_parts`, and before `put_together`, which may add samples."""
+        search_alg = self.components.search_alg
+        return RunDescription(
+            *self.plan.goal.given,
+            searcher=type(innermost(search_alg) or search_alg).__name__,
+            scheduler=type(self.components.scheduler).__name__,
+            num_samples=[experiment.num_samples for experiment in self.plan.experiments],
+            trainables=[experiment.trainable_name for experiment in self.plan.experiments],
+            code=[code_hash(experiment.trainable) for experiment in self.plan.experiments],
+        )
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal.
@@ -251,7 +265,7 @@ class Driver:
         )
         self._closing.callback(self._close_progress)
         self._progress.begin(
-            total,
+            max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
             plan.experiment.param_space if self.is_new else {},
             verbose=plan.verbose,
             print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
@@ -380,6 +394,12 @@ class Driver:
 def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
     return draw_global_seed() if seed is None else seed
+
+
+def known_total(search_alg: SearchAlgorithm) -> int | None:
+    """How many trials a search makes; None if it has no end, or this is unknown."""
+    total = search_alg.total_samples
+    return total if 0 <= total < sys.maxsize else None
 
 
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:

@@ -149,9 +149,9 @@ class Recorder:
             trial.light_config = self._journal.by_reference({"config": trial.raw_config})["config"]
         return trial.light_config
 
-    def extends(self, samples: int) -> None:
-        """Record that the run gets more samples."""
-        self._journal.add(records.extend(samples))
+    def extends(self, samples: int, total_samples: int | None) -> None:
+        """Record that the run gets another number of trials; see `records.extend`."""
+        self._journal.add(records.extend(samples, total_samples))
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""

@@ -24,6 +24,7 @@ from minitune import clock
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.run_description import RunDescription
 from minitune.resources import Resources
 
 SCHEMA = 2
@@ -116,6 +117,7 @@ def opened(
     host: str,
     time_budget_s: float | None = None,
     limits: Sequence[Mapping[str, Any]] = (),
+    description: RunDescription | None = None,
 ) -> Record:
     """A driver starts to work on the run. Pid, start time and boot together identify its process.
 
@@ -127,6 +129,7 @@ def opened(
         time_budget_s: Seconds after which this driver ends the run. The field is left out if there is no limit.
         limits: The stopping criterion of each experiment's trials, by flattened metric name. The field is left out if
             there is none. Other processes need both to estimate the time left.
+        description: What it runs. The next driver compares its own with it.
     """
     at = clock.current.time()
     record = {
@@ -142,7 +145,17 @@ def opened(
         record["time_budget_s"] = time_budget_s
     if any(limits):
         record["limits"] = list(limits)
+    if description is not None:
+        record["description"] = description.as_fields()
     return record
+
+
+def description_of(record: Record) -> RunDescription | None:
+    """What a `run` or `open` record says of what the run does; None if it says nothing."""
+    if record[KIND] == RUN:
+        return RunDescription(record["metric"], record["mode"], trainables=[record["trainable"]])
+    fields = record.get("description")
+    return None if fields is None else RunDescription.of_fields(fields)
 
 
 def trial(
@@ -300,9 +313,14 @@ def state(file: str, sha256: str, offset: int) -> Record:
     return {KIND: STATE, "file": file, "sha256": sha256, "offset": offset}
 
 
-def extend(samples: int) -> Record:
-    """The run gets `samples` more samples than it was started with."""
-    return {KIND: EXTEND, "samples": samples}
+def extend(samples: int, total_samples: int | None) -> Record:
+    """The run gets another number of trials.
+
+    Args:
+        samples: How many samples are added to those that its drivers' descriptions name.
+        total_samples: How many trials there will be in all; None if the search has no end.
+    """
+    return {KIND: EXTEND, "samples": samples, "total_samples": total_samples}
 
 
 def change(

@@ -49,7 +49,7 @@ _LIMIT_BYTES = 10_000_000
 _BOUND = "it has bound values, which are not stored"
 _TOO_LARGE = f"it takes more than {_LIMIT_BYTES // 10**6} MB"
 
-# Set while `plan_of_script` runs a script: called with each plan that is about to run, True for the wanted one.
+# Set while `run_script` runs a script: called with each plan that is about to run, True ends the script there.
 _wanted: Callable[[Any], bool] | None = None
 
 
@@ -351,15 +351,13 @@ class _Found(BaseException):
 
 
 def offer(plan: Any) -> None:
-    """End the script instead of running `plan`, a `Plan`, if `plan_of_script` looks for it; else do nothing."""
+    """Tell a command that runs a script that `plan`, a `Plan`, is about to run. The command may end the script here."""
     if _wanted is not None and _wanted(plan):
         raise _Found(plan)
 
 
 def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
     """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan. Blocks.
-
-    The script stays the `__main__` of this process, so that the trainable finds the names that it uses from there.
 
     Args:
         path: The script.
@@ -373,6 +371,28 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
         TuneError: If the script ends without the wanted plan, or fails; the text has its traceback.
         OSError: If the script cannot be read.
     """
+    with open(path, "rb"):  # an error of the script itself may be an OSError, too
+        pass
+    try:
+        run_script(path, arguments, is_wanted)
+    except _Found as found:
+        return found.plan
+    except Exception as error:
+        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
+    raise TuneError(f"{path} has ended without a fit() or run() of this trainable")
+
+
+def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], bool]) -> None:
+    """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises.
+
+    The script stays the `__main__` of this process, so that the trainable finds the names that it uses from there.
+
+    Args:
+        path: The script.
+        arguments: The arguments of its command line.
+        ends_at: Called with each `Plan` that is about to run. True ends the script, with an exception for
+            `plan_of_script`.
+    """
     global _wanted
     file = os.path.abspath(path)
     with open(file, "rb") as script:
@@ -381,15 +401,10 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
     main = types.ModuleType("__main__")
     main.__file__ = file
     sys.modules["__main__"] = main
-    sys.argv[:] = [file, *arguments]
+    sys.argv[:] = [path, *arguments]
     sys.path[:0] = [os.path.dirname(file)]
-    _wanted = is_wanted
+    _wanted = ends_at
     try:
-        exec(compile(source, file, "exec"), vars(main))
-    except _Found as found:
-        return found.plan
-    except Exception as error:
-        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
+        exec(compile(source, file, "exec", dont_inherit=True), vars(main))
     finally:
         _wanted = None
-    raise TuneError(f"{path} has ended without a fit() or run() of this trainable")

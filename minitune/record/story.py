@@ -29,7 +29,7 @@ from array import array
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -53,6 +53,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
+from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
@@ -136,7 +137,7 @@ class Setup:
 
     Attributes:
         begun_s: When the run was begun, in seconds since the epoch.
-        goal: The metrics that the run optimises.
+        goal: The metrics that the run optimises. A later driver may have corrected them.
         trainable_name: The trainable's name.
         space_keys: The flattened keys of the search space.
         scales: How a plot shows each searched value, by path; empty if there are none.
@@ -207,6 +208,7 @@ class Story:
     Attributes:
         path: The run's directory, absolute.
         setup: What the run was begun with.
+        description: What its last driver runs.
         driver: The last driver of the run.
         trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
             `unpickle`.
@@ -224,6 +226,7 @@ class Story:
         self.path = path
         # The run and its drivers.
         self.setup = _NOT_BEGUN
+        self.description = RunDescription()
         self.driver = LastDriver()
         self.total_samples: int | None = None
         self.was_ended = False
@@ -328,15 +331,21 @@ class Story:
         at_s = record["at"]
         self.setup = Setup(
             begun_s=at_s,
-            goal=Goal.of(record["metric"], record["mode"]),
             trainable_name=record["trainable"],
             space_keys=record["space_keys"],
             scales=record.get("scales", {}),
             seed=record["seed"],
             versions=record["versions"],
         )
+        self._describe(record)
         self.driver.opened_s = at_s
         self.total_samples = record.get("total_samples")
+
+    def _describe(self, record: records.Record) -> None:
+        description = records.description_of(record)
+        if description is not None:
+            self.description = description.after(self.description)
+            self.setup = replace(self.setup, goal=self.description.goal)
 
     def _on_open(self, change: Change) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
@@ -352,6 +361,7 @@ class Story:
             ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
             boot_id=record.get("boot_id", ""),
         )
+        self._describe(record)
         for trial in list(self.unfinished.values()):
             # Each driver gives each trial all its attempts again.
             trial.num_failures = 0
@@ -360,8 +370,7 @@ class Story:
 
     def _on_extend(self, change: Change) -> None:
         self.was_ended = False
-        if self.total_samples is not None:
-            self.total_samples += change.record["samples"]
+        self.total_samples = change.record["total_samples"]
 
     def _on_close(self, change: Change) -> None:
         ending = records.ending_of(change.record)
@@ -624,6 +633,8 @@ _NOT_IN_OVERVIEW = frozenset(
         records.STATE,
     )
 )
+# These records are about the run itself.
+_OF_RUN = (records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
 # The reports of a trial are made from these records.
 _OF_REPORTS = frozenset(kind.encode() for kind in (records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT))
 
@@ -667,7 +678,7 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
     except JournalCorruptError as error:
         damage = error
         story = Overview(run.path)
-        good = journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
+        good = journal.of_kinds(run.journal, *_OF_RUN)
         with contextlib.suppress(JournalCorruptError):  # good lines may be damage, too, if they come again
             for _ in story.follow(good):
                 pass
@@ -675,6 +686,24 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
     if story.driver.ending is None:  # the last event may be a result, and results were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
     return story
+
+
+def read_beginnings(path: str | os.PathLike[str]) -> Story:
+    """Read how a run was begun and continued, and how its drivers ended, without its trials. Blocks.
+
+    If there is no journal, the story is empty. A JournalCorruptError means that a record is malformed or comes twice.
+    """
+    run = RunDirectory(local_path(path))
+    story = Story(run.path, has_details=False)
+    if os.path.isfile(run.journal):
+        for _ in story.follow(journal.of_kinds(run.journal, *_OF_RUN)):
+            pass
+    return story
+
+
+def read_description(path: str | os.PathLike[str]) -> RunDescription:
+    """What the last driver of a run runs; see `read_beginnings`."""
+    return read_beginnings(path).description
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
@@ -1017,10 +1046,10 @@ class Decisions:
         """Add the decision of a change. A change without a decision is ignored."""
         kind = change.kind
         trial = change.trial
-        if kind == records.RUN:
-            self._sign = {"max": 1, "min": -1}.get(
-                Goal.of(change.record["metric"], change.record["mode"]).mode or "", 0
-            )
+        if kind in (records.RUN, records.OPEN):
+            description = records.description_of(change.record)
+            if description is not None and description.metric is not None:
+                self._sign = {"max": 1, "min": -1}.get(description.goal.mode or "", 0)
         if trial is None:
             return
         if (history := self._histories.get(trial.trial_id)) is None:

@@ -188,10 +188,15 @@ class SearchAlgorithm:
     def add_samples(self, samples: int) -> None:
         """Continue for more rounds than the experiments ask for, even if all trials have been made.
 
+        Args:
+            samples: How many; 0 if the experiments themselves ask for more than when the search ended.
+
         Raises:
             NotImplementedError: If this search algorithm cannot.
         """
-        raise NotImplementedError(f"{type(self).__name__} must override add_samples() for a run to be extended")
+        if samples:
+            raise NotImplementedError(f"{type(self).__name__} must override add_samples() for a run to be extended")
+        self._finished = False
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Called for every result that does not end the trial; `result` is flattened."""
@@ -280,6 +285,7 @@ class SearchGenerator(SearchAlgorithm):
         self.searcher = searcher
         self._experiment: ExperimentSpec | None = None
         self._count = 0  # of the trials so far
+        self._added = 0  # samples beyond those of the experiment, which is not this object's to change
         self._seed = random.SystemRandom().getrandbits(63)
         self._draws: GlobalDraws | None = None  # for the next suggestion
         self._live: set[str] = set()  # the ids of suggestions whose end the searcher does not know yet
@@ -300,7 +306,7 @@ class SearchGenerator(SearchAlgorithm):
             return 0
         if self._experiment.num_samples == -1:
             return sys.maxsize
-        return self._experiment.num_samples
+        return self._experiment.num_samples + self._added
 
     @property
     def end_reason(self) -> str:
@@ -404,8 +410,7 @@ class SearchGenerator(SearchAlgorithm):
         self.searcher.on_search_end()
 
     def add_samples(self, samples: int) -> None:
-        if self._experiment is not None and self._experiment.num_samples != -1:
-            self._experiment.num_samples += samples
+        self._added += samples
         self._finished = False
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:

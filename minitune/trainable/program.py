@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import open
+from pathlib import Path
 from queue import Queue
 from typing import IO, Any
 
@@ -51,6 +52,9 @@ _FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _LINES_AHEAD = 1000
 # Seconds that processes which outlive their program have to close its standard output.
 _LATE_S = 1.0
+# A script is one of the first words of a command. A larger file is no script.
+_WORDS_BEFORE_ARGUMENTS = 3
+_CODE_BYTES = 1_000_000
 # Attempts to copy a checkpoint while the program renames its files.
 _COPIES = 5
 
@@ -69,6 +73,17 @@ class Program:
         self.directory = directory
         self.pattern = pattern
         self.__name__ = command.name
+
+    def code(self) -> bytes:
+        """The contents of the files among the first words of the command, such as a script. Blocks while it reads."""
+        found = b""
+        for parts in self.command.words[:_WORDS_BEFORE_ARGUMENTS]:
+            if parts and isinstance(parts[0], str):
+                path = os.path.join(self.directory, parts[0])
+                with suppress(OSError, ValueError):
+                    if os.path.isfile(path) and os.path.getsize(path) <= _CODE_BYTES:
+                        found += Path(path).read_bytes()
+        return found
 
     def __call__(self, config: dict[str, Any]) -> None:
         """Run the program of a trial. Blocks until it has ended.

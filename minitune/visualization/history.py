@@ -16,14 +16,14 @@ from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.numbers import as_number
 from minitune.base.text import plain_or_short
-from minitune.experiment.goal import Goal, best_of, once_better, require_reported
+from minitune.experiment.goal import best_of, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
 from minitune.output.table import ending, last_line, look_up, way_of
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
-from minitune.record.story import Change, Decisions, RunFollower, TrialDecision
+from minitune.record.story import Change, Decisions, RunFollower, TrialDecision, read_description
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 
 RunLike = Any
@@ -167,12 +167,14 @@ class RunHistory:
             raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
         self.path = run_path(source)
         self.name = os.path.basename(self.path)
+        if metric is None:  # known before the results are read: a later driver may have corrected it
+            goal = read_description(self.path).goal
+            metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         self._reader = _HistoryReader(metric)
         self._follower = RunFollower(self.path, decisions=self._reader)
         _, self.state = read_on(self._follower)
         story = self._follower.run
         goal = story.setup.goal
-        metric = self._reader.metric
         if needs_metric or metric is not None:
             metric, mode = goal.require_one(metric, mode or goal.objectives.get(metric or ""), self.path, story.trials)
             if metric != goal.metric:
@@ -303,10 +305,9 @@ class _HistoryReader(Decisions):
     """Collects the histories of trials, and the decisions about them, from the changes of a run's story.
 
     Args:
-        metric: The objective; None means the run's, and the first one of several.
+        metric: The objective; None if the run has none.
 
     Attributes:
-        metric: The objective; None if the run has none.
         trials: The histories by trial id.
         changed: The ids of the trials that records have changed since this set was replaced.
         moved: The paths of parameters that a scheduler has changed.
@@ -315,7 +316,7 @@ class _HistoryReader(Decisions):
 
     def __init__(self, metric: str | None):
         super().__init__()
-        self.metric = metric
+        self._metric = metric
         self.trials: dict[str, TrialHistory] = {}
         self.changed: set[str] = set()
         self.moved: set[str] = set()
@@ -333,10 +334,7 @@ class _HistoryReader(Decisions):
         kind = change.kind
         record = change.record
         trial = change.trial
-        if kind == records.RUN and self.metric is None:
-            goal = Goal.of(record["metric"], record["mode"])
-            self.metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
-        elif kind == records.OPEN:
+        if kind == records.OPEN:
             self.end_spans(None)
         if trial is None:
             return
@@ -370,7 +368,7 @@ class _HistoryReader(Decisions):
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
-        value = look_up(metrics, self.metric) if self.metric is not None else None
+        value = look_up(metrics, self._metric) if self._metric is not None else None
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         history.points.append(
             ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))

@@ -372,6 +372,33 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     assert len(list(script.storage.iterdir())) == 1
 
 
+@pytest.mark.parametrize(
+    ("source", "status", "stderr"),
+    [
+        ("print('hi')", 1, "{path} has resumed nothing: it has ended without a fit() or run()\n"),
+        (
+            "import sys; print('hi'); sys.exit(0)",
+            1,
+            "{path} has resumed nothing: it has ended without a fit() or run()\n",
+        ),
+        ("import sys; print('hi'); sys.exit(5)", 5, ""),
+        (
+            "print('hi')\nraise ValueError('no luck')",
+            1,
+            'Traceback (most recent call last):\n  File "{path}", line 2, in <module>\n'
+            "    raise ValueError('no luck')\nValueError: no luck\n",
+        ),
+        # Another process may have resumed the runs.
+        ("import subprocess, sys; print('hi'); subprocess.run([sys.executable, '-c', ''])", 0, ""),
+    ],
+    ids=["plain", "exit 0", "exit 5", "raises", "starts another"],
+)
+def test_a_script_that_resumes_nothing_has_failed(script: Script, source: str, status: int, stderr: str) -> None:
+    path = script.write(source)
+    done = script.run_minitune("resume", str(path))
+    assert (done.returncode, done.stdout, done.stderr) == (status, "hi\n", stderr.format(path=path))
+
+
 CUT = """
 import os, sys
 from minitune import RunConfig, TuneConfig, Tuner, grid_search, report, sample_from, uniform

@@ -485,7 +485,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
             records.exploit("a", "b", 4, {"lr": 0.2}),
             records.status("a", "TERMINATED", Ending.of(EndKind.SCHEDULER, scheduler="ASHA")),
             records.state("plugins-000000000012.pkl", "ab", 12),
-            records.extend(3),
+            records.extend(3, 9),
             records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
             records.close(Ending.of(EndKind.FINISHED)),
         ):
