@@ -1,10 +1,7 @@
-"""`minitune port` changes the imports of a script or notebook that uses Ray Tune, and lists what minitune lacks.
+"""`minitune port` changes the imports of scripts and notebooks that use Ray Tune, and lists what is left to do.
 
 The lines with imports are changed one by one, as text. So lines for IPython, such as `!pip install x`, do not matter.
-
-For the list, the command parses the changed code and does not run it. It looks up each name of Ray that the code
-imports or reaches by attributes. It uses Python's own import system, so the list agrees with a run of the script. It
-does not see names that the script creates while it runs.
+What the command cannot change is in `minitune.commands.unported`.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import importlib
 import json
 import os
 import re
@@ -21,98 +17,169 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import open
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from minitune._alias import LeftOutError
 from minitune.base.files import atomic_write
-from minitune.base.text import echo, is_terminal, one_line, printable
+from minitune.base.text import counted, echo, is_terminal, printable
 from minitune.commands import Commands
+from minitune.commands.unported import NEW, OLD, PATH, findings, of_path, parsed
 
-_OLD = "ray"
-_NEW = "minitune"
-_NEW_RAY = "minitune.ray"
+_NEW_RAY = f"{NEW}.{OLD}"
+_WHOLE_RAY = f"{_NEW_RAY} as {OLD}"
 
-_FROM = re.compile(rf"(\s*from\s+){_OLD}(?=[.\s])")
+_FROM = re.compile(rf"(\s*from\s+){OLD}(?=[.\s])")
 _IMPORT = re.compile(r"\s*import\s")
-_MODULE = re.compile(rf"(?<![\w.]){_OLD}((?:\.\w+)*)(\s+as\s+\w+)?(?=\s*(?:,|;|\\|$))")
-_FOR_IPYTHON = re.compile(
-    r"""\s*(?:
-        [%!?]                         # a magic, a command of the shell, help
-        | [\w.*]+\?{1,2}\s*$          # help: run?
-        | [\w.,\s*\[\]'"]+=\s*[%!]    # files = !ls
-    )""",
-    re.VERBOSE,
-)
-_CELL_MAGIC = "%%"
-_STAYS = "this import of ray stays, because it does not begin a line: change it yourself"
+_MODULE = re.compile(rf"(?<![\w.]){OLD}((?:\.\w+)*)(\s+as\s+\w+)?(?=\s*(?:,|;|\\|$))")
+
+_MENTION = re.compile(rf"""(?:from|import)\s[^\n]*\b{OLD}\b|['"]{OLD}[.'"\\]|\buse_ray\b""")
+"""What a script, or the JSON of a notebook, contains if it uses Ray."""
+
+_CODE = (".py", ".ipynb")
+_SETTINGS = (".cfg", ".ini", ".json", ".toml", ".yaml", ".yml")
+_MOST_BYTES = 1_000_000
+"""A longer file of settings is data."""
+_OTHERS = {"__pycache__", "node_modules", "site-packages"}
+"""Directories with code of others."""
 
 
 def add_parser(commands: Commands) -> None:
     """Add the parser of `minitune port`."""
     parser = commands.add_parser(
         "port",
-        description="Change the imports of a Ray Tune script or Jupyter notebook to minitune: show the changes as a "
-        "diff, and list the names that minitune does not have, with what to use instead. The script is not run.",
-        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs "
-        "and that cannot be imported here is listed, too, but does not count as missing. A position in a notebook is "
-        "the number of the code cell and of the line in it.",
+        description="Change the imports of Ray Tune scripts or Jupyter notebooks to minitune: show the changes as a "
+        "diff, and list the names that minitune does not have, with what to use instead, and the uses of Ray that are "
+        "no import lines. No script is run.",
+        epilog="The exit status is 0 if nothing is left to change, 1 otherwise. These messages do not count: about a "
+        "package that a name needs and that cannot be imported here, a private attribute of a result, a library that "
+        "can import Ray itself. A position in a notebook is the number of the code cell and of the line in it.",
     )
-    parser.add_argument("script", metavar="SCRIPT", help="a file that ends with .py or .ipynb")
-    parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="a file that ends with .py or .ipynb, or a directory: all such files in it that use Ray, and its files of "
+        "settings with paths such as ray.tune.search.optuna.OptunaSearch",
+    )
+    parser.add_argument("--write", action="store_true", help="change the files instead of showing the diff")
     parser.set_defaults(command=port)
-
-
-class _Finding(NamedTuple):
-    """A message about a line of a cell.
-
-    Attributes:
-        line: The number of the line, from 1.
-        text: The message.
-        is_missing: Whether minitune lacks something. If not, the code needs a package that cannot be imported here.
-    """
-
-    line: int
-    text: str
-    is_missing: bool = True
 
 
 def port(options: argparse.Namespace) -> int:
     """Run `minitune port`: the diff goes to stdout, the list to stderr."""
-    document = _read(options.script)
-    changed = [[_ported(line) for line in cell.lines] for cell in document.cells]
-    count = sum(
-        new != old
-        for cell, lines in zip(document.cells, changed, strict=True)
-        for old, new in zip(cell.lines, lines, strict=True)
-    )
+    is_done = True
+    for path in options.paths:
+        files = [path]
+        if os.path.isdir(path):
+            files = list(_files_with_ray(path))
+        uses_ray = False
+        for file in files:
+            try:
+                found = _port_file(file, write=options.write)
+            except (OSError, SyntaxError, ValueError, RecursionError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                echo(f"{file}: {why}", file=sys.stderr)
+                found = _Ported(1, is_done=False)
+            uses_ray = uses_ray or found.count > 0
+            is_done = is_done and found.is_done
+        if not uses_ray:
+            echo(f"{path} imports nothing of Ray: nothing to change", file=sys.stderr)
+    return 0 if is_done else 1
+
+
+@dataclass(frozen=True)
+class _Ported:
+    """What was found in a file.
+
+    Attributes:
+        count: The number of changed lines and of messages.
+        is_done: Whether nothing is left to change.
+    """
+
+    count: int
+    is_done: bool
+
+
+def _port_file(path: str, *, write: bool) -> _Ported:
+    """Show or write the changes of a file, and its messages."""
+    if path.lower().endswith(_SETTINGS):
+        return _look_at_settings(path)
+    document = _read(path)
+    changed = [_changed(cell.lines) for cell in document.cells]
     known: dict[str, Any] = {}
     found = [
-        (cell.name, finding)
+        (cell, lines, finding)
         for cell, lines in zip(document.cells, changed, strict=True)
-        for finding in sorted(set(_findings(lines, known, is_notebook=document.is_notebook)))
+        # An empty text is a line that goes. The numbers are those of the lines before.
+        for finding in sorted(set(findings([line or "\n" for line in lines], known, is_notebook=document.is_notebook)))
     ]
-    if options.write and count:
-        atomic_write(os.path.realpath(options.script), document.encode(changed))
-        echo(f"{options.script}: changed {count} line{'s' if count > 1 else ''}")
-    else:
-        has_terminal = is_terminal(sys.stdout)  # elsewhere `patch` may read it, so it stays as it is
-        for cell, lines in zip(document.cells, changed, strict=True):
-            for line in difflib.unified_diff(cell.lines, lines, cell.name, cell.name):
-                shown = line
-                if has_terminal:
-                    shown = printable(line)
-                sys.stdout.write(shown.removesuffix("\n") + "\n")
-    for name, finding in found:
-        echo(f"{name}:{finding.line}: {finding.text}", file=sys.stderr)
-    if not (count or found):
-        echo(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
-    if any(finding.is_missing for _, finding in found):
-        return 1
-    return 0
+    pairs = [(cell, lines) for cell, lines in zip(document.cells, changed, strict=True) if cell.lines != lines]
+    count = sum(old != new for cell, lines in pairs for old, new in zip(cell.lines, lines, strict=True))
+    if write and count:
+        atomic_write(os.path.realpath(path), document.encode(changed))
+        echo(f"{path}: changed {counted(count, 'line')}")
+    elif not write:
+        _show(pairs)
+    for cell, lines, finding in found:
+        line = finding.line
+        if write:
+            line -= lines[: line - 1].count("")
+        echo(f"{cell.name}:{line}: {finding.text}", file=sys.stderr)
+    return _Ported(count + len(found), not any(finding.is_missing for _, _, finding in found))
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
+def _show(pairs: Sequence[tuple[_Cell, Sequence[str]]]) -> None:
+    """Print the changes as a diff."""
+    has_terminal = is_terminal(sys.stdout)  # elsewhere `patch` may read it, so it stays as it is
+    for cell, lines in pairs:
+        kept = [line for line in lines if line]
+        for line in difflib.unified_diff(cell.lines, kept, cell.name, cell.name):
+            shown = line
+            if has_terminal:
+                shown = printable(line)
+            sys.stdout.write(shown.removesuffix("\n") + "\n")
+
+
+def _look_at_settings(path: str) -> _Ported:
+    """List the paths of Ray in a file that is no code."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        places = [(number, match[0]) for number, line in enumerate(file, 1) for match in PATH.finditer(line)]
+    for number, found in places:
+        echo(f"{path}:{number}: {of_path(number, found).text}", file=sys.stderr)
+    return _Ported(len(places), not places)
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+def _files_with_ray(directory: str) -> Iterator[str]:
+    """The files below a directory that seem to use Ray, and what cannot be read; no hidden files, no code of others."""
+    unread: list[OSError] = []
+    for parent, directories, names in os.walk(directory, onerror=unread.append):
+        yield from (str(error.filename) for error in unread)
+        unread.clear()
+        directories[:] = sorted(name for name in directories if _is_of_the_user(parent, name))
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            if not name.startswith(".") and os.path.isfile(path) and _seems_to_use_ray(path):
+                yield path
+
+
+def _is_of_the_user(parent: str, name: str) -> bool:
+    is_environment = os.path.exists(os.path.join(parent, name, "pyvenv.cfg"))
+    return not (name.startswith(".") or name in _OTHERS or is_environment)
+
+
+def _seems_to_use_ray(path: str) -> bool:
+    """Whether a file is code or settings, and mentions Ray where `_port_file` looks. True also if it cannot be read."""
+    kind = os.path.splitext(path)[1].lower()
+    if kind not in (*_CODE, *_SETTINGS) or (kind in _SETTINGS and os.path.getsize(path) > _MOST_BYTES):
+        return False
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return True
+    return (_MENTION if kind in _CODE else PATH).search(text) is not None
+
+
 @dataclass(frozen=True)
 class _Cell:
     """A piece of Python code.
@@ -163,13 +230,13 @@ def _read_notebook(path: str) -> _Document:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; a notebook must be JSON") from None
+        raise ValueError(f"{error}; a notebook must be JSON") from None
     found = None
     if isinstance(content, dict):
         found = content.get("cells")
     if not isinstance(found, list):
         raise ValueError(
-            f"{path} must be a notebook of format 4, but has no list 'cells'; "
+            "it must be a notebook of format 4, but has no list 'cells'; "
             "`jupyter nbconvert --to notebook` converts older formats"
         )
     code = [each for each in found if isinstance(each, dict) and each.get("cell_type") == "code"]
@@ -190,18 +257,45 @@ def _read_notebook(path: str) -> _Document:
 
 
 # -- the changes -------------------------------------------------------------------------------------------------------
+def _changed(lines: Sequence[str]) -> list[str]:
+    """The lines with the imports changed. An import of `minitune.ray` that repeats one before is an empty text."""
+    changed = [_ported(line) for line in lines]
+    try:
+        tree, _ = parsed(changed)
+    except SyntaxError:
+        return changed
+    for node in ast.walk(tree):
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(node, block, None)
+            if isinstance(statements, list):
+                _drop_repeated(statements, lines, changed)
+    return changed
+
+
+def _drop_repeated(statements: Sequence[ast.stmt], lines: Sequence[str], changed: list[str]) -> None:
+    """Empty the changed lines of a block that only import `minitune.ray` once more."""
+    is_imported = False
+    for statement in statements:
+        if not isinstance(statement, ast.Import):
+            continue
+        place = statement.lineno - 1
+        if is_imported and changed[place] != lines[place] and changed[place].strip() == f"import {_WHOLE_RAY}":
+            changed[place] = ""
+        is_imported = is_imported or any((each.name, each.asname) == (_NEW_RAY, OLD) for each in statement.names)
+
+
 def _ported(line: str) -> str:
     """The line with `minitune` in place of `ray`, if it is an import."""
     found = _FROM.match(line)
     if found is not None:
         rest = line[found.end() :]
-        new = _NEW
+        new = NEW
         if not rest.startswith(".") and "__version__" in rest:
             new = _NEW_RAY
         return f"{found[1]}{new}{rest}"
     if _IMPORT.match(line):
         code, sign, comment = line.partition("#")
-        return _MODULE.sub(_module, code) + sign + comment
+        return _once(_MODULE.sub(_module, code)) + sign + comment
     return line
 
 
@@ -209,154 +303,19 @@ def _module(found: re.Match[str]) -> str:
     """The name for `ray` or a module below it in an import, after which the code's own names are as before."""
     path, alias = found.groups()
     if alias is None:
-        return f"{_NEW_RAY} as {_OLD}"
+        return _WHOLE_RAY
     if path:
-        return f"{_NEW}{path}{alias}"
+        return f"{NEW}{path}{alias}"
     return f"{_NEW_RAY}{alias}"
 
 
-# -- the list ----------------------------------------------------------------------------------------------------------
-def _findings(lines: Sequence[str], known: dict[str, Any], *, is_notebook: bool) -> Iterator[_Finding]:
-    """The names in a changed cell that this package lacks.
-
-    Args:
-        lines: The lines of the cell.
-        known: The objects of the names that cells before it have imported. Those of this one are added.
-        is_notebook: Whether the cell is one of a notebook.
-
-    Raises:
-        ValueError: If a script is not Python.
-    """
-    try:
-        tree = _parsed(lines)
-    except SyntaxError as error:
-        if not is_notebook:
-            text = f"line {error.lineno or 1}: {error.msg}; the file must be a Python script or a notebook"
-            raise ValueError(text) from None
-        if not lines[0].startswith(_CELL_MAGIC):  # which may be the head of another language
-            yield _Finding(error.lineno or 1, f"{error.msg}: the cell is not Python, so its names are not looked up")
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _of_import(node.lineno, alias, known)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield from _of_import_from(node, known)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            _, error_of_name = _resolve(node, known)
-            if error_of_name is not None:
-                yield _told(node.lineno, error_of_name)
-
-
-def _parsed(lines: Sequence[str]) -> ast.Module:
-    """The syntax tree of a cell. If it is not Python, it is tried again without lines for IPython.
-
-    Raises:
-        SyntaxError: If the rest is not Python either.
-    """
-    try:
-        return ast.parse("".join(lines))
-    except SyntaxError:
-        kept = []
-        goes_on = False
-        for line in lines:
-            is_left_out = goes_on or _FOR_IPYTHON.match(line) is not None
-            if goes_on:
-                kept.append("\n")
-            elif is_left_out:
-                kept.append(re.sub(r"\S.*", "pass", line))
-            else:
-                kept.append(line)
-            goes_on = is_left_out and line.rstrip().endswith("\\")
-        return ast.parse("".join(kept))
-
-
-def _of_import(line: int, alias: ast.alias, known: dict[str, Any]) -> Iterator[_Finding]:
-    root = alias.name.partition(".")[0]
-    if root == _OLD:
-        yield _Finding(line, _STAYS)
-    elif root == _NEW:
-        value, error = _imported(alias.name)
-        if error is not None:
-            yield _told(line, error)
-        elif alias.asname:
-            known[alias.asname] = value
-
-
-def _of_import_from(node: ast.ImportFrom, known: dict[str, Any]) -> Iterator[_Finding]:
-    path = str(node.module)
-    root = path.partition(".")[0]
-    if root == _OLD:
-        yield _Finding(node.lineno, _STAYS)
-    if root != _NEW:
-        return
-    module, error = _imported(path)
-    if error is not None:
-        yield _told(node.lineno, error)
-        return
-    for alias in node.names:
-        if alias.name == "*":
-            known.update({name: getattr(module, name) for name in getattr(module, "__all__", ())})
-            continue
-        value, error = _attribute(module, alias.name)
-        if error is not None:
-            yield _told(node.lineno, error)
+def _once(code: str) -> str:
+    """An import line that has `minitune.ray` only once."""
+    kept: list[str] = []
+    for name in code.split(","):
+        if name.strip() == _WHOLE_RAY and any(each.strip().endswith(_WHOLE_RAY) for each in kept):
+            end = name[len(name.rstrip()) :]
+            kept[-1] = kept[-1].rstrip() + end
         else:
-            known[alias.asname or alias.name] = value
-
-
-def _imported(path: str) -> tuple[Any, Exception | None]:
-    """The module, or the error of its import."""
-    try:
-        return importlib.import_module(path), None
-    except Exception as error:  # a package that a module needs may raise anything
-        return None, error
-
-
-def _attribute(owner: Any, name: str) -> tuple[Any, Exception | None]:
-    """The attribute of a module or class, or the error that says best why it does not exist."""
-    try:
-        return getattr(owner, name), None
-    except Exception as error:
-        missing = error
-    if isinstance(owner, ModuleType):
-        # It may also be a submodule that was not imported yet.
-        value, error_of_module = _imported(f"{owner.__name__}.{name}")
-        says_more = isinstance(error_of_module, LeftOutError) and not hasattr(owner, "__getattr__")
-        if error_of_module is None or says_more or _needs_package(error_of_module):
-            return value, error_of_module
-    return None, missing
-
-
-def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, Exception | None]:
-    """Resolve an expression such as `tune.schedulers.ASHAScheduler` to a module, class or function.
-
-    The second value is the error of a missing attribute. For an unknown expression, both are None.
-    """
-    if isinstance(node, ast.Name):
-        return known.get(node.id), None
-    if not isinstance(node, ast.Attribute):
-        return None, None
-    owner, _ = _resolve(node.value, known)
-    if not isinstance(owner, ModuleType) and not (isinstance(owner, type) and owner.__module__.startswith(_NEW)):
-        return None, None
-    return _attribute(owner, node.attr)
-
-
-def _needs_package(error: Exception) -> bool:
-    """Whether an import has failed because of a package of somebody else."""
-    if isinstance(error, ImportError):
-        return (error.name or "").partition(".")[0] not in ("", _NEW)
-    return not isinstance(error, AttributeError)
-
-
-def _told(line: int, error: Exception) -> _Finding:
-    """The message about a name that cannot be had."""
-    if not _needs_package(error):
-        return _Finding(line, str(error))
-    package = "a package that is installed but"
-    if isinstance(error, ImportError):
-        package = f"the package {error.name}, which"
-    what = one_line(f"{type(error).__name__}: {error}")
-    return _Finding(line, f"this needs {package} cannot be imported here: {what}", is_missing=False)
+            kept.append(name)
+    return ",".join(kept)

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from command_runs import Minitune
+
+from minitune.commands import unported
 
 GOOD = """\
 import os, ray
@@ -33,7 +36,6 @@ PORTED = """\
 import os, minitune.ray as ray
 \f
 UNUSUAL = "\u2028"
-import minitune.ray as ray
 from minitune import (
     train,
     tune as t,
@@ -171,8 +173,177 @@ def test_lines_for_ipython_stay_in_a_script(minitune: Minitune, tmp_path: Path) 
     assert (status, out) == (1, f"{script}: changed 3 lines\n")
     ported = MAGICS.replace("\nfrom ray", "\nfrom minitune").replace("\nimport ray", "\nimport minitune.ray as ray")
     assert script.read_text() == ported
-    (line,) = err.splitlines()
-    assert line.startswith(f"{script}:13: module 'minitune' has no attribute 'nothing'")
+    first, second = err.splitlines()
+    assert first == (
+        f"{script}:1: this line and others are for IPython, so Python cannot run the file: run it with ipython"
+    )
+    assert second.startswith(f"{script}:13: module 'minitune' has no attribute 'nothing'")
+
+
+def test_a_script_with_one_line_for_the_shell_is_no_python(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "exported.py"
+    script.write_text("import math\n!pip install -q ray\nfrom ray import tune\n")
+    status, out, err = minitune("port", script, "--write")
+    assert (status, out) == (1, f"{script}: changed 1 line\n")
+    assert err == f"{script}:2: this line is for IPython, so Python cannot run the file: run it with ipython\n"
+
+
+REPEATED = """\
+import ray, ray.tune, ray.train.torch  # the first one
+import ray.tune
+if True:
+    import ray.tune
+    import ray.tune  # stays, for the sake of its comment
+    import ray.air.session
+else:
+    import ray.tune
+def fit():
+    import ray.tune; import ray
+import ray.tune.nothing as nothing
+ray.tune.nothing
+"""
+
+ONCE = """\
+import minitune.ray as ray  # the first one
+if True:
+    import minitune.ray as ray
+    import minitune.ray as ray  # stays, for the sake of its comment
+else:
+    import minitune.ray as ray
+def fit():
+    import minitune.ray as ray; import minitune.ray as ray
+import minitune.tune.nothing as nothing
+ray.tune.nothing
+"""
+
+
+def test_an_import_that_repeats_another_is_left_out(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(REPEATED)
+    status, out, err = minitune("port", script)
+    assert (status, "-import ray.tune\n" in out) == (1, True)
+    assert [line.partition(": ")[0] for line in err.splitlines()] == [f"{script}:11", f"{script}:12"]
+    status, out, err = minitune("port", script, "--write")
+    assert out == f"{script}: changed 8 lines\n"
+    assert script.read_text() == ONCE
+    # The numbers are those of the lines in the file as it is now.
+    assert [line.partition(": ")[0] for line in err.splitlines()] == [f"{script}:9", f"{script}:10"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "status"),
+    [
+        (
+            'importlib.import_module("ray.tune.search.optuna")',
+            "the text 'ray.tune.search.optuna' stays: write 'minitune.tune.search.optuna'",
+            1,
+        ),
+        ('SEARCH = "ray.tune.schedulers:ASHAScheduler"', "write 'minitune.tune.schedulers:ASHAScheduler'", 1),
+        ('TRAINER = {"path": "ray.train.torch.TorchTrainer"}', "has no attribute 'TorchTrainer': minitune has no", 1),
+        ("importlib.util.find_spec('ray')", "the text 'ray' stays: write 'minitune.ray'", 1),
+        ('trainer.hyperparameter_search(backend="ray")', "backend='ray' makes a library use Ray itself", 1),
+        ("model.tune(use_ray=True)", "use_ray=True makes a library use Ray itself", 1),
+        ("tuner._local_tuner.get_run_config()", "_local_tuner is private in Ray Tune", 0),
+        ("from transformers import Trainer", "transformers can import Ray itself", 0),
+        ("import uses_ray.trainer", "uses_ray can import Ray itself", 0),
+        ('logging.getLogger("ray.tune")', "", 0),
+        ('"ray.png", "x ray.tune.run", "ray.tune.run is old", "ray"', "", 0),
+        ("self._local_tuner = grid._experiment_analysis", "", 0),
+        ("import tests_ray, json", "", 0),
+    ],
+)
+def test_uses_that_are_no_imports_are_listed(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, text: str, status: int
+) -> None:
+    for name, requirement in (("uses_ray", 'Ray[tune]>=2; extra == "hpo"'), ("tests_ray", 'ray; extra == "testing"')):
+        data = tmp_path / "packages" / f"{name}-1.dist-info"
+        data.mkdir(parents=True)
+        (data / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: {requirement}\n"
+        )
+        (data / "top_level.txt").write_text(name)
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    unported._distributions.cache_clear()
+    unported._requires_ray.cache_clear()
+    script = tmp_path / "script.py"
+    script.write_text(f"from ray import tune\n{line}\n")
+    found, _, err = minitune("port", script)
+    assert (found, err.count("\n")) == (status, 1 if text else 0), err
+    assert err.startswith(f"{script}:2: " if text else "")
+    assert text in err
+
+
+def test_a_library_is_not_mentioned_where_ray_is_not_used(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import transformers\n")
+    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
+
+
+def test_files_and_directories_are_changed_together(minitune: Minitune, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = {
+        "a.py": "from ray import tune\n",
+        "deep/b.ipynb": json.dumps(notebook("import ray\nray.tune.nothing")),
+        "deep/c.py": "print 1\nfrom ray import tune\n",
+        "deep/plain.py": "print('no ray')\n",
+        "old.py": "print 2\n",
+        "settings.yaml": "search:\n  - ray.tune.search.optuna.OptunaSearch\n",
+        "data.json": json.dumps(["x" * 1_000_000, "ray.tune.run.x"]),
+        ".hidden/a.py": "from ray import tune\n",
+        "venv/lib/x.py": "from ray import tune\n",
+        "venv/pyvenv.cfg": "",
+        "node_modules/a.py": "from ray import tune\n",
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    single = tmp_path / "single.py"
+    single.write_text("import ray\n")
+    status, out, err = minitune("port", project, single, tmp_path / "none.py")
+    assert status == 1
+    assert [line[4:] for line in out.splitlines() if line.startswith("---")] == [
+        f"{project}/a.py",
+        f"{project}/deep/b.ipynb:cell 1",
+        f"{single}",
+    ]
+    first, second, third, fourth = err.splitlines()
+    assert first == (
+        f"{project}/settings.yaml:2: the text 'ray.tune.search.optuna.OptunaSearch' stays: "
+        "write 'minitune.tune.search.optuna.OptunaSearch'"
+    )
+    assert second.startswith(f"{project}/deep/b.ipynb:cell 1:2: module 'minitune' has no attribute 'nothing'")
+    assert third.startswith(f"{project}/deep/c.py: line 1: Missing parentheses")
+    assert fourth == f"{tmp_path}/none.py: No such file or directory"
+
+    _, out, _ = minitune("port", project, single, "--write")
+    assert out == "".join(
+        f"{path}: changed 1 line\n" for path in (f"{project}/a.py", f"{project}/deep/b.ipynb", single)
+    )
+    for name, text in files.items():
+        assert ((project / name).read_text() == text) is (name not in ("a.py", "deep/b.ipynb"))
+    (project / "deep" / "b.ipynb").unlink()
+    (project / "deep" / "c.py").unlink()
+    (project / "settings.yaml").unlink()
+    assert minitune("port", project) == (0, "", f"{project} imports nothing of Ray: nothing to change\n")
+
+
+def test_a_text_with_a_wrong_escape_is_not_mentioned(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from ray import tune\ntext = '\\d'\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert minitune("port", script)[::2] == (0, "")
+
+
+def test_a_file_in_another_encoding_is_named(minitune: Minitune, tmp_path: Path) -> None:
+    good = tmp_path / "good.py"
+    good.write_text("from ray import tune\n")
+    for name, content in (("text.py", b"from ray import tune\n# \xe9\n"), ("cookie.py", b"# coding: nonsense\n")):
+        script = tmp_path / name
+        script.write_bytes(content)
+        status, out, err = minitune("port", script, good)
+        assert (status, err.count("\n"), "+from minitune" in out) == (1, 1, True)
+        assert err.startswith(f"{script}: ")
 
 
 def test_a_script_whose_magics_hide_an_error_is_refused(minitune: Minitune, tmp_path: Path) -> None:
