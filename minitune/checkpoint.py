@@ -235,10 +235,8 @@ class Checkpoint:
 
 def _remove_own(owner_pid: int, path: str) -> None:
     """Remove a temporary directory, but not in a forked child: the directory belongs to its parent."""
-    import shutil
-
     if os.getpid() == owner_pid:
-        shutil.rmtree(path, ignore_errors=True)
+        files.discard_tree(path)
 
 
 def require_directory(path: str) -> None:
@@ -485,12 +483,14 @@ def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: 
 
 def _copy_file(source: str, target: str) -> None:
     """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
-    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+    with open(files.open_regular(source), "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
         status = os.fstat(reader.fileno())
         if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
             import shutil
 
-            shutil.copyfile(source, target)
+            reader.seek(0)
+            writer.truncate(0)  # the kernel may have copied a part
+            shutil.copyfileobj(reader, writer)
         os.fchmod(writer.fileno(), stat.S_IMODE(status.st_mode))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,6 +31,8 @@ from minitune.actor.messages import (
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.sockets import Socket
 from minitune.base import files
+from minitune.base.lines import shown_lines
+from minitune.base.text import name_of_signal
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
@@ -222,10 +223,7 @@ def describe_exit(exit_code: int | None) -> str:
         return "exit status unknown"
     if exit_code >= 0:
         return f"exit code {exit_code}"
-    try:
-        return f"{signal.Signals(-exit_code).name} ({-exit_code})"
-    except ValueError:
-        return f"signal {-exit_code}"
+    return f"{name_of_signal(-exit_code)} ({-exit_code})"
 
 
 def last_lines(place: Place, limit: int = LAST_LINES) -> str:
@@ -238,10 +236,7 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
         if path is None:
             continue
         try:
-            with files.open_to_read(path) as file:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - LAST_LINES_BYTES))
-                found = file.read().decode("utf-8", "replace").splitlines()
+            found = shown_lines(files.read_end(path, LAST_LINES_BYTES))
         except OSError:
             continue
         lines += _without_own_frames(found)[-limit:]

@@ -233,8 +233,10 @@ def _redirect(descriptor: int, path: str) -> None:
     """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
     other.
     """
+    from minitune.base.files import TO_APPEND, open_regular  # here, because a zygote imports it while it is idle
+
     _flush(descriptor)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    target = open_regular(path, TO_APPEND, allows_devices=True)  # an earlier attempt may have replaced it
     try:
         os.dup2(target, descriptor)  # children of this process inherit it, unlike the descriptor that `open` returns
     finally:

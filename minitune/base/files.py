@@ -2,7 +2,7 @@
 
 Trials and other programs read and write a run's directory at the same time. So this module keeps three rules:
 
-* It opens only regular files for reading. A FIFO or a device might block forever, or never end.
+* It opens only regular files. A FIFO or a device might block forever, or never end.
 * It replaces a file that others read in one step, so that they see either the old or the new content.
 * It follows no link when it removes something, because a link may lead anywhere.
 
@@ -53,11 +53,13 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a directory",
+    stat.S_IFREG: "a file",
 }
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BLOCK_BYTES = 4096
 _TAIL_BYTES = 1 << 16
-_TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
+TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
+"""The flags of a file that grows at its end."""
 _T = TypeVar("_T")
 
 
@@ -74,24 +76,55 @@ def kind_of(mode: int) -> str:
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, allows_devices: bool = False) -> int:
+    """Open a regular file, and return the descriptor. Never waits for the other end of a FIFO.
+
+    Every file that user code may have replaced is opened here, for reading and for writing. A link is followed.
+
+    Args:
+        path: The file.
+        flags: The flags of `os.open`. Without `O_CREAT` the file must exist. `O_TRUNC` is not allowed, because it would
+            come before the check.
+        allows_devices: Whether it may be a character device, such as `/dev/null`.
+    """
+    try:
+        descriptor = os.open(path, flags | _NO_WAIT, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket, or a FIFO that has no reader
+            raise SpecialFileError(path, os.stat(path).st_mode) from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    if allows_devices and stat.S_ISCHR(mode):
+        os.set_blocking(descriptor, True)
+        return descriptor
+    os.close(descriptor)
+    raise SpecialFileError(path, mode)
+
+
 def open_to_read(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading. See `open_regular`."""
     return io.BufferedReader(io.FileIO(open_regular(path), "rb"))
 
 
-def open_regular(path: str | os.PathLike[str]) -> int:
-    """Open a regular file for reading, and return the descriptor. Never waits for the other end of a FIFO."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket
-            raise SpecialFileError(path, os.stat(path).st_mode) from error
-        raise
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        raise SpecialFileError(path, mode)
-    return descriptor
+def open_to_append(path: str | os.PathLike[str], *, allows_devices: bool = False) -> io.BufferedWriter:
+    """Open a regular file for appending, and create it if it does not exist. See `open_regular`."""
+    return io.BufferedWriter(io.FileIO(open_regular(path, TO_APPEND, allows_devices=allows_devices), "ab"))
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a regular file. See `open_regular`."""
+    with open_to_read(path) as file:
+        return file.read()
+
+
+def read_end(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """At most the last `most_bytes` of a regular file. See `open_regular`."""
+    with open_to_read(path) as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size_bytes - most_bytes))
+        return file.read(most_bytes)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -236,7 +269,7 @@ def settle_steps(directory: str) -> Generator[None, None, None]:
             path = os.path.join(top, name)
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 continue
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = open_regular(path)
             try:
                 sync_descriptor(descriptor)
             finally:
@@ -282,6 +315,12 @@ def remove_tree(path: str) -> None:
     """All steps of `remove_tree_steps`. Blocks."""
     for _ in remove_tree_steps(path):
         pass
+
+
+def discard_tree(path: str) -> None:
+    """`remove_tree`, but what the system refuses to remove stays without an error. Blocks."""
+    with contextlib.suppress(OSError):
+        remove_tree(path)
 
 
 def remove_tree_steps(path: str) -> Generator[None, None, None]:
@@ -438,9 +477,9 @@ class AppendFiles:
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
         try:
-            descriptor = os.open(path, _TO_APPEND, 0o666)
+            descriptor = open_regular(path, TO_APPEND)
         except OSError:  # perhaps no descriptor is free; any other reason comes again
-            descriptor = self.with_room(partial(os.open, path, _TO_APPEND, 0o666))
+            descriptor = self.with_room(partial(open_regular, path, TO_APPEND))
         self._open[key] = descriptor
         size = os.fstat(descriptor).st_size
         if not size:

@@ -25,14 +25,12 @@ import math
 import mmap
 import os
 import pickle
-import stat
 import struct
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import open
 from typing import Any, BinaryIO, Protocol
 
 from minitune.base import files
@@ -226,8 +224,9 @@ def read_value(location: Location, maps: bool = True) -> tuple[Any, bool]:
 def _open(path: str) -> BinaryIO:
     """Open a file of values. Never block: a path below `/proc` may by now refer to anything, such as a pipe."""
     try:
-        if stat.S_ISREG(os.stat(path).st_mode):
-            return open(path, "rb")
+        return files.open_to_read(path)
+    except files.SpecialFileError:
+        pass
     except PermissionError:
         if not path.startswith(_PROCESSES):  # otherwise the path may now belong to another user's process
             raise

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import reprlib
+import signal
 import sys
 import time
 import unicodedata
@@ -46,11 +47,14 @@ _MANY = 1_000
 _SORTED = frozenset((dict, set, frozenset))
 # Python's types of numbers and of texts.
 _OWN_TYPES = frozenset((bool, int, float, complex, str))
-_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_CONTROLS = re.compile(
+_ESCAPES = (
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences, such as colours and moves of the cursor
     r"|\x1b\][^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)"  # commands to the terminal, such as its title
     r"|\x1b[ -/]*[0-~]"  # other escape sequences, and the beginning of an incomplete one of those above
+)
+_CODES = re.compile(_ESCAPES)
+_CONTROLS = re.compile(
+    rf"{_ESCAPES}"
     r"|\r\n?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"  # single control characters, and halves of surrogates
 )
@@ -254,6 +258,17 @@ def date(at_s: float) -> str:
         return ""
     except (OverflowError, ValueError, OSError):  # a user's own `timestamp` may be any number
         return ""
+
+
+def name_of_signal(number: int) -> str:
+    """The name of a signal, such as `SIGKILL`, or `SIGRTMIN+3` for a real-time signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # Python knows only the first and the last real-time signal
+        first = getattr(signal, "SIGRTMIN", None)
+        if first is not None and first < number <= signal.SIGRTMAX:
+            return f"SIGRTMIN+{number - first}"
+        return f"signal {number}"
 
 
 def counted(count: int, noun: str) -> str:

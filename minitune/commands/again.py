@@ -15,7 +15,6 @@ import contextlib
 import faulthandler
 import os
 import resource
-import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -27,6 +26,7 @@ from minitune import runtime
 from minitune.base.shared_values import SharedObject
 from minitune.base.table import format_cell, short_repr
 from minitune.base.text import counted, echo
+from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
     CANNOT,
@@ -266,7 +266,7 @@ class _Rerun:
         os.makedirs(own, exist_ok=True)
         start = None
         if self.origin.path is not None:  # a copy, because a trial may write into its checkpoint
-            start = shutil.copytree(self.origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
+            start = Checkpoint(self.origin.path).to_directory(os.path.join(directory, "start"))
         info = TrialInfo(
             trial.trial_id,
             trial.name,

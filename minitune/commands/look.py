@@ -23,7 +23,7 @@ from io import open
 from typing import Any
 
 from minitune.base import json_text
-from minitune.base.files import local_path
+from minitune.base.files import local_path, open_to_read
 from minitune.base.table import Column, Table, short_repr
 from minitune.base.text import counted, date, echo, one_line
 from minitune.commands import Commands
@@ -634,7 +634,7 @@ def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *,
 def _command_of(trial: Trial) -> _Said | None:
     """The command line of a trial of `minitune run`, to paste into a shell; None for any other trial."""
     try:
-        with open(os.path.join(trial.local_path, EXPR_COMMAND_FILE), encoding="utf-8") as file:
+        with open_to_read(os.path.join(trial.local_path, EXPR_COMMAND_FILE)) as file:
             words = list(map(str, json.load(file)))
     except (OSError, ValueError, TypeError):
         return None

@@ -8,11 +8,11 @@ import os
 import re
 import shlex
 import shutil
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.files import open_to_read
+from minitune.base.files import discard_tree, read_end
+from minitune.base.lines import shown_lines
 from minitune.base.numbers import known_number
 from minitune.base.text import echo
 from minitune.callback import Callback
@@ -22,7 +22,15 @@ from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
 from minitune.output.table import DEFAULT_OUTPUTS
-from minitune.result import lookup
+from minitune.result import (
+    ITERATIONS_SINCE_RESTORE,
+    TIME_SINCE_RESTORE,
+    TIME_THIS_ITER_S,
+    TIME_TOTAL_S,
+    TIMESTAMP,
+    TRAINING_ITERATION,
+    lookup,
+)
 from minitune.stopper import Stopper
 
 if TYPE_CHECKING:
@@ -35,6 +43,11 @@ logger = logging.getLogger("minitune")
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
 _LINES_SHOWN = 20
+_READ_BYTES = 1 << 16
+_MEASURED = frozenset(
+    (TRAINING_ITERATION, ITERATIONS_SINCE_RESTORE, TIMESTAMP, TIME_THIS_ITER_S, TIME_TOTAL_S, TIME_SINCE_RESTORE)
+)
+"""The numbers that each result has anyway, so that they may be the metric."""
 _BLIND = ("random", "variant_generator")
 """The searchers that need no metric."""
 _FIFO = "fifo"
@@ -169,6 +182,8 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
 
 def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Literal["min", "max"] | None]:
     """The metric and its mode."""
+    from minitune.trainable.printed import own_name
+
     metric = options.metric or sweep.metric
     mode: Literal["min", "max"] | None = options.mode
     if mode is None and metric == sweep.metric:
@@ -176,6 +191,10 @@ def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Li
     # Without a mode, a searcher would not know whether a small loss is good.
     if (metric is None) != (mode is None):
         raise argparse.ArgumentError(None, f"--metric and --mode go together, but got {metric} and {mode}")
+    if metric is not None and metric not in _MEASURED and own_name(metric) != metric:
+        own = own_name(metric)
+        rule = f"{metric} is a key of minitune's own; a program's metric with this name is called {own}: write {own}"
+        raise argparse.ArgumentError(None, rule)
     search = options.search or sweep.search or _BLIND[0]
     for chosen, blind in ((search, _BLIND), (_scheduler_name(options, sweep), (_FIFO,))):
         if metric is None and chosen not in blind:
@@ -371,11 +390,11 @@ class _AfterPrograms(Callback):
         if self._has_shown or not isinstance(trial.error, MissingMetricError):
             return
         self._has_shown = True
-        with suppress(OSError), open_to_read(os.path.join(trial.local_path, DEFAULT_OUTPUTS[0])) as file:
-            lines = deque(file, maxlen=_LINES_SHOWN)
+        with suppress(OSError):
+            lines = shown_lines(read_end(os.path.join(trial.local_path, DEFAULT_OUTPUTS[0]), _READ_BYTES))
             echo(f"trial {trial.name} reports no {trial.error.metric}. Its last lines:")
-            for line in lines:
-                echo(f"  {line.decode('utf-8', 'replace').rstrip()}")
+            for line in lines[-_LINES_SHOWN:]:
+                echo(f"  {line.rstrip()}")
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """All programs are gone. Remove the directories that killed trials have left."""
@@ -383,4 +402,4 @@ class _AfterPrograms(Callback):
 
         for trial in trials:
             if trial.has_started:
-                shutil.rmtree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT), ignore_errors=True)
+                discard_tree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT))

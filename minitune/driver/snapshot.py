@@ -20,7 +20,6 @@ import logging
 import math
 import os
 import pickle
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from io import open
@@ -103,8 +102,7 @@ def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) 
         path = os.path.join(run.path, record.get("file", ""))
         if not os.path.isfile(path):
             continue
-        with open(path, "rb") as file:
-            data = file.read()
+        data = files.read_bytes(path)
         if _sha256(data) == record["sha256"]:
             states = {name: PluginState(*state) for name, state in pickle.loads(data).items()}
             return Snapshot(record["offset"], states)
@@ -358,16 +356,12 @@ def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> 
         yield directory
     finally:
         if os.getpid() == pid:  # not in a child that the plug-in forked: the parent still uses the directory
-            shutil.rmtree(directory, ignore_errors=True)
+            files.discard_tree(directory)
 
 
 def _read_all(directory: str) -> dict[str, bytes]:
     """The contents of the files in a directory, by name."""
-    found = {}
-    for name in files.names(directory):
-        with open(os.path.join(directory, name), "rb") as file:
-            found[name] = file.read()
-    return found
+    return {name: files.read_bytes(os.path.join(directory, name)) for name in files.names(directory)}
 
 
 def _sha256(data: bytes) -> str:

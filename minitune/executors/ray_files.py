@@ -20,7 +20,6 @@ import glob
 import itertools
 import os
 import pickle
-import shutil
 import stat
 import tempfile
 import time
@@ -181,7 +180,7 @@ def write_piece(piece: list[Part], top: str) -> None:
         elif part.link is not None:
             os.symlink(part.link, path)
         else:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb") as file:
+            with open(files.open_regular(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
                 file.seek(part.offset)
                 file.write(part.content)
                 if not part.content:
@@ -302,7 +301,10 @@ class FileTransfer:
             if not new:
                 continue
             self.output_bytes[number] += len(new)
-            with written_by_us(self.home.directory), open(self.home.outputs[number], "ab") as file:
+            with (
+                written_by_us(self.home.directory),
+                files.open_to_append(self.home.outputs[number], allows_devices=True) as file,
+            ):
                 file.write(new)
 
     def _commit(self, number: int) -> Generator[tuple[Any, ...], Any, None]:
@@ -385,7 +387,7 @@ class Scratch:
         """Make an empty place for the next trial, and return it."""
         self._drop_received()
         parent = os.path.join(self._path, "trial")
-        shutil.rmtree(parent, ignore_errors=True)
+        files.discard_tree(parent)
         self.trial = os.path.join(parent, os.path.basename(home.directory))
         os.makedirs(self.trial)
         # One file on the driver's machine is one file here, so that the order of the lines stays.
@@ -395,8 +397,7 @@ class Scratch:
         self._pieces = iter(())  # if the attempt before was stopped, a file of it may still be open
         self._fetched = ""
         for path in self._outputs:
-            with open(path, "wb"):  # empty, also after a trial before
-                pass
+            files.atomic_write(path, b"")  # empty, also after a trial before
         directory = self.trial if home.changes_directory else None
         return Place(directory, self._outputs[0], self._outputs[-1])
 
@@ -406,7 +407,7 @@ class Scratch:
         for number, path in enumerate(self._outputs):
             # Most answers bring none, and a look at the size is cheaper than opening the file.
             if os.stat(path).st_size > self._read_bytes[number]:
-                with open(path, "rb") as file:
+                with files.open_to_read(path) as file:
                     file.seek(self._read_bytes[number])
                     found[number] = file.read(PIECE_BYTES)
                 self._read_bytes[number] += len(found[number])
@@ -421,7 +422,7 @@ class Scratch:
         write_piece(piece, self.received)
 
     def _drop_received(self) -> None:
-        shutil.rmtree(os.path.join(self._path, "received"), ignore_errors=True)
+        files.discard_tree(os.path.join(self._path, "received"))
         self.received = ""
 
     def piece(self, number: int, is_first: bool) -> list[Part] | None:
@@ -432,7 +433,7 @@ class Scratch:
         piece = next(self._pieces, None)
         if piece is None:
             # The latest one stays, because the trial may ask for it. That is this one now.
-            shutil.rmtree(self._fetched, ignore_errors=True)
+            files.discard_tree(self._fetched)
             self._fetched = path
             self._drop_received()
         return piece
@@ -440,7 +441,7 @@ class Scratch:
     def remove(self) -> None:
         """Remove the directory with all that is in it."""
         self._lock.close()
-        shutil.rmtree(self._path, ignore_errors=True)
+        files.discard_tree(self._path)
 
 
 def _path_of(name: str) -> str:
@@ -461,14 +462,14 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     path = _path_of(name)
     for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
         try:
-            with open(os.path.join(path, output), "rb") as file:
+            with files.open_to_read(os.path.join(path, output)) as file:
                 # All of it might be gigabytes, and it has to pass through Ray's memory at once.
                 size_bytes = file.seek(0, os.SEEK_END)
                 file.seek(max(known_bytes, size_bytes - PIECE_BYTES))
                 found.append(file.read())
         except FileNotFoundError:
             found.append(b"")
-    shutil.rmtree(path, ignore_errors=True)
+    files.discard_tree(path)
     return found[0], found[1]
 
 
@@ -479,9 +480,9 @@ def _sweep() -> None:
         if not name.startswith(_PREFIX):
             continue
         path = os.path.join(directory, name)
-        with suppress(OSError), open(os.path.join(path, _LOCK), "rb") as lock:
+        with suppress(OSError), files.open_to_read(os.path.join(path, _LOCK)) as lock:
             # Between the making of a file and its lock, another process may come by. So a new one is left alone.
             if time.time() - os.fstat(lock.fileno()).st_mtime < _NEW_S:
                 continue
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
-            shutil.rmtree(path, ignore_errors=True)
+            files.discard_tree(path)

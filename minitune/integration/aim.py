@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from io import open
 from typing import Any
 
+from minitune.base import files
 from minitune.base.checks import require
 from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
@@ -72,11 +72,9 @@ class AimLoggerCallback(TrackerCallback):
         }
         name = None
         if not facts.is_new and os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                name = file.read().strip()
+            name = files.read_bytes(path).decode().strip()
         run = aim.Run(run_hash=name, **options)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(run.hash)
+        files.atomic_write(path, run.hash.encode())
         run.name = facts.name
         run["trial_id"] = facts.trial_id
         run["trial_log_dir"] = facts.path

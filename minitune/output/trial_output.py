@@ -11,6 +11,7 @@ from io import open
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
+from minitune.base.lines import shown_lines
 from minitune.base.text import Console, printable
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
@@ -144,11 +145,7 @@ class TrialOutput(_OutputFiles):
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
-        lines = []
-        if data:
-            lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
-        # Of a line that is written again and again, such as a progress bar, only the last state is shown.
-        return [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+        return shown_lines(data)
 
 
 # -- limited -----------------------------------------------------------------------------------------------------------
@@ -257,7 +254,7 @@ def cut_middle(path: str, head_bytes: int, tail_bytes: int, left_out_bytes: int 
     Raises:
         OSError: If the file cannot be cut.
     """
-    with open(path, "r+b") as file:
+    with open(files.open_regular(path, os.O_RDWR), "r+b") as file:
         size_bytes = file.seek(0, os.SEEK_END)
         left_out_bytes += size_bytes - head_bytes - tail_bytes
         file.seek(size_bytes - tail_bytes)

@@ -13,7 +13,6 @@ import re
 import zlib
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
-from io import open
 from typing import NamedTuple
 
 from minitune import clock
@@ -442,8 +441,8 @@ def append_error(
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
     path = os.path.join(trial_directory, "error.txt")
     # The text comes first: people read it, and it is there even if the exception cannot be pickled.
-    with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
+    with files.open_to_append(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
     data = _pickle_error(error) if error is not None else None
     if data is None:
         remove_error_pickle(trial_directory)

@@ -20,7 +20,7 @@ from io import open
 from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
-from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
+from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
 from minitune.base.pickling import dumps_for_later, dumps_small, load, loads_referring, require_picklable
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
@@ -224,7 +224,7 @@ class _TunerFile:
     def __init__(self, run: RunDirectory):
         check_trusted(run.path)
         check_trusted(run.tuner)
-        with open(run.tuner, "rb") as file:
+        with open_to_read(run.tuner) as file:
             self.parts: dict[str, bytes] = pickle.load(file)
         self.objects = ObjectStore.to_read(run.objects)
         self._path = run.tuner
@@ -317,7 +317,7 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
         raise TuneError(f"{run.path} holds no trainable; {hint}")
     check_trusted(run.trainable)
     try:
-        with open(run.trainable, "rb") as file:
+        with open_to_read(run.trainable) as file:
             parts: dict[str, Any] = pickle.load(file)
         kept = parts["trainables"][number]
         python = parts["python"]

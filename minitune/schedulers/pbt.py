@@ -99,8 +99,8 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
     """
     line = json.dumps(step, default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(line)
+    with files.open_to_append(path) as file:
+        file.write(line.encode())
     target = policy_path(run_path, target_id)
     donor = policy_path(run_path, donor_id)
     try:

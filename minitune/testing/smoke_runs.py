@@ -16,7 +16,6 @@ import atexit
 import functools
 import gc
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -34,6 +33,7 @@ import psutil
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.summary import Target, best_of_run, grouped_errors
 from minitune.base.checks import is_real, require
+from minitune.base.files import discard_tree
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
@@ -264,7 +264,7 @@ def _own_directory() -> str:
 
     def remove() -> None:
         if os.getpid() == owner_pid:  # not in a forked child
-            shutil.rmtree(directory, ignore_errors=True)
+            discard_tree(directory)
 
     atexit.register(remove)
     return directory

@@ -14,11 +14,15 @@ import shlex
 import sys
 from typing import Any
 
+from minitune.base.lines import LONGEST_BYTES
 from minitune.base.numbers import as_number
 from minitune.base.text import plain_numbers
+from minitune.result import AUTO_RESULT_KEYS, EPISODES_THIS_ITER, TIMESTEPS_THIS_ITER
 
 MARK = "\x1e"
 """The record separator of ASCII. It stands before a report of `print_report`."""
+RESERVED = frozenset((*AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER, EPISODES_THIS_ITER))
+"""Keys of a result that have a meaning of their own, such as `done` and `config`."""
 _PAIRS = re.compile(r"report((?:\s+[^\s=]+=\S.*)+)")
 
 
@@ -27,10 +31,16 @@ def print_report(metrics: dict[str, Any]) -> None:
 
     Raises:
         TypeError: If `metrics` is not a dict.
+        ValueError: If they are too large for a line.
     """
     if not isinstance(metrics, dict):
         raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
     line = f"{MARK}{json.dumps(plain_numbers(metrics), default=_as_json)}\n".encode()
+    if len(line) > LONGEST_BYTES:
+        raise ValueError(
+            f"one report of a program may have at most {LONGEST_BYTES // 10**6} MB, but this one has "
+            f"{len(line) / 10**6:.1f} MB: write large data to a file"
+        )
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before stays before
     while line:
@@ -40,8 +50,12 @@ def print_report(metrics: dict[str, Any]) -> None:
 def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, Any] | None:
     """The report that a line is.
 
+    In a report of `print_report`, `done`, `config` and the like mean what they mean in any report. In a line of the
+    program's own they are its own metrics. They get other names, because these names have a meaning in a result; see
+    `own_name`.
+
     Args:
-        line: A line of the program's output.
+        line: A line of the program's output, without the newline.
         pattern: The named groups of a match are the metrics. Without it, the line must be a JSON object, or pairs
             `name=value` after the word `report`.
 
@@ -51,11 +65,27 @@ def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, An
     _, mark, marked = line.partition(MARK)
     if mark:
         return _json_object(marked)
-    if pattern is not None:
-        found = pattern.search(line)
-        groups = found.groupdict() if found else {}
-        return {name: _value(text) for name, text in groups.items() if text is not None} or None
-    line = line.strip()
+    if pattern is None:
+        found = _unmarked(line.strip())
+    else:
+        match = pattern.search(f"{line}\n")  # a pattern may ask for the end of the line
+        groups = match.groupdict() if match else {}
+        found = {name: _value(text) for name, text in groups.items() if text is not None}
+    if not found:
+        return None
+    return {own_name(name): value for name, value in found.items()}
+
+
+def own_name(name: str) -> str:
+    """The name in a result of a metric that a program calls `name`: a name in `RESERVED` gets an underscore."""
+    # `config/lr` would become a part of `config`.
+    first, slash, rest = name.partition("/")
+    if first in RESERVED:
+        return f"{first}_{slash}{rest}"
+    return name
+
+
+def _unmarked(line: str) -> dict[str, Any] | None:
     if line.startswith("{"):
         return _json_object(line)
     if not _PAIRS.fullmatch(line):

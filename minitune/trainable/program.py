@@ -1,8 +1,9 @@
 """Program: a trainable that runs a command and reports what the command prints.
 
-The main thread reports the lines of the program, one after the other. The program does not wait for that. One thread
-reads each of its streams, and a third one waits for its end: a process that the program has left behind may hold its
-streams open, so they need not end with it.
+The main thread reads the standard output of the program, and reports its lines one after the other. The program does
+not wait for that until the pipe is full. Another thread passes on its standard error. The end of a stream is the end of
+what the program has printed, however late it is read. Only a process that the program has left behind may hold a stream
+open, so such a process gets a limited time.
 
 A stop comes in `report`, as for any function, or through `on_stop` while the program prints nothing. The process group
 of the program then gets SIGTERM, and SIGKILL if it has not ended in time. Processes that have left the group end with
@@ -11,26 +12,25 @@ the trial, as those of any trial do.
 
 from __future__ import annotations
 
-import codecs
-import io
 import json
 import os
 import re
+import select
 import shlex
-import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from io import open
 from pathlib import Path
-from queue import Queue
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
+from minitune.base import files
+from minitune.base.lines import LONGEST_BYTES, LineSplitter, shown_lines
+from minitune.base.text import counted, cut, name_of_signal
 from minitune.checkpoint import Checkpoint
 from minitune.context import get_context
 from minitune.error import ProgramError
@@ -42,19 +42,24 @@ from minitune.trainable.session import get_checkpoint, report
 
 PROGRAM_CHECKPOINT = "program_checkpoint"
 """The directory that `MINITUNE_CHECKPOINT_DIR` names, in the trial's directory."""
+# For the text of an error: the lines that it shows, their longest width, and the bytes that are kept for them.
 _LINES_SHOWN = 20
-# Characters of the standard error that are kept for the text of an error.
-_ERRORS_KEPT = 4000
+_COLUMNS_SHOWN = 500
+_KEPT_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 16
 # Signals that are often sent to all processes of a run.
 _FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-# Lines that were read and not yet reported. A program that prints more waits for the driver.
-_LINES_AHEAD = 1000
-# Seconds that processes which outlive their program have to close its standard output.
+# A shell adds this to the number of the signal that has killed its command.
+_OF_SHELLS = 128
+# Seconds that processes which outlive their program have to close its streams.
 _LATE_S = 1.0
 # A script is one of the first words of a command. A larger file is no script.
 _WORDS_BEFORE_ARGUMENTS = 3
 _CODE_BYTES = 1_000_000
+# Seconds between two looks whether a silent program has ended.
+_LOOK_S = 0.1
+# Seconds of `_LATE_S` that each read takes at least. So a process that floods the stream gets a limited time, too.
+_READ_S = 0.005
 # Attempts to copy a checkpoint while the program renames its files.
 _COPIES = 5
 
@@ -96,8 +101,7 @@ class Program:
         trial_dir = str(context.get_trial_dir())
         words = self.command.filled(config, trial_dir, context.get_trial_seed())
         self.command.write_files(config, trial_dir)
-        with open(os.path.join(trial_dir, EXPR_COMMAND_FILE), "w", encoding="utf-8") as file:
-            json.dump(words, file)
+        files.write_again(os.path.join(trial_dir, EXPR_COMMAND_FILE), json.dumps(words).encode())
         if self.pattern is None:
             pattern = None
         else:
@@ -105,17 +109,14 @@ class Program:
         state = _ProgramCheckpoint(os.path.join(trial_dir, PROGRAM_CHECKPOINT))
         state.restore()
         env = {**os.environ, PROGRAM: "1", CHECKPOINT_DIR: state.path, "PYTHONUNBUFFERED": "1"}
-        process = _ProgramProcess(words, self.directory, env)
+        process = _ProgramProcess(words, self.directory, env, pattern)
         reports = 0
         try:
             context.on_stop(process.terminate)
-            # A report blocks here until the driver answers. Meanwhile the readers fill the queue, and then the program
-            # waits.
-            for line in process.lines():
-                metrics = report_in(line, pattern)
-                if metrics is not None:
-                    state.report(metrics)
-                    reports += 1
+            # A report blocks here until the driver answers. Meanwhile the program fills the pipe, and then it waits.
+            for metrics in process.reports():
+                state.report(metrics)
+                reports += 1
         finally:
             # In this order, because the program may still write to the directory.
             process.close()
@@ -130,9 +131,13 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
     if status == 0 and has_reported:
         return
     if status < 0:
-        what = f"the program was killed by {signal.Signals(-status).name}"
+        what = f"the program was killed by {name_of_signal(-status)}"
+        if -status == signal.SIGKILL:
+            what += ", possibly out of memory"
     elif status:
         what = f"the program ended with exit status {status}"
+        if _OF_SHELLS < status <= _OF_SHELLS + signal.NSIG:
+            what += f", which a shell returns if {name_of_signal(status - _OF_SHELLS)} has killed its command"
     elif pattern is not None:
         what = f"the program ended without a report: no line of its standard output matches {pattern.pattern!r}"
     else:
@@ -140,6 +145,9 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
             'the program ended without a report: it must print a line such as {"loss": 0.3} or `report loss=0.3` to '
             "its standard output, or call minitune.report({...})"
         )
+    if process.too_long and not has_reported:
+        limit = f"{LONGEST_BYTES // 10**6} MB"
+        what += f"; {counted(process.too_long, 'line')} of more than {limit} could be no report"
     tail = process.last_lines()
     if tail:
         shown = ["its last lines:", *(f"  {line}" for line in tail)]
@@ -158,6 +166,7 @@ class _ProgramProcess:
         words: The command.
         directory: The working directory.
         env: The environment.
+        pattern: See `report_in`.
 
     Attributes:
         popen: The process.
@@ -167,14 +176,12 @@ class _ProgramProcess:
         ProgramError: If it cannot be started.
     """
 
-    def __init__(self, words: list[str], directory: str, env: Mapping[str, str]):
+    def __init__(self, words: list[str], directory: str, env: Mapping[str, str], pattern: re.Pattern[str] | None):
         self.is_stopped = False
-        self._printed: deque[str] = deque(maxlen=_LINES_SHOWN)
-        self._errors = ""  # the end of its standard error
-        self._lines: Queue[str | None] = Queue(_LINES_AHEAD)  # None: no more lines come
-        self._is_at_end = False
+        self._pattern = pattern
         self._terminating = threading.Lock()  # taken once
         self._kill: threading.Timer | None = None
+        self._splitter = LineSplitter()
         try:
             self.popen = subprocess.Popen(
                 words,
@@ -187,22 +194,38 @@ class _ProgramProcess:
             )
         except (OSError, ValueError) as error:
             raise ProgramError(f"the program cannot be started: {error}\ncommand: {shlex.join(words)}") from None
-        self._readers = [
-            threading.Thread(target=self._read_output, name="minitune-program-stdout", daemon=True),
-            threading.Thread(target=self._read_errors, name="minitune-program-stderr", daemon=True),
-        ]
-        self._waiter = threading.Thread(target=self._wait, name="minitune-program-end", daemon=True)
-        for thread in (*self._readers, self._waiter):
-            thread.start()
+        self._output = _Stream(self.popen.stdout, self.popen, self._kill_group)
+        self._errors = _Stream(self.popen.stderr, self.popen, self._kill_group)
+        self._all_reports = self._read_output()
+        self._errors_reader = threading.Thread(target=self._read_errors, name="minitune-program-stderr", daemon=True)
+        try:
+            self._errors_reader.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._kill_group()
+            self.popen.wait()
+            self._output.close()
+            self._errors.close()
+            raise ProgramError(f"the program cannot be watched: {error}\ncommand: {shlex.join(words)}") from None
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the standard output, and pass them on to that of this process. Blocks."""
-        while (line := self._next()) is not None:
-            shown = line.replace(MARK, "")
-            self._printed.append(shown.rstrip())
-            sys.stdout.write(shown)
-            sys.stdout.flush()
-            yield line
+    @property
+    def too_long(self) -> int:
+        """The number of lines that were too long to look at."""
+        return self._splitter.too_long
+
+    def reports(self) -> Iterator[dict[str, Any]]:
+        """Yield the reports in the standard output, and pass all of it on to that of this process.
+
+        Blocks until the program has ended and its output is read.
+
+        Raises:
+            OSError, ValueError: If this process cannot write what the program prints, such as to a closed stream.
+        """
+        for metrics in self._all_reports:
+            self._check_passed_on()
+            yield metrics
+        self.popen.wait()  # it may have closed its streams
+        self._errors_reader.join()
+        self._check_passed_on()
 
     def terminate(self) -> None:
         """Send SIGTERM to all processes of the program, and SIGKILL later. From any thread; does not block."""
@@ -211,34 +234,72 @@ class _ProgramProcess:
             return
         self.is_stopped = True
         # a little before the driver loses its patience with this process
-        self._kill = threading.Timer(0.9 * number_setting("FORCE_TRIAL_CLEANUP_S"), self._signal, [signal.SIGKILL])
-        self._kill.daemon = True
-        self._kill.start()
+        kill = threading.Timer(0.9 * number_setting("FORCE_TRIAL_CLEANUP_S"), self._kill_group)
+        kill.daemon = True
+        try:
+            kill.start()
+        except RuntimeError:  # the system has no thread left, so there is no patience
+            self._kill_group()
+            return
+        self._kill = kill
         self._signal(signal.SIGTERM)
 
     def close(self) -> None:
         """End the program if it still runs. Blocks until it has ended."""
         self.terminate()
-        while self._next() is not None:
-            pass  # a full queue would block the program
+        for _ in self._all_reports:
+            pass  # a full pipe would block the program
+        self.popen.wait()
+        self._errors_reader.join()
         if self._kill is not None:
             self._kill.cancel()
             self._kill.join()
+        self._output.close()
+        self._errors.close()
 
     def last_lines(self) -> list[str]:
         """The last lines that the program printed: to its standard error if it has failed, else to its output."""
-        errors = [line for line in re.split(r"[\r\n]+", self._errors) if line][-_LINES_SHOWN:]
-        if errors and (self.popen.returncode or not self._printed):
+        output = self._output.last_lines()
+        errors = self._errors.last_lines()
+        if errors and (self.popen.returncode or not output):
             return errors
-        return list(self._printed)
+        return output
 
-    def _next(self) -> str | None:
-        """The next line; None at the end, then and later. Blocks."""
-        if not self._is_at_end:
-            line = self._lines.get()
-            self._is_at_end = line is None
-            return line
-        return None
+    def _read_output(self) -> Iterator[dict[str, Any]]:
+        for data in self._output.read():
+            # What is passed on ends with the report, so that the last lines of a trial that fails now show it.
+            begun = bytearray()
+            for piece, line in self._splitter.feed(data):
+                begun += piece
+                metrics = self._report_in(line)
+                if metrics is not None:
+                    self._pass_on(begun)
+                    begun.clear()
+                    yield metrics
+            self._pass_on(begun)
+        metrics = self._report_in(self._splitter.end())
+        if metrics is not None:
+            yield metrics
+
+    def _report_in(self, line: str | None) -> dict[str, Any] | None:
+        if line is None:
+            return None
+        return report_in(line, self._pattern)
+
+    def _pass_on(self, output: bytearray) -> None:
+        self._output.pass_on(output.replace(MARK.encode(), b""), sys.stdout)
+
+    def _read_errors(self) -> None:
+        for data in self._errors.read():
+            self._errors.pass_on(data, sys.stderr)
+
+    def _check_passed_on(self) -> None:
+        for stream in (self._output, self._errors):
+            if stream.refused is not None:
+                raise stream.refused
+
+    def _kill_group(self) -> None:
+        self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
         try:
@@ -246,40 +307,75 @@ class _ProgramProcess:
         except (ProcessLookupError, PermissionError):
             pass  # all of them have ended
 
-    def _wait(self) -> None:
-        """Wait for the end of the program, then for that of its output."""
-        self.popen.wait()
-        # A process that the program has left behind may keep the pipes open.
-        if not self._have_read_all():
-            self._signal(signal.SIGKILL)
-            self._have_read_all()
-        self._lines.put(None)
 
-    def _have_read_all(self) -> bool:
-        """Whether both streams end in time. Blocks until then."""
-        late_s = time.monotonic() + _LATE_S
-        for thread in self._readers:
-            thread.join(max(0.0, late_s - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._readers)
+class _Stream:
+    """A stream of a program.
 
-    def _read_output(self) -> None:
-        with _stream(self.popen.stdout) as stream:
-            for line in stream:
-                self._lines.put(line.decode("utf-8", "replace"))
+    Args:
+        pipe: The end that this process reads.
+        popen: The program.
+        kill: Kills the processes that have outlived the program.
 
-    def _read_errors(self) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        with _stream(self.popen.stderr) as stream:
-            while data := stream.read1(_CHUNK_BYTES):  # not by lines: the lines of a progress bar have no end
-                text = decoder.decode(data)
-                self._errors = (self._errors + text)[-_ERRORS_KEPT:]
-                sys.stderr.write(text)
-                sys.stderr.flush()
+    Attributes:
+        refused: The first error of passing on what was read.
+    """
 
+    def __init__(self, pipe: IO[bytes] | None, popen: subprocess.Popen[bytes], kill: Callable[[], None]):
+        assert pipe is not None, "it was opened"
+        self.refused: Exception | None = None
+        self._pipe = pipe
+        self._popen = popen
+        self._kill = kill
+        self._kept = bytearray()  # the end of what was passed on
 
-def _stream(stream: IO[bytes] | None) -> io.BufferedReader:
-    assert isinstance(stream, io.BufferedReader), "it was opened as a pipe"
-    return stream
+    def read(self) -> Iterator[bytes]:
+        """Yield what comes. Blocks until the stream ends, or others have held it too long after the program's end."""
+        descriptor = self._pipe.fileno()
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        # The second time, those are left that the signal has not reached.
+        for _ in range(2):
+            late_s = 0.0
+            while late_s < _LATE_S:
+                begun_s = time.monotonic()
+                data = None
+                if poller.poll(_LOOK_S * 1000):
+                    data = os.read(descriptor, _CHUNK_BYTES)
+                    if not data:
+                        return
+                # Only our own waiting counts, in small parts: while this process reports or is stopped, the others may
+                # be waiting for it.
+                if self._popen.poll() is not None:
+                    late_s += min(max(_READ_S, time.monotonic() - begun_s), _LOOK_S)
+                if data is not None:
+                    yield data
+            self._kill()
+
+    def pass_on(self, data: bytes | bytearray, stream: TextIO | None) -> None:
+        """Write bytes to a stream of this process, whatever its encoding is."""
+        self._kept += data
+        if len(self._kept) > 2 * _KEPT_BYTES:
+            del self._kept[:-_KEPT_BYTES]
+        if stream is None:
+            return
+        try:
+            stream.flush()  # what this process has written before stays before
+            if hasattr(stream, "buffer"):
+                stream.buffer.write(data)
+            else:  # a stream of a user's may take only text
+                stream.write(data.decode("utf-8", "replace"))
+            stream.flush()
+        except (OSError, ValueError) as error:  # reading goes on, because a full pipe would block the program
+            self.refused = self.refused or error
+
+    def last_lines(self) -> list[str]:
+        """The last lines that were passed on, without empty ones."""
+        lines = [line.rstrip() for line in shown_lines(bytes(self._kept))]
+        return [cut(line, _COLUMNS_SHOWN) for line in lines if line][-_LINES_SHOWN:]
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._pipe.close()
 
 
 class _ProgramCheckpoint:
@@ -295,12 +391,12 @@ class _ProgramCheckpoint:
     def __init__(self, path: str):
         self.path = path
         self.was_restored = False
-        self._kept = self._content()
+        self._kept: dict[str, tuple[int, int]] = {}
 
     def restore(self) -> None:
         """Make the directory, with the content of the checkpoint from which the trial continues."""
         self.remove()
-        os.makedirs(self.path)
+        os.mkdir(self.path)
         checkpoint = get_checkpoint()
         if checkpoint is not None:
             self.was_restored = True
@@ -325,15 +421,28 @@ class _ProgramCheckpoint:
 
     def remove(self) -> None:
         """Remove the directory."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        files.discard_tree(self.path)
 
     def _content(self) -> dict[str, tuple[int, int]]:
-        """The size and the time of the last change of each file, by its path."""
+        """The size and the time of the last change of each file, by its path.
+
+        Raises:
+            ProgramError: If the program has replaced the directory.
+        """
+        try:
+            mode = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            return {}
+        if not stat.S_ISDIR(mode):
+            raise ProgramError(
+                f"the program has replaced the directory ${CHECKPOINT_DIR} by {files.kind_of(mode)}; "
+                f"it must write its files into the directory\npath: {self.path}"
+            )
         found = {}
         for directory, _, names in os.walk(self.path):
             for name in names:
                 path = os.path.join(directory, name)
-                with suppress(FileNotFoundError):
+                with suppress(OSError):  # the program may have removed it meanwhile
                     status = os.lstat(path)
                     found[path] = status.st_mtime_ns, status.st_size
         return found

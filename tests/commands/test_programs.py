@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -13,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Script, fit, is_gone
+from kit import Script, fit, is_gone, listening, wait_until
+from manual_pages import MANUAL
 
 from minitune import get_context, report
 from minitune.analysis import ExperimentAnalysis
+from minitune.base import lines
+from minitune.trainable import program as program_module
 from minitune.trainable.command_line import read_command
+from minitune.trainable.printed import RESERVED
+from minitune.trainable.program import Program
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -27,6 +34,11 @@ HOSTILE = ["a b", "it's", 'q"', "new\nline", "-x", "--", "$(id); `id`", "", "{x}
 
 def trials(name: str = "run") -> list[Any]:
     return ExperimentAnalysis(name).trials
+
+
+def program(code: str, directory: Path) -> Program:
+    """A trainable that is a script of the shell, for a run in this process."""
+    return Program(read_command(["sh", "-c", code])[0], str(directory))
 
 
 def shell(code: str, *more: str) -> list[str]:
@@ -129,6 +141,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--pattern", "loss", "--", "true"], 2, "named groups"),
         (["--pattern", "(", "--", "true"], 2, "no regular expression"),
         (["--metric", "loss", "--", "true"], 2, "--metric and --mode go together"),
+        (["--metric", "done", "--mode", "max", "--", "true"], 2, "with this name is called done_: write done_"),
         (["--max-t", "3", "--", "true"], 2, "--max-t is for --scheduler asha, hyperband"),
         (["--shell", "--", "true", "more"], 1, "one argument"),
         (["--time-budget", "0", "--", "true"], 2, "0 < S"),
@@ -168,6 +181,105 @@ def test_a_line_is_a_report(run: Run, line: str, options: list[str], expected: d
     assert {name: trial.last_result[name] for name in expected} == expected
 
 
+OUTPUTS = {
+    "bar": b"\r 10%|#   |\r100%|####|\r            \rreport loss=0.5\n",
+    "bar-json": b'1/2 [=> ] loss: 2\r2/2 [==] loss: 1\r{"loss": 0.5}\n',
+    "colour": b"\x1b[32mreport loss=0.5\x1b[0m\n",
+    "colour-json": b'\x1b[1m{"loss": 0.5}\x1b[0m\n',
+    "erased": b"50%\x1b[2K\rreport loss=0.5\n",
+    "mark": b'\xef\xbb\xbf{"loss": 0.5}\n',
+    "windows": b'{"loss": 0.5}\r\n',
+    "no newline": b'{"loss": 0.5}',
+}
+
+
+def test_a_line_is_what_a_terminal_shows(run: Run, tmp_path: Path) -> None:
+    for name, output in OUTPUTS.items():
+        (tmp_path / name).write_bytes(output)
+    status, _, _ = run("run", "--name", "run", *shell('cat "$1"', f"{{x: grid_search({[*OUTPUTS]})}}"))
+
+    assert status == 0
+    assert [trial.last_result["loss"] for trial in trials()] == [0.5] * len(OUTPUTS)
+    assert [Path(trial.local_path, "stdout").read_bytes() for trial in trials()] == list(OUTPUTS.values())
+
+
+def test_a_pattern_finds_the_last_state_of_a_progress_bar(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "output").write_bytes(b"".join(b"\r%d/9 loss: \x1b[1m0.%d\x1b[0m \n" % (n, n) for n in (1, 2)))
+    status, _, _ = run("run", "--name", "run", "--pattern", r"/9 loss: (?P<loss>\S+)\s\s", *shell("cat output"))
+
+    (trial,) = trials()
+    assert (status, trial.last_result["loss"], trial.last_result["training_iteration"]) == (0, 0.2, 2)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_is_bytes_whatever_the_locale_is(run: Run, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    printed = "café € 😀\n".encode() + b"\xff\n"
+    code = f"import os; [os.write(stream, {printed!r}) for stream in (2, 1)]; os.write(1, b'report v=1')"
+    status, _, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
+
+    (trial,) = trials()
+    assert status == 0
+    assert Path(trial.local_path, "stdout").read_bytes() == printed + b"report v=1"
+    assert Path(trial.local_path, "stderr").read_bytes() == printed
+
+
+def test_a_line_that_is_too_long_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_BYTES", 1000)
+    long = "printf 'report v=1%02000d\\n' 0"
+
+    grid = fit(program(f"{long}; echo report v=2", tmp_path))
+    assert (grid[0].metrics["v"], grid[0].metrics["training_iteration"]) == (2, 1)
+    grid = fit(program(long, tmp_path), name="without")
+    assert "without a report" in str(grid[0].error)
+    assert "1 line of more than 16 MB could be no report" in str(grid[0].error)
+
+
+def test_a_report_of_python_code_that_is_too_long_is_an_error(run: Run) -> None:
+    code = "import minitune; minitune.report({'v': 'x' * 20_000_000})"
+    status, out, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
+
+    assert status == 3
+    assert "one report of a program may have at most 16 MB, but this one has 20.0 MB" in out
+
+
+@pytest.mark.parametrize("form", ["json", "pairs", "pattern"])
+def test_words_of_minitune_are_metrics_of_the_program(run: Run, form: str) -> None:
+    names = sorted(RESERVED)
+    options = []
+    if form == "json":
+        line = json.dumps({"reward": 1, "deep": {"done": True}, "config/x": 2} | dict.fromkeys(names, True))
+    elif form == "pairs":
+        line = f"report reward=1 deep/done=True config/x=2 {' '.join(f'{name}=True' for name in names)}"
+    else:
+        line = "True"
+        options = ["--pattern", "".join(f"(?P<{name}>(?=True))" for name in names) + "(?P<reward>)"]
+    status, _, _ = run("run", "--name", "run", *options, *shell('echo "$1"; echo "$1"; : {x: choice([3])}', line))
+
+    (trial,) = trials()
+    assert (status, trial.last_result["training_iteration"], trial.last_result["done"]) == (0, 2, True)
+    assert trial.last_result["config"] == {"x": 3}
+    assert trial.last_result["trial_id"] == trial.trial_id
+    if form == "pattern":
+        assert {trial.last_result[f"{name}_"] for name in names} == {""}
+    else:
+        assert {str(trial.last_result[f"{name}_"]) for name in names} == {"True"}
+        assert trial.last_result["config_/x"] == 2
+
+
+def test_the_manual_lists_the_words_of_minitune() -> None:
+    listed = set(re.findall(r"`(\w+)", (MANUAL / "trainables.md").read_text(encoding="utf-8")))
+    assert listed >= RESERVED
+
+
+def test_words_of_minitune_in_a_report_of_python_code_keep_their_meaning(run: Run) -> None:
+    code = "import minitune; [minitune.report({'v': v, 'done': v == 2}) for v in range(5)]"
+    status, _, _ = run("run", "--name", "run", "--", sys.executable, "-c", code)
+
+    assert (status, trials()[0].last_result["v"]) == (0, 2)
+
+
 def test_python_code_reports_without_a_buffer(run: Run) -> None:
     code = (
         "import contextlib, io, minitune\n"
@@ -189,7 +301,14 @@ def test_python_code_reports_without_a_buffer(run: Run) -> None:
     ("code", "message", "last"),
     [
         ("echo out; echo reason >&2; exit 3", "the program ended with exit status 3", "reason"),
-        ("echo report v=1; kill -9 $$", "the program was killed by SIGKILL", "report v=1"),
+        ("echo report v=1; kill -9 $$", "the program was killed by SIGKILL, possibly out of memory\n", "report v=1"),
+        (
+            "echo out; exec 2>/dev/null; sh -c 'kill -9 $$'; exit $?",
+            "the program ended with exit status 137, which a shell returns if SIGKILL has killed its command",
+            "out",
+        ),
+        (f"echo report v=1; kill -{signal.SIGRTMIN + 3} $$", "the program was killed by SIGRTMIN+3\n", "report v=1"),
+        (r"printf '1%%\r\033[31m2%%\033[m\r\nend\n' >&2; exit 3", "the program ended with exit status 3", "2%\n  end"),
         ("echo hello", "the program ended without a report: it must print a line such as", "hello"),
     ],
 )
@@ -231,11 +350,11 @@ def test_a_program_that_ignores_the_stop_is_killed_with_its_children(
     run: Run, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
 ) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
-    code = "trap '' TERM; sleep 1000 & echo report pid=$!; wait; wait"
+    code = "trap '' TERM; sleep 1000 & echo report child=$!; wait; wait"
     run("run", "--name", "run", "--time-budget", str(bound_s(0.5)), *shell(code))
 
     (trial,) = trials()
-    assert is_gone(trial.last_result["pid"])
+    assert is_gone(trial.last_result["child"])
 
 
 def test_a_program_that_takes_too_long_shows_its_own_last_lines(run: Run, bound_s: Callable[[float], float]) -> None:
@@ -268,9 +387,44 @@ def test_a_program_that_a_signal_for_all_has_ended_starts_again(run: Run, caplog
 
 
 def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run: Run) -> None:
-    status, _, _ = run("run", "--name", "run", *shell("sleep 1000 & echo report pid=$!"))
+    status, _, _ = run("run", "--name", "run", *shell("sleep 1000 & echo report child=$!"))
 
-    assert (status, is_gone(trials()[0].last_result["pid"])) == (0, True)
+    assert (status, is_gone(trials()[0].last_result["child"])) == (0, True)
+
+
+def test_a_process_that_floods_the_output_of_its_program_does_not_hold_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program_module, "_LATE_S", 0.01)
+    # A session of its own: no signal to the program's group reaches it.
+    grid = fit(program("setsid yes & echo report child=$!", tmp_path))
+
+    assert grid[0].error is None
+    wait_until(lambda: is_gone(grid[0].metrics["child"]), "the pipe is closed, so that the process ends")
+
+
+def test_a_burst_at_the_end_is_read_whole_while_reports_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_module, "_LATE_S", 0.01)
+    burst = "i=0; while [ $i -lt 3000 ]; do echo report v=$i; i=$((i + 1)); done; : >over"
+    has_ended = listening(on_trial_result=lambda **info: wait_until((tmp_path / "over").exists))
+    grid = fit(program(burst, tmp_path), callbacks=[has_ended])
+
+    assert (grid[0].error, grid[0].metrics["v"], grid[0].metrics["training_iteration"]) == (None, 2999, 3000)
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run: Run, stream: int) -> None:
+    name = "stdout" if stream == 1 else "stderr"
+    # The second attempt appends to the device.
+    code = f"""
+    [ -L "$1/{name}" ] || {{ ln -sf /dev/full "$1/{name}"; exit 1; }}
+    head -c 1000000 /dev/zero >&{stream}; echo report v=1
+    """
+    status, out, _ = run("run", "--retries", "1", "--name", "run", *shell(code, "{trial_dir}"))
+
+    assert (status, "No space left on device" in out) == (3, True)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
@@ -289,6 +443,24 @@ def test_a_retry_finds_the_checkpoint(run: Run) -> None:
     assert status == 0
     assert [line for line in run("logs", "run")[1].splitlines() if "start" in line] == ["start 0", "start 2"]
     assert not any("program" in name for name in os.listdir(trials()[0].local_path))
+
+
+@pytest.mark.parametrize(("make", "kind"), [("mkfifo", "FIFO"), ("touch", "file"), ("ln -s /dev/zero", "device")])
+def test_a_directory_that_the_program_has_replaced_is_the_cause(run: Run, make: str, kind: str) -> None:
+    replace = f'rm -r "$MINITUNE_CHECKPOINT_DIR"; {make} "$MINITUNE_CHECKPOINT_DIR"'
+    status, out, _ = run("run", "--name", "run", *shell(f"{replace}; echo report v=1; sleep 1000"))
+    assert status == 3
+    assert f"ProgramError: the program has replaced the directory $MINITUNE_CHECKPOINT_DIR by a {kind}" in out
+
+    is_reported = 'grep -q training_iteration "$1/result.json"'
+    code = f"echo report v=1; until {is_reported}; do sleep 0.01; done; {replace}"
+    status, _, _ = run("run", "--name", "after", *shell(code, "{trial_dir}"))
+    assert status == 0
+    # The driver removes what a killed worker has left.
+    status, _, _ = run("run", "--name", "killed", *shell(f"{replace}; kill -9 $PPID; sleep 1000"))
+    assert status == 3
+    left = [name for run_name in ("run", "after", "killed") for name in os.listdir(trials(run_name)[0].local_path)]
+    assert not any("program" in name for name in left)
 
 
 def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> None:
@@ -345,6 +517,17 @@ def test_the_best_command_line_can_be_pasted(run: Run) -> None:
     assert json.loads(run("show", "run", "1", "--json")[1])["command"][-2:] == ["2", "a 'b'"]
     status, out, _ = run("rerun", "run", "1")
     assert (status, "iteration 1: v=2" in out) == (0, True)
+
+
+def test_files_that_a_program_has_replaced_are_not_waited_for(run: Run) -> None:
+    code = 'echo report v=1; cd "$1"; for file in *; do rm -r "$file"; mkfifo "$file"; done'
+    status, _, _ = run("run", "--metric", "v", "--mode", "max", "--name", "run", *shell(code, "{trial_dir}"))
+    assert status == 0
+    assert stat.S_ISFIFO(os.stat(Path(trials()[0].local_path, "command.json")).st_mode)
+
+    for command in ("ls", "show", "best", "report", "explain"):
+        assert run(command, "run", *(["0"] if command == "show" else []))[0] == 0
+    assert run("logs", "run")[2].endswith("stdout is a FIFO, but it must be a regular file\n")
 
 
 def test_a_stop_calls_the_functions_that_wait_for_it(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import counting, deciding, files_below, fit, resume, run_path, shorten
+from kit import counting, deciding, files_below, fit, journal_of, resume, run_path, shorten
 
 from minitune import Trial, get_context, grid_search, report
 from minitune.decision import Decision
@@ -69,6 +69,34 @@ def test_damaged_files_are_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -
             damage(path)
     go_on()
     assert contents() == before
+
+
+def replaces_its_files(config: dict[str, Any]) -> None:
+    """Reports twice, and fails. In between, FIFOs take the place of all files in the trial's directory."""
+    directory = Path(get_context().get_trial_dir())
+    report({"n": 1})
+    for name in {*os.listdir(directory), "error.txt", "error.pkl"}:
+        (directory / name).unlink(missing_ok=True)
+        os.mkfifo(directory / name)
+    report({"n": 2})
+    raise ValueError("now")
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize(
+    ("executor", "cause"), [("inline", "ValueError: now"), ("local", "stdout is a FIFO, but it must be a regular file")]
+)
+def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(
+    executor: str, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (result,) = fit(replaces_its_files, max_failures=1, executor=executor)
+    assert cause in str(result.error)
+    assert "error.txt is a FIFO, but it must be a regular file" in caplog.text
+    assert [record["metrics"]["n"] for record in journal_of() if record["type"] == "result"][:2] == [1, 2]
+
+    (result,) = resume(replaces_its_files, resume_errored=True, executor=executor)
+    assert cause in str(result.error)
+    assert "result.json is a FIFO, but it must be a regular file" in caplog.text
 
 
 def test_only_damaged_files_are_written_again() -> None:

@@ -54,8 +54,17 @@ def test_a_file_replaces_a_link_in_its_place(tmp_path: Path, outside: Path) -> N
     assert tree(outside) == before
 
 
+OPENERS: dict[str, Callable[[Path], object]] = {
+    "to read": files.open_to_read,
+    "its end": lambda path: files.read_end(path, 10),
+    "to append": files.open_to_append,
+    "to append lines": lambda path: files.AppendFiles().open("key", str(path)),
+}
+
+
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
-def test_only_regular_files_are_read_and_others_named(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("how", OPENERS)
+def test_only_regular_files_are_opened_and_others_named(tmp_path: Path, kind: str, how: str) -> None:
     path = tmp_path / "x"
     if kind == "FIFO":
         os.mkfifo(path)
@@ -65,7 +74,19 @@ def test_only_regular_files_are_read_and_others_named(tmp_path: Path, kind: str)
         make_socket(path)
 
     with pytest.raises(SpecialFileError, match=f"{path} is a {kind}, but it must be a regular file"):
-        files.open_to_read(path)
+        OPENERS[how](path)
+
+
+def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in ("/proc/self", str(tmp_path / "fifo"), str(tmp_path / "missing")):
+        files.discard_tree(path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_end_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    assert [files.read_end(tmp_path / "file", most_bytes) for most_bytes in (3, 100)] == [b"789", b"0123456789"]
 
 
 def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""Lines of what a program prints.
+
+Output is bytes, and much of it is for a terminal: a progress bar writes its line again and again, and colours are
+escape sequences. A line is what a terminal shows as one: the text after the last carriage return, without escape
+sequences and without a byte order mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitune.base.text import without_codes
+
+LONGEST_BYTES = 16_000_000
+"""The longest line that is kept while its end has not come."""
+
+
+def shown_line(line: bytes) -> str:
+    """What a terminal shows of a line. Bytes that are not UTF-8 are replaced."""
+    last = line.rstrip(b"\r\n").rpartition(b"\r")[2]
+    return without_codes(last.decode("utf-8", "replace")).removeprefix("\ufeff")
+
+
+def shown_lines(output: bytes) -> list[str]:
+    """The lines of an output."""
+    if not output:
+        return []
+    return [shown_line(line) for line in output.removesuffix(b"\n").split(b"\n")]
+
+
+class LineSplitter:
+    """Splits an output into lines while it comes.
+
+    What a carriage return has overwritten is forgotten, and so is a line that is too long. So the memory has a bound.
+
+    Attributes:
+        too_long: The number of lines that were longer than `LONGEST_BYTES`.
+    """
+
+    def __init__(self) -> None:
+        self.too_long = 0
+        self._begun = bytearray()  # the line that has no end yet; of one that is too long, the last byte
+        self._is_too_long = False
+
+    def feed(self, output: bytes) -> Iterator[tuple[bytes, str | None]]:
+        """Take the next bytes.
+
+        Yields:
+            These bytes in pieces, each with the line that it ends, or with None.
+        """
+        begin = 0
+        while begin < len(output):
+            end = output.find(b"\n", begin) + 1 or len(output)
+            piece = output[begin:end]
+            begin = end
+            if piece[-1:] != b"\n":
+                self._add(piece)
+                yield piece, None
+            elif self._begun or len(piece) > LONGEST_BYTES:
+                self._add(piece)
+                yield piece, self.end()
+            else:  # nearly all lines
+                yield piece, shown_line(piece)
+
+    def end(self) -> str | None:
+        """The line that has begun; None if there is none or it is too long. The next byte begins a new one."""
+        line = None
+        if self._is_too_long:
+            self.too_long += 1
+        elif self._begun:
+            line = shown_line(bytes(self._begun))
+        self._begun.clear()
+        self._is_too_long = False
+        return line
+
+    def _add(self, piece: bytes) -> None:
+        # The carriage return before the piece counts, too.
+        joined = self._begun[-1:] + piece
+        overwritten = joined.rstrip(b"\r\n").rfind(b"\r") + 1
+        if overwritten:
+            self._begun = joined[overwritten:]
+            self._is_too_long = False
+        else:
+            self._begun += piece
+        if self._is_too_long or len(self._begun) > LONGEST_BYTES:
+            self._is_too_long = True
+            del self._begun[:-1]
