@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
+from minitune.base.user_code import runs, user_code
 from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import SearchGenerator
@@ -55,7 +57,9 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
         TuneError: In a child process that the hook has forked, if the child returns from the hook.
     """
     forks = num_forks
+    outer = user_code.running
     try:
+        user_code.running = hook, time.monotonic()
         value = hook(*args, **kwargs)
     except PluginError:
         raise
@@ -63,6 +67,8 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
         if num_forks != forks:  # a forked child handles its own errors
             raise
         raise_told(hook, trial, error)
+    finally:
+        user_code.running = outer
     if num_forks != forks:
         raise forked_error(hook_name(hook))
     return value
@@ -90,22 +96,31 @@ def forked_error(who: str) -> TuneError:
     )
 
 
-def unforked(function: _Function) -> _Function:
-    """The function, but a child process that it has forked and that returns from it gets an error."""
+def guarded(function: _Function, name: str) -> _Function:
+    """A user's function that the driver calls: a signal may end it, and a child that it forks and that returns gets an
+    error.
+
+    Args:
+        function: The function.
+        name: Its name for users.
+    """
     forks = num_forks
 
     @functools.wraps(function)
-    def guarded(*args: Any) -> Any:
-        value = function(*args)
+    def call(*args: Any) -> Any:
+        with runs(name):
+            value = function(*args)
         if num_forks != forks:
-            raise forked_error("a plug-in")
+            raise forked_error(name)
         return value
 
-    return guarded  # type: ignore[return-value]  # it has the signature of `function`
+    return call  # type: ignore[return-value]  # it has the signature of `function`
 
 
 def hook_name(hook: Any) -> str:
-    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
+    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook. A text is a name already."""
+    if isinstance(hook, str):
+        return hook
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__

@@ -18,6 +18,7 @@ Modules
     randomness     the global generators of random numbers
     actor_thread   runs the code of one actor on a thread
     user_thread    the thread that runs a trial's code where the trial has a process to itself
+    user_code      the user's code that the driver's thread runs, which a signal handler may end
     read_only      lists and dicts that refuse changes
 
 What calls what

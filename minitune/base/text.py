@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, TextIO
 
 from minitune.base.numbers import item_of
+from minitune.base.user_code import runs, user_code
 
 
 class _Logger(logging.Logger):
@@ -33,7 +34,8 @@ class _Logger(logging.Logger):
 
     def callHandlers(self, record: logging.LogRecord) -> None:
         """Called for each record that is logged."""
-        with contextlib.suppress(Exception):
+        within_hook = user_code.running is not None  # then a signal handler names that one
+        with contextlib.suppress(Exception), contextlib.nullcontext() if within_hook else runs("the log"):
             super().callHandlers(record)
 
 

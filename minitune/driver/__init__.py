@@ -30,8 +30,8 @@ One run
 -------
 `Driver.open` makes the parts (`build_components`, `build_executor`), then the directory (`open_run_of`). A
 ResumedDriver opens the old directory, and `Replay` applies its journal. Both end in `put_together`, which makes
-RunState, Hooks and TuneController. `Driver.loop` calls `TuneController.step` until all trials have ended.
-`Driver.close` cleans up.
+RunState and Hooks. `Driver.loop` calls the plug-ins' `setup`, makes the TuneController and calls its `step` until all
+trials have ended. Meanwhile `Interrupts` handles signals. `Driver.close` cleans up.
 
 One configuration
 -----------------

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitune import plugin_calls
+from minitune.base.user_code import user_code
 from minitune.callback import Callback
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
@@ -142,6 +143,7 @@ class Hooks:
         context: The scheduler's view of the run: the first argument of its hooks.
         iteration: The number of turns of the loop before this one.
         logs: The callbacks at the end of the list that are loggers and can write a finished line.
+        are_set_up: Whether all callbacks know that the run has begun.
     """
 
     scheduler: TrialScheduler
@@ -161,8 +163,10 @@ class Hooks:
         self.context = DriverContext(state, search_alg, totals)
         self.iteration = 0
         self.logs: list[LoggerCallback] = []
+        self.are_set_up = False
         self._state = state
-        self._call = _Caller().call
+        self._caller = _Caller()
+        self._call = self._caller.call
         self._limits: dict[int, DictStopper] = {}
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
         self._listeners: dict[str, _HookList] = dict.fromkeys((*_CALLBACK_HOOKS, _LOG), ())
@@ -240,6 +244,7 @@ class Hooks:
             else:
                 logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
                 self._call((listener,), None)
+        self.are_set_up = True
         # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
         # The loggers at the end of the list change nothing. So they may get the finished line of a report instead.
@@ -255,22 +260,32 @@ class Hooks:
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files.
 
+        Only a callback with a hook that a KeyboardInterrupt has ended is not called: it would probably hang again.
+
         Args:
             trials: All trials.
             after_error: True if another exception ends the run. Errors of the hooks are then logged.
 
         Raises:
             TuneError: The error of the first hook that raised one.
+            KeyboardInterrupt: If the user has ended a hook by Ctrl-C.
         """
         first: TuneError | None = None
+        interrupt: KeyboardInterrupt | None = None
         for listener in self._listeners["on_experiment_end"]:
+            if getattr(listener, "__self__", None) is self._caller.interrupted:
+                continue
             try:
                 self._call((listener,), None, trials=trials)
+            except KeyboardInterrupt as error:
+                interrupt = error
             except TuneError as error:
-                if after_error or first is not None:
+                if after_error or interrupt is not None or first is not None:
                     logger.warning("%s", error)
                 else:
                     first = error
+        if interrupt is not None:
+            raise interrupt
         if first is not None:
             raise first
 
@@ -280,7 +295,7 @@ class Hooks:
 
     def ending_by_stopper(self) -> Ending:
         """The ending of a run that the stopper ends."""
-        return Ending.of(EndKind.STOPPER, self.stopper.describe())
+        return Ending.of(EndKind.STOPPER, self._call((self.stopper.describe,), None))
 
     def seconds_left(self) -> float:
         """After how many seconds the loop must turn again even if there are no events; infinite if that is not needed.
@@ -310,6 +325,10 @@ class Hooks:
         """Tell the searcher of a recorded trial."""
         if self._adopts:
             self._call((self.search_alg.adopt,), None, trial_id, config)
+
+    def search_has_ended(self) -> bool:
+        """Whether the searcher will never suggest another trial."""
+        return bool(self._call((self.search_alg.is_finished,), None))
 
     def search_ends(self) -> None:
         """Tell the searcher to suggest no more trials."""
@@ -356,7 +375,7 @@ class Hooks:
         # of a trial that has completed.
         ending: Ending | None = None
         if self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result)):
-            ending = _criterion_met(self.stopper.describe())
+            ending = _criterion_met(self._call((self.stopper.describe,), trial))
         elif ends or result.get(DONE):
             ending = Ending.of(EndKind.DONE)
         elif trial.stopping_criterion:
@@ -498,9 +517,15 @@ class Hooks:
 
 
 class _Caller:
-    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow."""
+    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow.
+
+    Attributes:
+        interrupted: The plug-in with the last hook that was ended by a KeyboardInterrupt, or the hook itself if it is
+            no method; a new object if there is none.
+    """
 
     def __init__(self) -> None:
+        self.interrupted: object = object()
         # A slower hook delays all trials, so the log names it once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
@@ -521,15 +546,21 @@ class _Caller:
         value: Any = None
         for hook in hooks:
             begin_s = time.monotonic()
+            outer = user_code.running
             try:
+                user_code.running = hook, begin_s
                 value = hook(*args, **kwargs)
             except (PluginError, DiskError):  # a logger of this package raises a DiskError
+                raise
+            except KeyboardInterrupt:
+                self.interrupted = getattr(hook, "__self__", hook)
                 raise
             except Exception as error:
                 if plugin_calls.num_forks != self._num_forks:  # a forked child handles its own errors
                     raise
                 raise_told(hook, trial, error)
             finally:
+                user_code.running = outer  # first: from here on, a signal handler must not raise
                 taken_s = time.monotonic() - begin_s
                 # at the end of a run no trial waits
                 if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":

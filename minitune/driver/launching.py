@@ -117,7 +117,7 @@ class TrialSource:
             return False
         trial = self._run.hooks.next_trial()
         if trial is None:
-            state.supply = ENDED if self._run.hooks.search_alg.is_finished() else WAITING
+            state.supply = ENDED if self._run.hooks.search_has_ended() else WAITING
             return False
         state.supply = OPEN
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")

@@ -10,27 +10,29 @@ do the same. Before you change this module, know three rules:
 * A plug-in may fork, and an exception may take the child out of the loop. Only the process that opened the run may end
   workers and write records (`Recorder.is_ours`).
 
-A signal handler only sets a flag and wakes the loop; the loop decides what to do. The handler itself writes nothing, so
-it cannot interrupt the writing of a record.
+A signal handler sets a flag and wakes the loop; the loop decides what to do. So no signal interrupts the writing of a
+record. Only while the user's code runs, which may hang, the handler says so and may raise (`Interrupts`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock, runtime
 from minitune._version import __version__
 from minitune.base.checks import duration_s
 from minitune.base.randomness import lending
+from minitune.base.user_code import user_code
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.open_run import OpenRun
@@ -53,8 +55,8 @@ from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
-from minitune.output.progress import ProgressDisplay
-from minitune.plugin_calls import unforked
+from minitune.output.progress import ProgressDisplay, tell_resume
+from minitune.plugin_calls import guarded, hook_name
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
@@ -71,6 +73,8 @@ from minitune.trainable.util import bind_parameters
 if TYPE_CHECKING:
     from minitune.driver.open_run import MemoryRun
 
+logger = logging.getLogger("minitune")
+
 _FAILED = Ending.of(EndKind.ERROR)
 """The ending of the run in the record when an exception ends the driver."""
 
@@ -79,6 +83,12 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 
 _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
 """Signals that also end the process, after the run has ended."""
+
+_TOLD_S = 0.1
+"""A hook that has run for so many seconds is named when a signal comes."""
+
+_HANGS_S = 0.5
+"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`: none may follow."""
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
@@ -161,6 +171,8 @@ class Driver:
         self.plan = plan
         self._directory = ""  # the run's directory, once it exists
         self._closing = ExitStack()
+        self._ending = _FAILED  # the ending of the run in the record; it holds if an exception ends the driver
+        self._interrupts = Interrupts()
 
     def run(self) -> Outcome:
         """Open the run, run its trials until all have ended, and close it. Blocks.
@@ -173,14 +185,20 @@ class Driver:
             KeyboardInterrupt: At the second Ctrl-C.
         """
         try:
-            self.open()
-            return self.loop()
+            try:
+                self.open()
+                outcome = self.loop()
+            finally:
+                self.close()
         except SampleError as error:  # only the frames of its cause, the user's function, are of interest
             if is_on("FULL_TRACEBACKS"):
                 raise
             raise error.with_traceback(None) from error.__cause__
-        finally:
-            self.close()
+        except KeyboardInterrupt:
+            self._interrupts.deliver_again()
+            raise
+        self._interrupts.deliver_again()  # last: it usually ends the process
+        return outcome
 
     def open(self) -> None:
         """Create a new run in a new directory."""
@@ -250,10 +268,6 @@ class Driver:
         self._keeper = opened.keeper(self.hooks, self.snapshot)
         if tune.deterministic:
             warn_of_clocks(plan, components)
-        total = components.search_alg.total_samples
-        # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
-        self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-        self.controller = TuneController(Run(executor, self.state, self.hooks, opened.recorder))
         self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
@@ -264,12 +278,6 @@ class Driver:
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)
-        self._progress.begin(
-            max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
-            plan.experiment.param_space if self.is_new else {},
-            verbose=plan.verbose,
-            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
-        )
 
     def make_plugins(self) -> None:
         """Create the plug-ins."""
@@ -297,56 +305,88 @@ class Driver:
     def loop(self) -> Outcome:
         """Run the trials until all have ended, handle signals, show the progress, and close the record. Blocks."""
         state = self.state
-        controller = self.controller
         progress = self._progress
         recorder = self.opened.recorder
-        step = self._step if self.hooks.hears_turns else controller.step
-        ending = _FAILED
-        with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
-            try:
-                controller.begin(self._left_over)
-                while state.unfinished or state.supply != ENDED:
-                    max_wait_s = None
-                    if self.components.reporter is not None:
-                        progress.report(state.trials)
-                        max_wait_s = progress.patience_s()
-                    step(max_wait_s)
-                    if interrupts.name is not None:
-                        self._interrupt(interrupts)
-                    elif time.monotonic() >= self._keeper.due_s:
-                        self._keeper.save()
-                progress.loop_ends()
-                # Workers that were stopped may still run `finally` blocks. A second Ctrl-C ends this wait, too.
-                while controller.unwind():
-                    interrupts.check_second()
-                # After an interrupt the states of before it count, because searchers were told that the trials ended.
-                if not state.interrupted:
-                    self._keeper.save()
-                ending = controller.how_ended()
-            except DiskError:
-                self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
-                raise
-            except KeyboardInterrupt:
-                if recorder.is_ours:
-                    progress.tell_resume("SIGINT")
-                raise
-            finally:
-                if recorder.is_ours:  # otherwise this is a child that a plug-in forked; the run continues in its parent
-                    self._end(ending)
+        interrupts = self._interrupts
+        try:
+            with interrupts.handled(self.executor.wake):
+                try:
+                    self._begin()
+                    self._run_all()
+                except DiskError:
+                    self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
+                    raise
+                except KeyboardInterrupt:
+                    if interrupts.name is not None:  # otherwise a hook has raised it by itself
+                        self._ending = interruption(interrupts.name)
+                    if interrupts.lets_unwind:
+                        self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))
+                    raise
+                finally:
+                    if recorder.is_ours:  # otherwise a plug-in forked this child; the run continues in its parent
+                        self._end()
+        except BaseException as error:
+            if recorder.is_ours:
+                if isinstance(error, KeyboardInterrupt):
+                    tell_resume(self.opened.run.path, interrupts.told())
+                self.hooks.experiment_ends(state.trials, after_error=True)
+            raise
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
         commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
         progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason, commands=commands)
-        interrupts.deliver_again()  # last: it usually ends the process
         return Outcome(
             self.opened.run,
             state.trials,
             state.interrupted,
-            controller.failed_fast,
+            self.controller.failed_fast,
             raises=self.plan.failure_config.fail_fast == "raise",
             took_s=progress.stop(),
         )
+
+    def _begin(self) -> None:
+        """Tell the plug-ins and the user that the run begins."""
+        plan = self.plan
+        total = self.components.search_alg.total_samples
+        # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
+        self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
+        self.controller = TuneController(Run(self.executor, self.state, self.hooks, self.opened.recorder))
+        self._progress.begin(
+            max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
+            plan.experiment.param_space if self.is_new else {},
+            verbose=plan.verbose,
+            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        )
+
+    def _run_all(self) -> None:
+        """Run the trials until all have ended."""
+        state = self.state
+        controller = self.controller
+        progress = self._progress
+        interrupts = self._interrupts
+        step = self._step if self.hooks.hears_turns else controller.step
+        controller.begin(self._left_over)
+        if interrupts.name is not None:  # before a worker is started
+            self._interrupt()
+        while state.unfinished or state.supply != ENDED:
+            max_wait_s = None
+            if self.components.reporter is not None:
+                progress.report(state.trials)
+                max_wait_s = progress.patience_s()
+            step(max_wait_s)
+            if interrupts.name is not None:
+                self._interrupt()
+            elif time.monotonic() >= self._keeper.due_s:
+                self._keeper.save()
+        progress.loop_ends()
+        # Workers that were stopped may still run `finally` blocks. A second Ctrl-C ends this wait, too.
+        while controller.unwind():
+            interrupts.check_second()
+        # After an interrupt the states of before it count, because searchers were told that the trials ended.
+        if not state.interrupted:
+            self._keeper.save()
+        self._ending = controller.how_ended()
 
     def _step(self, max_wait_s: float | None) -> None:
         """A step of the controller in a run with a callback that has a hook for turns of the loop."""
@@ -354,24 +394,24 @@ class Driver:
         self.controller.step(max_wait_s)
         self.hooks.tell("on_step_end")
 
-    def _interrupt(self, interrupts: Interrupts) -> None:
+    def _interrupt(self) -> None:
         """End the run because of a signal; or at once, if it is the second one."""
         if not self.state.interrupted:
-            self._progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
+            name = str(self._interrupts.name)
+            self._progress.tell_wait(name, number_setting("FORCE_TRIAL_CLEANUP_S"))
             self._keeper.save()  # before the searcher learns that all ended: a resume continues them
-            self.controller.end_run(interruption(str(interrupts.name)))
-        interrupts.check_second()
+            self.controller.end_run(interruption(name))
+        self._interrupts.check_second()
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
-        self.executor.shutdown()  # first, so that no worker runs on when the record is closed
         try:
-            if ending is _FAILED or self.state.interrupted:
+            self.executor.shutdown()  # first, so that no worker runs on when the record is closed
+            if self.hooks.are_set_up and self._ending.kind in (EndKind.ERROR, EndKind.INTERRUPTED):
                 self._keeper.save_callbacks()
-            self.opened.recorder.close(ending, self._progress.stop())
         finally:
-            if ending is _FAILED:
-                self.hooks.experiment_ends(self.state.trials, after_error=True)
+            # A hook may be interrupted above, or the wait for a trial of the inline executor.
+            self.opened.recorder.close(self._ending, self._progress.stop())
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -383,7 +423,7 @@ class Driver:
         """Close the record if the loop never began. Otherwise the run would look like one that was killed."""
         recorder = self.opened.recorder
         if recorder.is_ours and not recorder.is_closed:
-            recorder.close(_FAILED)
+            recorder.close(self._ending)
 
     def _close_progress(self) -> None:
         if self.opened.recorder.is_ours:
@@ -441,7 +481,7 @@ def open_run_of(
         durability=plan.run_config.durability,
         metric=plan.goal.metric,
         mode=plan.goal.mode,
-        dirname_creators=[creator and unforked(creator) for creator in creators],
+        dirname_creators=[creator and guarded(creator, "trial_dirname_creator") for creator in creators],
         time_budget_s=plan.tune_config.budget_s(),
         limits=[experiment.stopping_criterion for experiment in plan.experiments],
         listen=listen,
@@ -450,28 +490,50 @@ def open_run_of(
 
 # -- signals ---------------------------------------------------------------------------------------------------------
 class Interrupts:
-    """A context in which signals end the run instead of the process.
+    """Signals that end a run.
 
-    The context installs handlers only in the main thread, and restores the previous handlers when it exits. A signal
-    that is ignored (`nohup`) stays ignored.
+    A signal is noted, and the loop of the driver ends the run in order. But the loop is not reached while a hook of a
+    plug-in hangs, or a trial of the inline executor. Then the handler says what runs, and how long it has run. The
+    second Ctrl-C raises a KeyboardInterrupt there. So does one of the signals that end the process, if the code has run
+    for long enough to assume that it hangs.
 
-    Args:
-        wake: Ends the driver's wait. The handler calls it.
-        raise_second: Raise KeyboardInterrupt at the second SIGINT. An executor that runs user code in the driver's own
-            thread needs this: `wake` cannot interrupt that code.
+    Attributes:
+        name: The first signal, or None.
+        lets_unwind: Whether the running trials get their time to end after a KeyboardInterrupt of the handler.
     """
 
-    def __init__(self, wake: Callable[[], None], raise_second: bool):
+    def __init__(self) -> None:
         self.name: str | None = None
-        self.sigint_count = 0
-        self._wake = wake
-        self._raise_second = raise_second
+        self.lets_unwind = False
+        self._num_ctrl_c = 0
+        self._again: int | None = None  # the signal to send to this process once more
+        self._hung = ""  # what the handler has interrupted
+        self._wake: Callable[[], None] = _do_nothing
         self._previous: dict[int, Any] = {}
         self._pid = os.getpid()
 
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is not threading.main_thread():
-            return self
+    @contextmanager
+    def handled(self, wake: Callable[[], None]) -> Iterator[None]:
+        """A context in which signals end the run instead of the process.
+
+        It installs handlers only in the main thread, and restores the previous handlers when it exits. A signal that is
+        ignored (`nohup`) stays ignored.
+
+        Args:
+            wake: Ends the driver's wait. The handler calls it.
+        """
+        self._wake = wake
+        outer = user_code.running
+        user_code.running = None  # if this run is inside of a hook of another one, its own code is not the user's
+        try:
+            if threading.current_thread() is threading.main_thread():
+                self._install()
+            yield
+        finally:
+            self._restore()
+            user_code.running = outer
+
+    def _install(self) -> None:
         for name in _SIGNALS:
             number = getattr(signal, name)
             if signal.getsignal(number) in (signal.SIG_IGN, None):
@@ -479,27 +541,25 @@ class Interrupts:
             if name == "SIGINT" and is_on("DISABLE_SIGINT_HANDLER"):
                 continue
             self._previous[number] = signal.signal(number, self._on_signal)
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.restore()
-
-    def restore(self) -> None:
-        """Restore the previous handlers. May be called more than once."""
+    def _restore(self) -> None:
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, handler)
 
     def check_second(self) -> None:
         """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: the run must end at once."""
-        if self.sigint_count > 1:
+        if self._num_ctrl_c > 1:
             raise KeyboardInterrupt
+
+    def told(self) -> str:
+        """The first signal, and the code that the handler has interrupted, for users."""
+        return f"{self.name or 'SIGINT'}{self._hung}"
 
     def deliver_again(self) -> None:
         """Send a received SIGTERM or SIGHUP again, now that the run has ended. May end the process."""
-        if self.name in _DELIVERED_AGAIN:
-            self.restore()
-            os.kill(os.getpid(), getattr(signal, self.name))
+        if self._again is not None and os.getpid() == self._pid:
+            os.kill(os.getpid(), self._again)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:  # a child that a plug-in forked inherited this handler
@@ -507,12 +567,33 @@ class Interrupts:
             os.kill(os.getpid(), number)
             return
         name = signal.Signals(number).name
-        if name == "SIGINT":
-            self.sigint_count += 1
         self.name = self.name or name
         self._wake()
-        if self._raise_second and self.sigint_count > 1:
+        is_last = name in _DELIVERED_AGAIN  # most programs that send it wait, and then kill the process
+        if is_last:
+            self._again = self._again or number
+        elif name == "SIGINT":
+            self._num_ctrl_c += 1
+        if user_code.running is None:
+            return
+        what, began_s = user_code.running
+        taken_s = time.monotonic() - began_s
+        if self._num_ctrl_c > 1 or (is_last and taken_s >= _HANGS_S):
+            self.lets_unwind = is_last
+            self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
+        if taken_s >= _TOLD_S:
+            logger.warning(
+                "interrupted by %s: %s has run for %.1f s, and the run ends when it comes back%s",
+                name,
+                hook_name(what),
+                taken_s,
+                " or at a second Ctrl-C" if name == "SIGINT" else "",
+            )
+
+
+def _do_nothing() -> None:
+    """Wakes nothing: no driver waits."""
 
 
 # -- settings of the controller --------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import descriptors, files
 from minitune.base.pickling import by_value_pickler, loads_referring
+from minitune.base.user_code import runs
 from minitune.callback import Callback
 from minitune.driver.hooks import CALLBACKS, SCHEDULER, SEARCHER, STOPPER, DriverContext, Hooks
 from minitune.error import TuneError
@@ -230,7 +231,7 @@ class SnapshotKeeper:
     def _contents(self, component: str, plugin: Any) -> dict[str, bytes]:
         """The state of a plug-in; empty if it has none."""
         if component == SEARCHER:
-            with _scratch(self._run) as directory:
+            with _scratch(self._run) as directory, runs(plugin.save_to_dir):
                 # A keyword, because Ray Tune's base class takes **kwargs.
                 plugin.save_to_dir(directory, session_str="snapshot")
                 searcher = innermost(plugin)
@@ -238,7 +239,7 @@ class SnapshotKeeper:
                     raise TuneError(f"{type(searcher).__name__} has written no state")
                 return _read_all(directory)
         if component == SCHEDULER and type(plugin).save is not TrialScheduler.save:
-            with _scratch(self._run) as directory:
+            with _scratch(self._run) as directory, runs(plugin.save):
                 plugin.save(os.path.join(directory, _STATE))
                 return _read_all(directory)
         if component == CALLBACKS:
@@ -246,8 +247,9 @@ class SnapshotKeeper:
             if all(state is None for _, state in states):
                 return {}
             return {_STATE: pickle.dumps(states)}
-        state = plugin.get_state()
-        return {_STATE: _dumps(state, self._context)} if state else {}
+        with runs(plugin.get_state):
+            state = plugin.get_state()
+            return {_STATE: _dumps(state, self._context)} if state else {}
 
     def _write(self, snapshot: Snapshot) -> None:
         """Write a snapshot and its record, and remove the file of the oldest one."""
@@ -329,8 +331,9 @@ def class_names(plugin: Any) -> str:
 def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
     """The pickled state of one callback. Each is pickled alone, so that a failure does not affect the others."""
     try:
-        state = callback.get_state()
-        return None if state is None else _dumps(state, context)
+        with runs(callback.get_state):
+            state = callback.get_state()
+            return None if state is None else _dumps(state, context)
     except Exception as error:
         logger.warning("the state of %s cannot be saved (%s)", type(callback).__name__, _told(error))
         return None

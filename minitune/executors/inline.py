@@ -36,6 +36,7 @@ from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject
+from minitune.base.user_code import runs
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
 from minitune.executors.admission import Admission, idle, ledger_of
@@ -266,7 +267,9 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self, actor: _ThreadActor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
     ) -> Event:
         thread = actor.thread
-        made, error = _outcome(thread.ask("make", lambda: make()(thread, *load_args(), allocation=actor.allocation)))
+        made, error = _outcome(
+            actor, thread.ask("make", lambda: make()(thread, *load_args(), allocation=actor.allocation))
+        )
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         actor.object = made
@@ -278,7 +281,9 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
         began_s = self.clock.monotonic()
         actor.thread.is_stopped = False  # by the stop that has parked it
-        usable, error = _outcome(actor.thread.ask("reset", lambda: actor.object.reset(*load_args(), actor.allocation)))
+        usable, error = _outcome(
+            actor, actor.thread.ask("reset", lambda: actor.object.reset(*load_args(), actor.allocation))
+        )
         if error is not None:
             logger.debug("the worker of %s is not used again: %r", actor.actor_id, error)
         if usable and self.clock.monotonic() - began_s <= number_setting("FUNCTION_THREAD_TIMEOUT_S"):
@@ -289,7 +294,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         return self._build(actor, make, load_args)
 
     def _call(self, actor: _ThreadActor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
-        value, error = _outcome(actor.thread.ask(method, lambda: getattr(actor.object, method)(*load_args())))
+        value, error = _outcome(actor, actor.thread.ask(method, lambda: getattr(actor.object, method)(*load_args())))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         try:
@@ -305,7 +310,8 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         parks = keep and actor.reuse_key is not None and actor.object is not None
         actor.thread.stop()  # the next `report` of the user's code raises, so that the thread comes to the call below
         ending = actor.thread.ask("stop", lambda: None if parks else _stop_object(actor.object))
-        ended = bool(wait_for([ending], left_s).done)
+        with runs(actor.actor_id):
+            ended = bool(wait_for([ending], left_s).done)
         if ended and parks:
             return Exited(actor.actor_id, "parked")
         if not ended:
@@ -327,15 +333,16 @@ def _stop_object(stopped: Any) -> None:
         stop()
 
 
-def _outcome(answer: Future[Any]) -> tuple[Any, BaseException | None]:
-    """Wait for an answer. Blocks.
+def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseException | None]:
+    """Wait for an answer of an actor. Blocks.
 
     A KeyboardInterrupt that this function raises is the driver's own. One that the user's code raises is returned.
 
     Returns:
         The value, and the exception that the call raised, or None.
     """
-    error = answer.exception()
+    with runs(actor.actor_id):
+        error = answer.exception()
     if error is not None:
         return None, error
     return answer.result(), None

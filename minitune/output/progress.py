@@ -121,7 +121,7 @@ class ProgressDisplay:
                 memory(),
                 totals,
                 free,
-                self.scheduler.debug_string(),
+                call_plugin(self.scheduler.debug_string, None),
                 self.outputs if self.executor.isolates else (),
                 self._ending,
                 getattr(self.executor, "importing", ""),  # not all executors know
@@ -193,7 +193,7 @@ class ProgressDisplay:
             for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
                 call_plugin(reporter.say, None, line)
         if interrupted_by is not None:
-            self.tell_resume(interrupted_by)
+            tell_resume(self.run.path, interrupted_by)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
         """Log at once that a signal has arrived, because running trials have `grace_s` seconds to end."""
@@ -203,18 +203,23 @@ class ProgressDisplay:
             shortcut = "; a second Ctrl-C kills them at once"
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 
-    def tell_resume(self, signal_name: str) -> None:
-        """Log how to resume a run that a signal has ended."""
-        import shlex
 
-        logger.warning(
-            "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: "
-            "minitune resume %s",
-            signal_name,
-            self.run.path,
-            shlex.quote(self.run.path),
-            extra={"run_path": self.run.path},
-        )
+def tell_resume(run_path: str, how: str) -> None:
+    """Log how to resume a run that a signal has ended.
+
+    Args:
+        run_path: The run's directory.
+        how: The name of the signal, and what it has interrupted, if that is known.
+    """
+    import shlex
+
+    logger.warning(
+        "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: minitune resume %s",
+        how,
+        run_path,
+        shlex.quote(run_path),
+        extra={"run_path": run_path},
+    )
 
 
 def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:

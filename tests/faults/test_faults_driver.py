@@ -505,6 +505,58 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
     assert "KeyboardInterrupt" in stderr
 
 
+HANGING = """
+    import minitune.driver.run as run_module
+
+    run_module._TOLD_S = run_module._HANGS_S = 0  # a hook hangs as soon as it has begun
+
+    class Hangs(Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if result.get("i") == 3:
+                open(os.path.join(STORAGE, "hangs"), "w").close()
+                lock = threading.Lock()
+                lock.acquire()
+                while not lock.acquire(timeout=0.05):  # in short pieces: a signal just before one is handled after it
+                    pass
+
+    tuner_of(slow, callbacks=[Hangs()]).fit()
+"""
+
+
+def test_the_second_ctrl_c_ends_a_hook_that_hangs(script):
+    driver = script.start(PRELUDE + HANGING, MINITUNE_NUM_CPUS="2")
+    script.wait_until(lambda: (script.storage / "hangs").exists())
+    workers = descendants_of(driver)
+    driver.send_signal(signal.SIGINT)
+    stderr = ""
+    while "interrupted by SIGINT: Hangs.on_trial_result has run for" not in stderr:
+        stderr += driver.stderr.readline()
+    driver.send_signal(signal.SIGINT)
+    _, rest = script.finish(driver)
+    assert driver.returncode in (130, -signal.SIGINT)
+    assert "interrupted by SIGINT in Hangs.on_trial_result, which had run for" in rest
+    assert f"minitune resume {script.storage / 'run'}" in rest
+    assert rest.splitlines()[-1] == "KeyboardInterrupt"
+    assert_gone(workers)
+    assert [record["ending"] for record in script.records(type="close")] == ["interrupted"]
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+def test_sigterm_ends_a_hook_that_hangs(script):
+    """The trials unwind, as at each SIGTERM."""
+    driver = script.start(PRELUDE + HANGING, MINITUNE_NUM_CPUS="2")
+    script.wait_until(lambda: (script.storage / "hangs").exists())
+    workers = descendants_of(driver)
+    driver.send_signal(signal.SIGTERM)
+    _, stderr = script.finish(driver)
+    assert driver.returncode == -signal.SIGTERM
+    assert "interrupted by SIGTERM in Hangs.on_trial_result, which had run for" in stderr
+    assert_gone(workers)
+    assert [record["ending"] for record in script.records(type="close")] == ["interrupted"]
+    assert [path.name for path in script.storage.glob("unwound-*")]
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
 # -- runs within runs, and a driver with no one above it ---------------------------------------------------------------
 
 NESTED = (
