@@ -32,6 +32,7 @@ from minitune.callback import Callback
 from minitune.driver.hooks import CALLBACKS, SCHEDULER, SEARCHER, STOPPER, DriverContext, Hooks
 from minitune.error import TuneError
 from minitune.experiment.trial import Trial
+from minitune.plugin_calls import forked_error
 from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
@@ -212,6 +213,8 @@ class SnapshotKeeper:
             try:
                 contents = self._contents(component, plugin)
             except Exception as error:
+                if not self._recorder.is_ours:  # a forked child handles its own errors
+                    raise
                 if descriptors.is_lack(error):  # a temporary fault, which the next snapshot may not have
                     logger.debug("the state of the %s is not saved now: %s", component, error)
                     continue
@@ -224,6 +227,8 @@ class SnapshotKeeper:
                     _told(error),
                 )
                 continue
+            if not self._recorder.is_ours:
+                raise forked_error(class_names(plugin))
             if contents:
                 found[component] = PluginState(class_names(plugin), contents)
         return found
