@@ -483,14 +483,12 @@ def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: 
 
 def _copy_file(source: str, target: str) -> None:
     """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
-    with open(files.open_regular(source), "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+    with open(files.open_regular(source), "rb", buffering=0) as reader, open(target, "wb") as writer:
         status = os.fstat(reader.fileno())
         if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
             import shutil
 
-            reader.seek(0)
-            writer.truncate(0)  # the kernel may have copied a part
-            shutil.copyfileobj(reader, writer)
+            shutil.copyfileobj(reader, writer)  # from where the kernel has stopped
         os.fchmod(writer.fileno(), stat.S_IMODE(status.st_mode))
 
 
