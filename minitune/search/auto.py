@@ -45,7 +45,7 @@ class AutoSearch(TPESearch):
     it needs fewer trials. With more than 60, it searches alone.
 
     A crash says nothing about the values around it, so the process expects what it would expect without. But it avoids
-    places where most trials have failed. In a finite space, no configuration is tried twice while another is untried.
+    places where most trials have failed. No configuration is tried twice; in a finite space, while another is untried.
 
     The Parzen estimators search alone if neither of the others can: with several objectives, with choices among more
     than 60 parameters, and if trials are stopped early, since their values cannot be compared. Parameters below
@@ -165,7 +165,7 @@ class AutoSearch(TPESearch):
         if can_improve and number == 0 and self._transfer is None:
             return model.draw_prior(rng, group.middle())
         if can_improve and number % 2:
-            process = self._process(group, ranking, rng)
+            process = self._process(model, group, ranking, rng)
             if process is not None:
                 points = self._improve(model, group, process)
         elif can_evolve and len(ranking) >= self.n_initial_points:
@@ -183,7 +183,7 @@ class AutoSearch(TPESearch):
         if group is not None and number % 2:
             kernel_space = group.kernel_space
             if len(kernel_space.axes) + len(kernel_space.sizes) <= _MOST_PARAMETERS:
-                self._process(group, ranking, rng)
+                self._process(model, group, ranking, rng)
 
     def _group(self, model: Model) -> Group | None:
         """The parameters that the process searches; None if it cannot."""
@@ -193,7 +193,7 @@ class AutoSearch(TPESearch):
             return None
         return group
 
-    def _process(self, group: Group, ranking: Ranking, rng: random.Random) -> GaussianProcess | None:
+    def _process(self, model: Model, group: Group, ranking: Ranking, rng: random.Random) -> GaussianProcess | None:
         """The process, which has learned from the trials so far; None if there are too few, or all have failed."""
         if 2 * len(ranking) < self.n_initial_points:
             return None
@@ -224,6 +224,7 @@ class AutoSearch(TPESearch):
             [points[each] for each in failed],
             self._scales,
             rng,
+            model.tried_points,
         )
 
     def _improve(self, model: Model, group: Group, process: GaussianProcess) -> Iterator[Point]:

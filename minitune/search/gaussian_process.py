@@ -53,7 +53,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache, cached_property, lru_cache
 from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice, repeat
@@ -173,6 +173,8 @@ class GaussianProcess:
         failed: The points of trials that have failed.
         scales: The length scales of the previous suggestion. They are updated.
         rng: The generator of all draws.
+        taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
+            the largest expected improvement, above all at an edge of the space.
     """
 
     def __init__(
@@ -184,8 +186,10 @@ class GaussianProcess:
         failed: Sequence[Point],
         scales: Scales,
         rng: random.Random,
+        taken: Set[Point] = frozenset(),
     ):
         self._kernel_space = kernel_space
+        self._taken = taken
         self._rng = rng
         self._parameters = len(kernel_space.axes) + len(kernel_space.sizes)
         self._best = points[:4]
@@ -348,14 +352,20 @@ class GaussianProcess:
             for scale in _SCALES:
                 for _ in range(_NEAR):
                     candidates.append(self._near(point, scale, bounds))
+        candidates = self._free(candidates) or candidates[:1]
         starts = self._best_of(candidates, _STARTS)
         for scale in refinements:
             for number, (gain, start) in enumerate(starts):
-                better = self._best_of([self._near(start, scale, bounds) for _ in range(_STEPS)], 1, gain)
+                steps = [self._near(start, scale, bounds) for _ in range(_STEPS)]
+                better = self._best_of(self._free(steps), 1, gain)
                 starts[number : number + 1] = better or [(gain, start)]
         if starts:
             return max(starts, key=lambda each: each[0])[1]
         return candidates[0]
+
+    def _free(self, points: list[Point]) -> list[Point]:
+        """The points that are not taken."""
+        return [point for point in points if point not in self._taken]
 
     def best_of(self, points: Sequence[Point]) -> Point:
         """Of these points, the one with the largest expected improvement."""

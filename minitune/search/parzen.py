@@ -26,7 +26,8 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect, bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate, islice, pairwise, product, repeat
@@ -68,6 +69,9 @@ _MOST_GOOD = 25
 
 _ATTEMPTS = 10
 """How many times a configuration that was already tried is redrawn. The second half of the draws is from the space."""
+
+_MOST_ATTEMPTS = 1_000
+"""The same for an infinite space. So many draws in vain mean that nearly all of its mass is on a few configurations."""
 
 _MOST_LISTED = 10_000
 """Of finite spaces that have more configurations than this, the untried ones are not listed."""
@@ -827,20 +831,31 @@ class Model:
             self.whole = Group(None, parameters(space), choices)
             self._learning.append(self.whole)
         self.count = self._count_configurations(None)
-        self._tried: set[Any] = set()
+        # How often each configuration was tried: by its values in a finite space, else by its point in `whole`.
+        self._tried: Counter[Any] = Counter()
+        self._avoided: set[Point] = set()
         self._untried: list[dict[str, Any]] | None = None
 
     def add(self, observation: Observation, is_own: bool = True) -> None:
         """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
         for group in self._learning:
             group.add(observation)
-        if self.count is not None and is_own:
+        if not is_own or self.whole is None:
+            return
+        key: Any = self.whole.kernels.points.get(observation.number)
+        if self.count is not None:
             key = self._key(observation)
-            if key is not None:
-                self._tried.add(key)
+        if key is not None:
+            self._tried[key] += 1
 
     def remove(self, observation: Observation) -> None:
-        """Remove an observation."""
+        """Remove an observation. A configuration of a finite space still counts as tried."""
+        if self.count is None and self.whole is not None:
+            point = self.whole.kernels.points.get(observation.number)
+            if point is not None:
+                self._tried[point] -= 1
+                if not self._tried[point]:
+                    del self._tried[point]
         for group in self._learning:
             group.kernels.remove(observation.number)
 
@@ -859,10 +874,35 @@ class Model:
             return math.inf
         return self.count - len(self._tried)
 
+    @property
+    def tried_points(self) -> Set[Point]:
+        """The points of an infinite space that were tried; empty for a finite one, which is counted in another way."""
+        if self.count is not None:
+            return frozenset()
+        if self._avoided:
+            return self._tried.keys() | self._avoided
+        return self._tried.keys()
+
+    def avoid(self, observation: Observation | None) -> None:
+        """Count the configuration of an observation as tried, although it is removed, until this is called with None."""
+        if observation is None:
+            self._avoided.clear()
+        elif self.whole is not None and observation.number in self.whole.kernels.points:
+            self._avoided.add(self.whole.kernels.points[observation.number])
+
+    def is_tried(self, values: Mapping[str, Any]) -> bool:
+        """Whether the configuration with these values was tried."""
+        if self.count is not None:
+            return frozenset(values.items()) in self._tried
+        if self.whole is None:
+            return False
+        point = self.whole.encode(values)
+        return point in self._tried or point in self._avoided
+
     def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The configuration with these values; None if the space is finite and it was tried."""
+        """The configuration with these values; None if it was tried."""
         config, values = self._draw(lambda group: drawn, {})
-        if self.count is not None and frozenset(values.items()) in self._tried:
+        if self.is_tried(values):
             return None
         return config, values
 
@@ -899,16 +939,16 @@ class Model:
             pending: The numbers of observations without a value.
 
         Returns:
-            The configuration and its values. In a finite space, it was not tried before, as long as any was not.
+            The configuration and its values. It was not tried before, as long as any was not.
         """
         sides: dict[Parent, _Sides] = {}
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_MOST_ATTEMPTS if self.count is None else _ATTEMPTS):
             # If the mixtures draw only what was tried, the rest is elsewhere: the space itself finds it sooner.
             if ranking is not None and attempt < _ATTEMPTS / 2:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
-            if not 0 < self.left < math.inf or frozenset(values.items()) not in self._tried:
+            if self.left == 0 or not self.is_tried(values):
                 return config, values
         # So many draws in vain mean that few are left. If the space was too large to list them, a repetition is rare.
         rest = self.untried()

@@ -188,6 +188,8 @@ class TPESearch(SpaceSearcher):
         self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
         if not self._was_refused:
             self._tries = 0
+            if self._model is not None:
+                self._model.avoid(None)
         self._was_refused = False
         number = self._count
         self._count += 1
@@ -222,7 +224,12 @@ class TPESearch(SpaceSearcher):
         self._end(observation, error)
 
     def on_suggestion_refused(self, trial_id: str) -> None:
-        """Forget the suggestion. Its values were refused as a duplicate, which does not make them bad."""
+        """Forget the suggestion. Its values were refused, which does not make them bad.
+
+        Only the suggestions in its place avoid them. A resumed search does not know them.
+        """
+        if trial_id in self._live and self._model is not None:
+            self._model.avoid(self._live[trial_id])
         self.on_trial_complete(trial_id)
         self._count -= 1
         self._tries += 1
@@ -330,7 +337,7 @@ class TPESearch(SpaceSearcher):
         if self._transfer is not None:
             followed = self._transfer.propose(self._transfer_asked, rng, self._ended, list(self._live.values()))
             self._transfer_asked += 1
-            if followed is not None:
+            if followed is not None and not model.is_tried(followed[1]):
                 return followed
         if len(ranking) < self.n_initial_points:
             return model.propose(rng, None)

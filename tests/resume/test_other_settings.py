@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from minitune.record.story import read_decisions, read_run
 from minitune.schedulers import MedianStoppingRule
 from minitune.search import SearchAlgorithm, Searcher
 from minitune.trainable.code_hash import code_hash
+from minitune.trainable.command_line import read_command
+from minitune.trainable.program import Program
 from minitune.visualization import RunHistory
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -386,6 +389,16 @@ def test_what_has_no_code_of_the_user_has_no_hash() -> None:
             raise RuntimeError("no attributes")
 
     assert code_hash(print) == code_hash(tune.Trainable) == code_hash(Odd()) == ""
+
+
+def test_the_code_of_a_program_is_its_script(tmp_path: Path) -> None:
+    command, _ = read_command(["python", "train.py", "--lr", "{lr:uniform(0, 1)}"])
+    program = Program(command, str(tmp_path))
+    (tmp_path / "train.py").write_text("print(1)")
+    before = code_hash(program)
+    assert before == code_hash(Program(command, str(tmp_path)))
+    (tmp_path / "train.py").write_text("print(2)")
+    assert code_hash(program) != before
 
 
 def test_the_hash_does_not_depend_on_the_process(script: Script) -> None:

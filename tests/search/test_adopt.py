@@ -23,8 +23,13 @@ EVEN = Rules.of("allow", [lambda config: config["n"] % 2 == 0])
 POINTS = [{"x": 0.5}, {"n": 3, "k": "b"}]
 
 
+INSIDE = Rules.of("allow", [lambda config: config["edge"] > 0])
+
+
 def loss_of(config: Any) -> float:
-    """Some value of a configuration."""
+    """Some value of a configuration; the best is at an edge, if there is one."""
+    if "edge" in config:
+        return float(config["edge"])
     return sum(zlib.crc32(str(value).encode()) % 1000 for value in config.values()) / 1000
 
 
@@ -40,6 +45,12 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
     "tpe, constraint": (lambda: TPESearch(n_initial_points=4, points_to_evaluate=[{"n": 4}]), FLAT, EVEN),
     "auto": (lambda: AutoSearch(n_initial_points=4), FLAT, None),
     "auto, numbers": (lambda: AutoSearch(n_initial_points=4), {f"x{n}": uniform(0, 1) for n in range(3)}, None),
+    "auto, edge": (lambda: AutoSearch(n_initial_points=4), {"edge": uniform(0, 1)}, None),
+    "auto, edge outside": (
+        lambda: AutoSearch(n_initial_points=4),
+        {"edge": uniform(0, 1), "k": choice([1, 2])},
+        INSIDE,
+    ),
     "auto, many numbers": (AutoSearch, {f"x{n}": uniform(0, 1) for n in range(18)}, None),
     "bohb": (lambda: TuneBOHB(bohb_config={"min_points_in_model": 4}), FLAT, None),
     "limited": (lambda: ConcurrencyLimiter(TPESearch(n_initial_points=4), 3), FLAT, None),

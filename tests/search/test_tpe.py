@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
 from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report
 from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
 from minitune.search import AutoSearch, ConcurrencyLimiter, TPESearch, create_searcher
+from minitune.search.bohb import TuneBOHB
 from minitune.simulation import simulate
 from minitune.space import domains
 from minitune.space.domains import fits
@@ -161,6 +163,58 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(
     assert caplog.text == ""
     play(searcher, lambda config: config["b"], 3, first=60)
     assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
+
+
+INFINITE: dict[str, tuple[Any, Any]] = {
+    "edge": ({"x": domains.uniform(0, 1)}, lambda config: config["x"]),
+    "corner": (
+        {"x": domains.uniform(0, 1), "y": domains.loguniform(1e-3, 1)},
+        lambda config: config["x"] - config["y"],
+    ),
+    "numbers of all kinds": (
+        {"x": domains.uniform(0, 1), "k": domains.choice(["a", "b"]), "n": domains.randint(0, 5)},
+        lambda config: config["x"] + config["n"] + (config["k"] == "a"),
+    ),
+    "below a category": (
+        {"m": domains.choice(["a", {"x": domains.uniform(0, 1)}])},
+        lambda config: -1.0 if config["m"] == "a" else config["m"]["x"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+@pytest.mark.parametrize("kind", [TPESearch, AutoSearch, TuneBOHB])
+def test_in_an_infinite_space_nothing_is_tried_twice(kind: Any, name: str) -> None:
+    space, function = INFINITE[name]
+    searcher = kind(space, metric="loss", mode="min", seed=3)
+    if name == "edge":
+        searcher.add_evaluated_point({"x": 0.0}, 0.0)
+
+    played = play(searcher, function, 60)
+
+    assert len({repr(config) for config, _ in played}) == 60
+    if name == "edge":
+        assert {"x": 0.0} not in [config for config, _ in played]
+
+
+def test_what_the_best_of_two_earlier_runs_was_is_tried_once(tmp_path: Path) -> None:
+    space = {"x": domains.uniform(0, 1)}
+    earlier = []
+    for name in ("one", "two"):
+        points = [{"x": 0.0}, {"x": 0.3}, {"x": 0.5}]
+        search_alg = TPESearch(points_to_evaluate=points)
+        run = fit(report_x, space, search_alg=search_alg, num_samples=3, metric="loss", mode="min", name=name)
+        earlier.append(run)
+
+    grid = fit(report_x, space, search_alg="tpe", warm_start=earlier, num_samples=12, metric="loss", mode="min", seed=1)
+
+    tried = [result.config["x"] for result in grid]
+    assert 0.0 in tried
+    assert len(set(tried)) == 12
+
+
+def report_x(config: Any) -> None:
+    report({"loss": config["x"]})
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
