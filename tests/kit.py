@@ -1090,10 +1090,14 @@ class Script:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process is dead. A zombie is: where no process reaps them, dead orphans stay in the list."""
+    """Whether a process is dead. A zombie is: where no process reaps them, dead orphans stay in the list.
+
+    One whose main thread alone has ended looks like a zombie, but has other threads.
+    """
     try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.NoSuchProcess:  # or `ZombieProcess`, where a zombie does not show its threads
         return True
 
 

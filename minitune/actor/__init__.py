@@ -19,6 +19,7 @@ Modules
     worker                Worker, in its own process: the loops of its two threads, and reports
     surroundings          what a worker sets for user code (directory, streams, environment), and restores after it
     messages, channel     what driver and worker say, with the limits of both; how it is carried
+    sockets               connected sockets that no setting of the user's process reaches
     loop                  the driver's loop: descriptors, timers, calls from other threads
     launcher              the interface of a launcher, and what all launchers share
     zygote_launcher       workers from zygotes: zygote_process is one zygote as the driver sees it, packets is what

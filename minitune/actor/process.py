@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minitune.actor import process_tree
 from minitune.actor.channel import Channel, ChannelClosedError
 from minitune.actor.launcher import End, Launcher, start_method
 from minitune.actor.loop import Loop, TimeLimit
@@ -30,7 +29,7 @@ from minitune.actor.messages import (
 )
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.sockets import Socket
-from minitune.base import files
+from minitune.base import files, processes
 from minitune.base.lines import shown_lines
 from minitune.base.text import name_of_signal
 
@@ -206,7 +205,7 @@ class WorkerProcess:
         """
         yield EOF_S
         # A process that has exited but is not reaped counts as well: its parent will report it.
-        if process_tree.is_ending(self.pid):
+        if processes.is_ending(self.pid):
             yield KILL_CONFIRM_S
         self.kill(CHANNEL_CLOSED)
 

@@ -19,6 +19,7 @@ from io import open
 
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
+from minitune.base import processes
 
 # Environment variable that every process of a group carries.
 RUN_VARIABLE = "MINITUNE_RUN_ID"
@@ -26,11 +27,6 @@ RUN_VARIABLE = "MINITUNE_RUN_ID"
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
 # The markers of the workers in which this group itself runs, outermost first.
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-_READ_BYTES = 16 * 1024
-# Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows.
-_EXITING = 0x4
-# The states of a process that is dead but not reaped.
-_DEAD = (b"Z", b"X")
 # Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them.
 _EVERY_KIND = 0x40000000
 _COUNTER = "oom_kill"
@@ -52,22 +48,6 @@ def marker_of(run_id: str, token: int) -> str:
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
-def _read(path: str) -> bytes:
-    """Read a file of `/proc`; `open` would need twice as many system calls.
-
-    Raises:
-        OSError: If the process has ended, or we may not read it.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        parts = []
-        while part := os.read(descriptor, _READ_BYTES):
-            parts.append(part)
-    finally:
-        os.close(descriptor)
-    return b"".join(parts)
-
-
 def wake_at_end_of_parent() -> None:
     """Let the kernel continue this process when its parent ends, if somebody has stopped it. Linux only.
 
@@ -104,16 +84,13 @@ def children(pid: int, has_one_thread: bool = False) -> list[int]:
     """
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)
-    try:
-        threads = [str(pid)]
-        if not has_one_thread:
-            threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
+    threads = [str(pid)]
+    if not has_one_thread:
+        threads = processes.threads(pid)
     found: list[int] = []
     for thread in threads:
         try:
-            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+            found += map(int, processes.read(f"/proc/{pid}/task/{thread}/children").split())
         except FileNotFoundError:
             if thread == str(pid) and os.path.exists(f"/proc/{pid}/task/{thread}"):
                 return _children_by_psutil(pid)  # a kernel without CONFIG_PROC_CHILDREN
@@ -204,11 +181,11 @@ class Hunt:
             How many of all processes that this object has killed are not yet dead.
         """
         for pid in freeze(roots):
-            started = life(pid)
+            started = processes.life(pid)
             if started:
                 self._hit[pid] = started
                 send_signal(pid, signal.SIGKILL)
-        self._hit = {pid: started for pid, started in self._hit.items() if life(pid) == started}
+        self._hit = {pid: started for pid, started in self._hit.items() if processes.life(pid) == started}
         return len(self._hit)
 
     def strike_marked(self, markers: Collection[str], roots: Iterable[int] = ()) -> int:
@@ -223,69 +200,12 @@ class Hunt:
             return 1
 
 
-def life(pid: int) -> str:
-    """Return the start time of a process, which distinguishes it from a later one of the same number; empty if dead."""
-    if not sys.platform.startswith("linux"):
-        return _life_by_psutil(pid)
-    fields = _stat(pid)
-    if fields is None or fields[0] in _DEAD:
-        return ""
-    return fields[19].decode()
-
-
-def is_ending(pid: int) -> bool:
-    """Whether a process is dead or exiting, so that no signal can speed up or stop its end.
-
-    Only Linux shows that a process is exiting; elsewhere only dead processes count.
-    """
-    if not sys.platform.startswith("linux"):
-        return not _life_by_psutil(pid)
-    fields = _stat(pid)
-    return fields is None or fields[0] in _DEAD or bool(int(fields[6]) & _EXITING)
-
-
-def _stat(pid: int) -> list[bytes] | None:
-    """Return the fields that `proc(5)` lists for `/proc/<pid>/stat` from the third on; None if there is no process."""
-    try:
-        # The second field is the program's name in brackets, which may hold spaces and brackets of its own.
-        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    except OSError:
-        return None
-
-
-def _life_by_psutil(pid: int) -> str:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return ""
-        return str(process.create_time())
-    except psutil.Error:
-        return ""
-
-
 def inode(pid: int) -> int:
     """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another one."""
     try:
         return os.stat(f"/proc/{pid}").st_ino
     except OSError:
         return 0
-
-
-def environment(pid: int) -> bytes:
-    """Return the environment that a process shows to others; empty if it cannot be read."""
-    if sys.platform.startswith("linux"):
-        try:
-            return _read(f"/proc/{pid}/environ")
-        except OSError:
-            return b""
-    import psutil
-
-    try:
-        return "\0".join(f"{name}={value}" for name, value in psutil.Process(pid).environ().items()).encode()
-    except (psutil.Error, OSError):
-        return b""
 
 
 def session(pid: int) -> int:
@@ -323,8 +243,8 @@ def marked(markers: Collection[str]) -> list[int]:
     for pid in all_pids():
         if pid == own:
             continue
-        shown = environment(pid)
-        if shown and any(marker in shown for marker in wanted) and life(pid):
+        shown = processes.environment(pid)
+        if shown and any(marker in shown for marker in wanted) and processes.life(pid):
             found.append(pid)
     return found
 

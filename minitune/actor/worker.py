@@ -70,6 +70,7 @@ from minitune.actor.surroundings import (
     stop_timers,
     take,
 )
+from minitune.base import processes
 from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError, TrialStopped
@@ -574,7 +575,7 @@ class _Process:
         own = (threading.main_thread().ident, self.control_thread)
         if any(thread.ident not in own for thread in threading.enumerate()):
             return True
-        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self.pid))):
+        if not process_tree.is_childless() and any(map(processes.life, process_tree.children(self.pid))):
             return True
         if self._reaper_pid:
             return self._has_orphans()
@@ -596,8 +597,8 @@ class _Process:
             if pid != self.pid:
                 inode = process_tree.inode(pid)
                 if strangers.get(pid) != inode:
-                    shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
-                    if (not shown or marker in shown) and process_tree.life(pid):
+                    shown = processes.environment(pid)  # empty while it starts another program; it may be ours then
+                    if (not shown or marker in shown) and processes.life(pid):
                         return True
                 self._strangers[pid] = inode
         return False

@@ -73,6 +73,7 @@ from minitune.actor.surroundings import (
     move_high,
     reset_signals,
 )
+from minitune.base import processes
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -315,10 +316,10 @@ class Zygote:
         for pid in process_tree.children(self._pid, has_one_thread=True):
             if pid in self._by_pid:
                 continue
-            shown = process_tree.environment(pid)
+            shown = processes.environment(pid)
             if process_tree.session(pid) == tracked.pid or tracked.marker.encode() in shown:
                 orphans.append(pid)
-            elif not shown and process_tree.life(pid):
+            elif not shown and processes.life(pid):
                 unknown = True
         return orphans, unknown
 

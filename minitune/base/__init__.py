@@ -15,6 +15,7 @@ Modules
     files          paths and files of a run: open, replace, append, sync, remove
     disk           which errors of a disk end a run, and what they say
     descriptors    how many files may be open
+    processes      whether a process lives, since when, and its environment
     randomness     the global generators of random numbers
     actor_thread   runs the code of one actor on a thread
     user_thread    the thread that runs a trial's code where the trial has a process to itself

@@ -20,13 +20,13 @@ import math
 import os
 import socket
 import stat
-import sys
 import threading
 import time
 from io import open
 from typing import NamedTuple
 
 from minitune.base import files
+from minitune.base.processes import start_s
 from minitune.base.text import date
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
 from minitune.settings import is_on
@@ -65,13 +65,13 @@ class Holder(NamedTuple):
     @classmethod
     def here(cls) -> Holder:
         """The present process, as a holder from now on."""
-        return cls(os.getpid(), _start_time(os.getpid()) or math.nan, socket.gethostname(), time.time())
+        return cls(os.getpid(), start_s(os.getpid()) or math.nan, socket.gethostname(), time.time())
 
     def is_alive(self) -> bool:
         """Whether the process still runs. True for a process of another machine, since that cannot be checked."""
         if self.host != socket.gethostname():
             return True
-        started = _start_time(self.pid)
+        started = start_s(self.pid)
         # Start times are computed from the time of day, which may have been set since. NaN (unknown) counts as equal.
         return started is not None and not abs(started - self.start_time) > _CLOCK_STEP_S
 
@@ -236,39 +236,6 @@ def boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _start_time(pid: int) -> float | None:
-    """When a process was started, in seconds since the epoch; None if it is gone or a zombie; NaN if unknown."""
-    if sys.platform != "linux":
-        return _start_time_by_psutil(pid)
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state, *fields = file.read().rpartition(b")")[2].split()
-        with open("/proc/stat", "rb") as file:
-            booted_s = next(int(line.split()[1]) for line in file if line.startswith(b"btime"))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    except (OSError, StopIteration):
-        return math.nan
-    if state in (b"Z", b"X"):
-        return None
-    return booted_s + int(fields[18]) / os.sysconf("SC_CLK_TCK")
-
-
-def _start_time_by_psutil(pid: int) -> float | None:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        started: float = process.create_time()
-    except psutil.NoSuchProcess:
-        return None
-    except psutil.Error:
-        return math.nan
-    return started
 
 
 # -- another user ------------------------------------------------------------------------------------------------------

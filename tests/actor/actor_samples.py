@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 FOREVER_S = 3600
@@ -114,7 +115,16 @@ class Sleeper:
 class Family:
     """Starts descendants of every kind; each notes its pid in a file."""
 
-    KINDS = ("plain child", "forked child", "shell background", "own session", "daemon", "stopped", "ignores TERM")
+    KINDS = (
+        "plain child",
+        "forked child",
+        "shell background",
+        "own session",
+        "daemon",
+        "daemon without a main thread",
+        "stopped",
+        "ignores TERM",
+    )
 
     def __init__(self, pid_file: str):
         self.pid_file = pid_file
@@ -127,6 +137,7 @@ class Family:
         subprocess.run(["sh", "-c", f"sh -c '{note}' & "], check=True)
         self.children.append(subprocess.Popen(["sh", "-c", note], start_new_session=True))
         self._fork(self._become_daemon)
+        self._fork(self._lose_main_thread)
         self.children.append(subprocess.Popen(["sh", "-c", f"echo $$ >> {self.pid_file}; kill -STOP $$; sleep 9"]))
         self.children.append(subprocess.Popen(["sh", "-c", f"trap '' TERM; {note}"]))
         return len(self.KINDS)
@@ -141,16 +152,31 @@ class Family:
         if os.fork() == 0:
             try:
                 then()
-                with open(self.pid_file, "a") as file:
-                    file.write(f"{os.getpid()}\n")
-                time.sleep(FOREVER_S)
+                self._note_and_sleep()
             finally:
                 os._exit(0)
+
+    def _note_and_sleep(self) -> None:
+        with open(self.pid_file, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(FOREVER_S)
 
     def _become_daemon(self) -> None:
         os.setsid()
         if os.fork():
             os._exit(0)
+
+    def _lose_main_thread(self) -> None:
+        """Ends the main thread of a daemon. Another thread lives on."""
+        self._become_daemon()
+
+        def live_on() -> None:
+            while sys.platform == "linux" and b") Z " not in Path(f"/proc/{os.getpid()}/stat").read_bytes():
+                time.sleep(0.001)
+            self._note_and_sleep()
+
+        threading.Thread(target=live_on).start()
+        ctypes.CDLL(None).pthread_exit(None)
 
 
 class Nester:

@@ -37,6 +37,21 @@ HOLD = TAKE + textwrap.dedent(
 )
 
 
+HOLD_WITHOUT_MAIN_THREAD = TAKE + textwrap.dedent(
+    """
+    import ctypes, threading
+    from pathlib import Path
+    def live_on():
+        while b") Z " not in Path("/proc/self/stat").read_bytes():
+            pass
+        print("held", flush=True)
+        sys.stdin.read()
+    threading.Thread(target=live_on).start()
+    ctypes.CDLL(None).pthread_exit(None)
+    """
+)
+
+
 @pytest.fixture(params=["fcntl", "none"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With record locks, and on a file system without locks."""
@@ -47,10 +62,10 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 @contextmanager
-def other_process(path: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
+def other_process(path: Path, kind: str, source: str = HOLD) -> Iterator[subprocess.Popen[bytes]]:
     """A process that holds the lock."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", source, str(path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with process:
         assert process.stdout is not None
@@ -88,6 +103,14 @@ def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path: Path, kind: str) -> 
 
         with RunLock(tmp_path / "lock"):
             pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of the main thread does not show")
+def test_a_holder_lives_on_without_its_main_thread(tmp_path: Path, kind: str) -> None:
+    with other_process(tmp_path / "lock", kind, HOLD_WITHOUT_MAIN_THREAD) as process:
+        assert read_holder(tmp_path / "lock") is not None
+        with pytest.raises(RunLockedError, match=f"process {process.pid} "):
+            RunLock(tmp_path / "lock").acquire()
 
 
 def test_the_same_process_is_refused_too(tmp_path: Path, kind: str) -> None:

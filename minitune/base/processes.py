@@ -1,0 +1,161 @@
+"""What the system shows of a process: whether it lives, since when, and its environment.
+
+A process is dead when its last thread has ended. On Linux, its main thread may end before the others. Then it looks
+like a zombie at first sight: its state is that of its main thread, and it shows no environment.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+
+_READ_BYTES = 16 * 1024
+# The states of a thread that has ended: of a zombie, and of one that is just being reaped.
+_ENDED = (b"Z", b"X")
+# Linux's `PF_EXITING`, one of the flags of a thread.
+_EXITING = 0x4
+# Places in the list that `stat` returns.
+_STATE = 0
+_FLAGS = 6
+_THREADS = 17
+_START = 19  # in ticks since the boot
+
+
+def read(path: str) -> bytes:
+    """Read a file of `/proc`; `open` would need twice as many system calls.
+
+    Raises:
+        OSError: If the process has ended, or we may not read it.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        parts = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
+def stat(pid: int) -> list[bytes] | None:
+    """Return the fields that `proc(5)` lists for `/proc/<pid>/stat` from the third on; None if the process is dead.
+
+    Raises:
+        OSError: If it cannot be found out.
+    """
+    try:
+        fields = _fields(f"/proc/{pid}/stat")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[_STATE] in _ENDED and int(fields[_THREADS]) <= 1:
+        return None
+    return fields
+
+
+def _fields(path: str) -> list[bytes]:
+    # The second field is the program's name in brackets, which may hold spaces and brackets of its own.
+    return read(path).rpartition(b")")[2].split()
+
+
+def life(pid: int) -> str:
+    """Return the start time of a process, which distinguishes it from a later one of the same number; empty if dead."""
+    if not sys.platform.startswith("linux"):
+        started_s = _start_by_psutil(pid)
+        return "" if started_s is None or math.isnan(started_s) else str(started_s)
+    try:
+        fields = stat(pid)
+    except OSError:
+        return ""
+    return "" if fields is None else fields[_START].decode()
+
+
+def start_s(pid: int) -> float | None:
+    """When a process was started, in seconds since the epoch; None if it is dead; NaN if unknown."""
+    if not sys.platform.startswith("linux"):
+        return _start_by_psutil(pid)
+    try:
+        fields = stat(pid)
+        lines = read("/proc/stat").splitlines()
+        booted_s = next(int(line.split()[1]) for line in lines if line.startswith(b"btime"))
+    except (OSError, StopIteration):
+        return math.nan
+    return None if fields is None else booted_s + int(fields[_START]) / os.sysconf("SC_CLK_TCK")
+
+
+def _start_by_psutil(pid: int) -> float | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        started: float = process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.Error:
+        return math.nan
+    return started
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is dead or exiting, so that no signal can speed up or stop its end.
+
+    Only Linux shows that a process is exiting; elsewhere only dead processes count.
+    """
+    if not sys.platform.startswith("linux"):
+        return not life(pid)
+    try:
+        fields = stat(pid)
+    except OSError:
+        return True
+    if fields is None:
+        return True
+    if not int(fields[_FLAGS]) & _EXITING:
+        return False
+    for thread in threads(pid):
+        try:
+            if not int(_fields(f"/proc/{pid}/task/{thread}/stat")[_FLAGS]) & _EXITING:
+                return False
+        except OSError:  # it has ended
+            continue
+    return True
+
+
+def threads(pid: int) -> list[str]:
+    """Return the threads of a process (Linux), including ended ones that are not reaped; empty if it is dead."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def environment(pid: int) -> bytes:
+    """Return the environment that a process shows to others; empty if it cannot be read."""
+    if sys.platform.startswith("linux"):
+        shown = _environment_in(f"/proc/{pid}")
+        if not shown and _has_lost_main_thread(pid):
+            shown = next(filter(None, (_environment_in(f"/proc/{pid}/task/{one}") for one in threads(pid))), b"")
+        return shown
+    import psutil
+
+    try:
+        return "\0".join(f"{name}={value}" for name, value in psutil.Process(pid).environ().items()).encode()
+    except (psutil.Error, OSError):
+        return b""
+
+
+def _environment_in(directory: str) -> bytes:
+    try:
+        return read(f"{directory}/environ")
+    except OSError:
+        return b""
+
+
+def _has_lost_main_thread(pid: int) -> bool:
+    """Whether a process goes on although its main thread has ended."""
+    try:
+        fields = stat(pid)
+    except OSError:
+        return False
+    return fields is not None and fields[_STATE] in _ENDED
