@@ -612,7 +612,7 @@ class FakeContext:
     def first_paused(self) -> Trial | None:
         return next((trial for trial in self.trials if trial.status == PAUSED), None)
 
-    def stop_trial(self, trial: Trial, reason: str = "") -> None:
+    def stop_trial(self, trial: Trial, reason: str = "", facts: Any = None) -> None:
         self.requests.append(("stop", trial))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:

@@ -247,7 +247,7 @@ class TrialActions:
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        ending = self._run.hooks.scheduler_stops(request.argument)
+        ending = self._run.hooks.scheduler_stops(*request.argument)
         settings = self._experiments[request.trial.experiment_number]
         running = self._run.state.running.get(request.trial.attempt.actor_id)
         if running is None:

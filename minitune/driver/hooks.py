@@ -93,9 +93,9 @@ class DriverContext:
         """The PAUSED trial that has waited longest and could be resumed, or None. O(1)."""
         return next(iter(self._state.waiting.paused.values()), None)
 
-    def stop_trial(self, trial: Trial, reason: str = "") -> None:
-        """Request the end of `trial`. `reason` is a text for users."""
-        self._state.requests.append(Request("stop", trial, reason))
+    def stop_trial(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        """Request the end of `trial`. `reason` is a text for users, with the facts behind it."""
+        self._state.requests.append(Request("stop", trial, (reason, facts)))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         """Request a pause of `trial`. With `should_checkpoint`, it is saved first."""
@@ -342,6 +342,13 @@ class Hooks:
         raise TuneError(
             f"{hook_name(self.scheduler.choose_trial_to_run)} must return a trial or None, but returned {trial!r:.200}"
         )
+
+    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
+        """Why the scheduler has chosen the trial, as text and as facts; empty if it does not say."""
+        if _is_left(self.scheduler.why_chosen, TrialScheduler.why_chosen):
+            return "", {}
+        told: tuple[str, Mapping[str, Any]] = self._call((self.scheduler.why_chosen,), trial, trial)
+        return told
 
     # -- one trial -----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from minitune import clock
@@ -200,6 +200,7 @@ class TrialLauncher:
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial for which there is room."""
         state = self._run.state
+        chosen: Trial | None = None
         candidates = state.waiting.queue.heads()
         if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._run.hooks.choose()
@@ -218,7 +219,7 @@ class TrialLauncher:
             except TuneError as error:  # a worker that cannot be killed keeps the resources
                 raise Refusal(trial, TrialError(str(error))) from None
             if has_room:
-                return self._start(trial)
+                return self._start(trial, trial is chosen)
         return False
 
     def _drop_claims(self, candidates: list[Trial]) -> None:
@@ -227,8 +228,11 @@ class TrialLauncher:
             if trial.phase is Phase.PAUSED and trial not in candidates:
                 self._run.executor.forget(trial.trial_id)
 
-    def _start(self, trial: Trial) -> bool:
-        """Start a trial; False if nothing can be started now."""
+    def _start(self, trial: Trial, is_chosen: bool) -> bool:
+        """Start a trial, which the scheduler may have chosen; False if nothing can be started now."""
+        why: tuple[str, Mapping[str, Any]] = "", {}
+        if is_chosen:
+            why = self._run.hooks.why_chosen(trial)
         if trial.phase is Phase.PAUSED:
             take(self._run, trial, Step.UNPAUSE, "chosen by the scheduler")
         try:  # before the record of the start, which names the directory
@@ -246,7 +250,7 @@ class TrialLauncher:
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
-        self._run.recorder.attempt_starts(trial)
+        self._run.recorder.attempt_starts(trial, *why)
         self._run.state.move(trial, Step.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)
         return True

@@ -272,7 +272,7 @@ class Request(NamedTuple):
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
         trial: The trial.
-        argument: For `stop` the reason; for `pause` whether to save; for `exploit` (donor, config, reason); for
+        argument: For `stop` (reason, facts); for `pause` whether to save; for `exploit` (donor, config, reason); for
             `resources` the new request.
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minitune.base import files
@@ -157,13 +158,15 @@ class Recorder:
         """Record a remark about a trial for people who read the run; see `records.note`."""
         self._journal.add(records.note(trial_id, text))
 
-    def attempt_starts(self, trial: Trial) -> None:
-        """Record the start of an attempt. This must be written before the worker is started."""
+    def attempt_starts(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        """Record the start of an attempt; see `records.start`. This must be written before the worker is started."""
         self.note_changes(trial)
         checkpoint = None
         if trial.checkpoints:
             checkpoint = trial.checkpoints[-1].record.number
-        self._journal.add(records.start(trial.trial_id, trial.attempt.number, checkpoint, trial.custom_dirname or ""))
+        attempt = trial.attempt.number
+        directory = trial.custom_dirname or ""
+        self._journal.add(records.start(trial.trial_id, attempt, checkpoint, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`, so that later reports no longer count."""

@@ -191,13 +191,40 @@ def trial(
     }
 
 
-def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "") -> Record:
+def start(
+    trial: str,
+    attempt: int,
+    checkpoint: int | None,
+    directory: str = "",
+    reason: str = "",
+    facts: Mapping[str, Any] | None = None,
+) -> Record:
     """A worker is requested for a trial, which is RUNNING from now on. It continues from `checkpoint`, or from none.
 
     If the worker gets GPUs, a `status` record names them when it is ready.
+
+    Args:
+        trial: The trial's id.
+        attempt: The number of its attempt.
+        checkpoint: The number of the checkpoint from which it continues, or None.
+        directory: The name of the trial's directory.
+        reason: Why the scheduler has chosen it. The field is left out if there is none.
+        facts: The facts behind the reason, likewise.
     """
     at = clock.current.time()
-    return {KIND: START, "trial": trial, "attempt": attempt, "checkpoint": checkpoint, "directory": directory, "at": at}
+    record = {
+        KIND: START,
+        "trial": trial,
+        "attempt": attempt,
+        "checkpoint": checkpoint,
+        "directory": directory,
+        "at": at,
+    }
+    if reason:
+        record["reason"] = reason
+    if facts:
+        record[FACTS] = dict(facts)
+    return record
 
 
 def result(

@@ -23,10 +23,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from array import array
-from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -934,8 +932,7 @@ def _version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 # The journal has each decision on a result with its reason and facts, each change of a trial's status with its cause,
-# and each exploit. A scheduler gives no reason when it promotes or stops a paused trial. So the reason is derived here:
-# the rank that the trial had at its rung at that moment.
+# each exploit, and each start with the reason of the scheduler that has chosen the trial.
 
 EXPLOIT = "EXPLOIT"
 """The trial continues from a checkpoint of another trial."""
@@ -943,11 +940,14 @@ EXPLOIT = "EXPLOIT"
 EXPLORE = "EXPLORE"
 """The trial continues from its own checkpoint with other hyperparameters."""
 
+START = "START"
+"""A trial starts that the scheduler has chosen, with its reason."""
+
 RESUME = "RESUME"
 """A paused trial continues."""
 
 PROMOTE = "PROMOTE"
-"""A trial that was paused at a rung continues."""
+"""A paused trial continues because of its rank at a rung."""
 
 RETRY = "RETRY"
 """The trial failed and is tried again."""
@@ -961,6 +961,7 @@ _VERBS = {
     STOP: "stopped",
     EXPLOIT: "exploits another trial",
     EXPLORE: "explores",
+    START: "started",
     RESUME: "resumed",
     PROMOTE: "promoted",
     RETRY: "tried again",
@@ -1012,13 +1013,13 @@ class _History:
         decisions: The decisions so far.
         iteration: The trial's last iteration so far.
         is_open: Whether the last decision is a STOP or PAUSE that was not carried out yet.
-        waits_at: The rung where the trial is paused, and its score there; None if unknown.
+        unpaused: Why the trial is not paused any more, until it starts; empty otherwise.
     """
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None
     is_open: bool = False
-    waits_at: tuple[Any, float] | None = None
+    unpaused: str = ""
 
     def add(
         self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None, kind: EndKind | None = None
@@ -1039,17 +1040,11 @@ class Decisions:
         self.by_trial: dict[str, list[TrialDecision]] = {}
         self.by_directory: dict[str, list[TrialDecision]] = {}
         self._histories: dict[str, _History] = {}
-        self._sign = 0
-        self._rungs: dict[Any, list[float]] = {}
 
     def tell(self, change: Change) -> None:
         """Add the decision of a change. A change without a decision is ignored."""
         kind = change.kind
         trial = change.trial
-        if kind in (records.RUN, records.OPEN):
-            description = records.description_of(change.record)
-            if description is not None and description.metric is not None:
-                self._sign = {"max": 1, "min": -1}.get(description.goal.mode or "", 0)
         if trial is None:
             return
         if (history := self._histories.get(trial.trial_id)) is None:
@@ -1064,8 +1059,10 @@ class Decisions:
             self._on_exploit(history, change.record)
         elif kind == records.NOTE:
             history.add(STOP, change.record["text"])
-        elif kind == records.START and trial.custom_dirname:
-            self.by_directory[trial.custom_dirname] = history.decisions
+        elif kind == records.START:
+            self._on_start(history, change.record)
+            if trial.custom_dirname:
+                self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
             self._on_step(history, change, change.record["cause"])
 
@@ -1083,24 +1080,15 @@ class Decisions:
             facts = ending.facts
         history.add(action, reason, facts, kind)
         history.is_open = action in (PAUSE, STOP)
-        # Whatever it waited for, it has run since.
-        history.waits_at = None
-        if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
-            value = known_number(facts.get("value"))
-            score = -math.inf
-            if value is not None:
-                score = self._sign * value
-            rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
-            insort(self._rungs.setdefault(rung, []), score)
-            history.waits_at = (rung, score) if action == PAUSE else None
 
-    def _standing(self, history: _History) -> dict[str, Any]:
-        """The present rank of a paused trial at its rung, as `rung`, `rank` and `of`; empty if it is unknown."""
-        if history.waits_at is None:
-            return {}
-        (bracket, rung), score = history.waits_at
-        scores = self._rungs[bracket, rung]
-        return {"rung": rung, "rank": 1 + len(scores) - bisect_right(scores, score), "of": len(scores)}
+    def _on_start(self, history: _History, record: records.Record) -> None:
+        reason = record.get("reason", "")
+        facts = record.get(records.FACTS, {})
+        if history.unpaused:
+            history.add(PROMOTE if "rung" in facts else RESUME, reason or history.unpaused, facts)
+        elif reason:
+            history.add(START, reason, facts)
+        history.unpaused = ""
 
     def _on_exploit(self, history: _History, record: records.Record) -> None:
         donor = record["donor"]
@@ -1125,25 +1113,13 @@ class Decisions:
         if step is Step.PAUSE and not was_open:
             history.add(PAUSE, cause)
         elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
-            standing = self._standing(history)
-            reason = f"{cause}; {_in_words(standing)}" if standing else cause
-            if change.ending is None:
-                facts = standing
-            else:
-                facts = {**change.ending.facts, **standing}
-            history.add(STOP, reason, facts, kind)
+            history.add(STOP, cause, None if change.ending is None else change.ending.facts, kind)
         elif step is Step.FAIL:
             history.add(FAIL, cause, kind=kind)
         elif step is Step.UNPAUSE:
-            standing = self._standing(history)
-            history.add(PROMOTE if standing else RESUME, _in_words(standing) if standing else cause, standing)
-            history.waits_at = None
+            history.unpaused = cause
         elif step is Step.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
             history.add(RETRY, cause, kind=kind)
-
-
-def _in_words(standing: Mapping[str, Any]) -> str:
-    return f"by then rank {standing['rank']} of {standing['of']} at rung {standing['rung']}"
 
 
 def read_decisions(path: str | os.PathLike[str]) -> Decisions:

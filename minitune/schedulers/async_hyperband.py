@@ -15,6 +15,7 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -319,8 +320,13 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if chosen is None:
             self._left_behind.update(trial.trial_id for trial in live)
             for trial in live:
-                tune_controller.stop_trial(trial, "no trial can be promoted any more")
+                place, facts = self._place_of(trial)
+                tune_controller.stop_trial(trial, f"no trial can be promoted any more{place and f': {place}'}", facts)
         return chosen
+
+    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
+        """The rank with which a paused trial is promoted."""
+        return self._place_of(trial)
 
     @property
     def chooses_in_order(self) -> bool:
@@ -416,6 +422,17 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         standing.entry = entry
         insort(level.ranked, entry)
         return level, entry
+
+    def _place_of(self, trial: Trial) -> tuple[str, dict[str, Any]]:
+        """The rank of a trial at the level where it waits, as text and as facts; empty if it waits at none."""
+        standing = self._standings.get(trial.trial_id)
+        if standing is None or standing.entry is None:
+            return "", {}
+        level = self._brackets[standing.bracket][standing.level]
+        rank = level.rank(standing.entry)
+        reason = f"rank {rank} of {len(level)} at {self._time_attr} {number_text(level.milestone)}"
+        facts = {"rule": self._rule, "rung": level.milestone, "bracket": standing.bracket}
+        return reason, {**facts, "rank": rank, "of": len(level)}
 
     def _decide(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
         """The decision about a trial that was just recorded at a level.

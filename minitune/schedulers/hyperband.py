@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -98,7 +99,8 @@ class Bracket:
         is_open: Whether more trials may come.
         members: The trials that have not ended and were not dropped, by id.
         rung: Index of the level at which the trials are compared next.
-        ready: The trials that were kept and have not run again since, best first.
+        ready: The trials that were kept and have not run again since, best first, each with the level, its rank there,
+            and the number of trials that were ranked.
         leaving: The trials that were dropped and have not ended yet.
         ended: The number of ended trials by status.
         entered: The number of trials that the present level compares, with those that have left since.
@@ -113,7 +115,7 @@ class Bracket:
     is_open: bool = True
     members: dict[str, BracketMember] = field(default_factory=dict)
     rung: int = 0
-    ready: dict[str, None] = field(default_factory=dict)
+    ready: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     leaving: dict[str, None] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     entered: int = 0
@@ -199,9 +201,10 @@ class Bracket:
                 self.leaving[entry.trial_id] = None
         if closings:  # one that has passed the next level, too, still waits there
             self.ready = {}
-            for entry in closings[-1].kept:
+            last = closings[-1]
+            for rank, entry in enumerate(last.kept, 1):
                 if self.is_at_end or self.members[entry.trial_id].entry is None:
-                    self.ready[entry.trial_id] = None
+                    self.ready[entry.trial_id] = last.milestone, rank, last.entered
         return closings
 
     def get_state(self) -> dict[str, Any]:
@@ -211,7 +214,7 @@ class Bracket:
             for trial_id, member in self.members.items()
         }
         state = {name: value for name, value in vars(self).items() if name not in ("eta", "arrived")}
-        state |= {"ready": list(self.ready), "leaving": list(self.leaving), "ended": dict(self.ended)}
+        state |= {"ready": dict(self.ready), "leaving": list(self.leaving), "ended": dict(self.ended)}
         return {**state, "members": members}
 
     @classmethod
@@ -223,7 +226,7 @@ class Bracket:
         }
         bracket = cls(**{**state, "eta": eta, "members": members, "ended": dict(state["ended"])})
         bracket.arrived = sum(member.entry is not None for member in members.values())
-        bracket.ready = dict.fromkeys(state["ready"])
+        bracket.ready = dict(state["ready"])
         bracket.leaving = dict.fromkeys(state["leaving"])
         return bracket
 
@@ -362,6 +365,16 @@ class HyperBandScheduler(HalvingScheduler):
             chosen = self._first_ready(tune_controller)
         return chosen
 
+    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
+        """The rank with which a paused trial goes on."""
+        bracket = self._homes.get(trial.trial_id)
+        if bracket is None or trial.trial_id not in bracket.ready:
+            return "", {}
+        milestone, rank, count = bracket.ready[trial.trial_id]
+        facts = {"rule": self._rule, "rung": milestone, "bracket": bracket.index, "band": bracket.band}
+        reason = f"rank {rank} of {count} at {self._time_attr} {number_text(milestone)}"
+        return reason, {**facts, "rank": rank, "of": count}
+
     def debug_string(self) -> str:
         """How many trials were stopped, and the progress of each bracket that is not over."""
         lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
@@ -437,7 +450,8 @@ class HyperBandScheduler(HalvingScheduler):
                 # The reporting trial gets its answer. One that is being saved is RUNNING until then, and is stopped
                 # when the scheduler is asked next.
                 if trial is not None and trial is not reporting and trial.status != RUNNING:
-                    context.stop_trial(trial, self._why(closing, entry))
+                    place = {"rung": closing.milestone, "rank": closing.rank(entry), "of": closing.entered}
+                    context.stop_trial(trial, self._why(closing, entry), {"rule": self._rule, **place})
         if bracket.is_over:
             self._brackets.remove(bracket)
         return closings

@@ -397,6 +397,9 @@ class ResourceChangingScheduler(TrialScheduler):
                 del self._put_aside[trial_id]
         return chosen
 
+    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
+        return self._base.why_chosen(trial)
+
     @property
     def short_name(self) -> str:
         """That of the base scheduler, which alone stops trials."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import open
 from typing import Any, Protocol
 
@@ -81,8 +81,14 @@ class SchedulerContext(Protocol):
         """The first PAUSED trial that may be resumed now, or None. O(log n)."""
         ...
 
-    def stop_trial(self, trial: Trial, reason: str = "") -> None:
-        """Ask the run to stop `trial`. Users read the reason. Nothing happens if the trial has ended by then."""
+    def stop_trial(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        """Ask the run to stop `trial`. Nothing happens if it has ended by then.
+
+        Args:
+            trial: The trial.
+            reason: The reason, for users.
+            facts: The facts behind it; see `Decision`.
+        """
         ...
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
@@ -205,6 +211,13 @@ class TrialScheduler:
         # A stand-in in a user's test has only the methods of Ray Tune.
         trials = tune_controller.get_trials()
         return next((t for status in (Trial.PENDING, Trial.PAUSED) for t in trials if t.status == status), None)
+
+    def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
+        """The reason for the last choice of `trial`, for users, and its facts; see `Decision`. By default, none.
+
+        Called when the trial starts that `choose_trial_to_run` has just returned.
+        """
+        return "", {}
 
     @property
     def chooses_in_order(self) -> bool:

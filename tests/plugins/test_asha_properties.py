@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import hypothesis
@@ -40,6 +41,8 @@ def plain_reading(reports, mode, max_t, grace, eta):
             answers.append("CONTINUE")
             continue
         is_number = isinstance(value, (int, float)) and value == value
+        if is_number and abs(value) > sys.float_info.max:
+            value = math.copysign(math.inf, 1 if value > 0 else -1)  # an int that no float can hold counts as infinite
         score = (value if mode == "max" else -value) if is_number else -math.inf
         highest[trial] = passed[-1]
         others = recorded[passed[-1]]

@@ -357,31 +357,6 @@ def test_a_state_of_other_brackets_is_refused() -> None:
         HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
 
 
-def test_a_state_has_the_form_of_earlier_versions() -> None:
-    """Runs of earlier versions have saved such states."""
-    band = Band([3, 2, 1], supply="ENDED")
-    band.report(1, 1)
-    band.report(2, 1)
-    bracket = {
-        "index": 2,
-        "band": 0,
-        "capacity": 9,
-        "times": [1, 3, 9],
-        "is_open": False,
-        "rung": 0,
-        "entered": 3,
-        "members": {
-            "t0000": (0, -math.inf, None),
-            "t0001": (0, 1, (-2, 0, "t0001")),
-            "t0002": (0, 1, (-1, 1, "t0002")),
-        },
-        "ready": [],
-        "leaving": [],
-        "ended": {},
-    }
-    assert band.scheduler.get_state()["brackets"] == [bracket]
-
-
 @pytest.mark.parametrize("kind", [HyperBandScheduler, HyperBandForBOHB])
 @pytest.mark.parametrize(
     ("kwargs", "words"),

@@ -29,7 +29,7 @@ from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.story import PastRun
-from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
+from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
 
@@ -189,8 +189,32 @@ def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path: Path) -> 
     done = simulate(curve, param_space={"x": grid_search(list(range(9)))}, tune_config=config)
     promoted = next(one for one in done.results[0].decisions if one.action == "PROMOTE")
 
-    assert promoted.facts == {"rung": 1, "rank": 1, "of": 3}
-    assert str(promoted) == "after iteration 1: promoted: by then rank 1 of 3 at rung 1"
+    assert promoted.facts == {"rule": "asha", "rung": 1, "bracket": 0, "rank": 1, "of": 3}
+    assert str(promoted) == "after iteration 1: promoted: rank 1 of 3 at training_iteration 1"
+    left = next(one for one in done.results[8].decisions if one.action == "STOP")
+    assert str(left).endswith("stopped: no trial can be promoted any more: rank 9 of 9 at training_iteration 1")
+    assert (left.facts["rank"], left.facts["of"], left.facts["scheduler"]) == (9, 9, "ASHA")
+
+
+def test_a_scheduler_of_the_user_says_why_it_chooses_a_trial(tmp_path: Path) -> None:
+    class LargestFirst(FIFOScheduler):
+        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+            waiting = [one for one in tune_controller.get_trials() if one.status in ("PENDING", "PAUSED")]
+            return max(waiting, key=lambda one: one.config["x"], default=None)
+
+        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+            return self.PAUSE if trial.attempt.number == 1 else self.CONTINUE
+
+        def why_chosen(self, trial: Any) -> tuple[str, dict[str, Any]]:
+            return f"x={trial.config['x']} is the largest", {"x": trial.config["x"]}
+
+    grid = fit(train, {"x": grid_search([1, 2])}, scheduler=LargestFirst(), storage_path=str(tmp_path))
+    told = [one for one in grid[1].decisions if one.action in ("START", "RESUME")]
+    assert [str(one) for one in told] == [
+        "at the start: started: x=2 is the largest",
+        "after iteration 1: resumed: x=2 is the largest",
+    ]
+    assert [one.facts for one in told] == [{"x": 2}] * 2
 
 
 def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +294,7 @@ def _sentences(scheduler: Any, count: int) -> list[str]:
 
 def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band() -> None:
     told = _sentences(HyperBandScheduler(max_t=16, reduction_factor=4), 60)
-    found = re.findall(r"promoted: by then rank (\d+) of (\d+) ", "".join(told))
+    found = re.findall(r"promoted: rank (\d+) of (\d+) ", "".join(told))
     assert len(found) > 10
     assert all(int(rank) <= max(1, int(of) // 4) for rank, of in found)
 
