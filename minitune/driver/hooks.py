@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitune import plugin_calls
+from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
 from minitune.base.user_code import user_code
 from minitune.callback import Callback
 from minitune.decision import CONTINUE, STOP, Decision
@@ -37,12 +38,6 @@ from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
-
-SEARCHER = "searcher"
-SCHEDULER = "scheduler"
-STOPPER = "stopper"
-CALLBACKS = "callbacks"
-"""The components of a run's plug-ins."""
 
 _HookList = Sequence[Callable[..., Any]]
 _LOG = "log"

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from minitune.base.files import local_path
 from minitune.base.shared_values import ObjectRef
+from minitune.base.snapshots import CALLBACKS, STOPPER
 from minitune.config import ResumeConfig, default_storage_path
-from minitune.driver.hooks import CALLBACKS, STOPPER
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay

@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 
 from minitune.base import descriptors, files
 from minitune.base.pickling import by_value_pickler, loads_referring
+from minitune.base.snapshots import CALLBACKS, NAME, SCHEDULER, SEARCHER, STOPPER, PluginState, decode, encode
 from minitune.base.user_code import runs
 from minitune.callback import Callback
-from minitune.driver.hooks import CALLBACKS, SCHEDULER, SEARCHER, STOPPER, DriverContext, Hooks
+from minitune.driver.hooks import DriverContext, Hooks
 from minitune.error import TuneError
 from minitune.experiment.trial import Trial
 from minitune.plugin_calls import forked_error
@@ -55,18 +56,6 @@ COST_SHARE = 1 / 20
 
 _STATE = "state.pkl"
 """The name of the content that a plug-in's `get_state` makes."""
-
-
-class PluginState(NamedTuple):
-    """The state of one plug-in.
-
-    Attributes:
-        plugin: The name of its class, see `class_names`. Only a plug-in of the same class can load the state.
-        contents: The contents of its files, by name.
-    """
-
-    plugin: str
-    contents: dict[str, bytes]
 
 
 class Snapshot(NamedTuple):
@@ -106,8 +95,7 @@ def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) 
             continue
         data = files.read_bytes(path)
         if _sha256(data) == record["sha256"]:
-            states = {name: PluginState(*state) for name, state in pickle.loads(data).items()}
-            return Snapshot(record["offset"], states)
+            return Snapshot(record["offset"], decode(data))
     return Snapshot()
 
 
@@ -260,8 +248,8 @@ class SnapshotKeeper:
         """Write a snapshot and its record, and remove the file of the oldest one."""
         if not snapshot.states:
             return
-        data = pickle.dumps({name: tuple(state) for name, state in snapshot.states.items()})
-        name = f"plugins-{self._recorder.offset:012d}.pkl"  # the journal grows, so no two have the same name
+        data = encode(snapshot.states)
+        name = NAME.format(f"{self._recorder.offset:012d}")  # the journal grows, so no two have the same name
         path = os.path.join(self._run.path, name)
         try:
             files.atomic_write(path, data, files.BLOB_MODE)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import open
 from typing import Any, Protocol
 
 from minitune.base import files
@@ -243,8 +242,8 @@ class SearchAlgorithm:
         Raises:
             RuntimeError: If there is none.
         """
-        with open(newest_state(dirpath, self.CKPT_FILE_TMPL, type(self)), "rb") as file:
-            self.set_state(self._decode(file.read()))
+        with newest_state(dirpath, self.CKPT_FILE_TMPL, type(self)) as path:
+            self.set_state(self._decode(files.read_bytes(path)))
 
     def _encode(self, state: dict[str, Any]) -> bytes:
         """A state as the content of a file."""

@@ -14,10 +14,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from fnmatch import fnmatch
 from io import open
 from typing import Any
 
-from minitune.base import files
+from minitune.base import files, snapshots
 from minitune.base.checks import shown
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
@@ -295,12 +296,13 @@ class Searcher:
             logger.warning("%s cannot be saved: it does not implement save()", type(self).__name__)
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Read the newest state from a directory. Blocks.
+        """Read the newest state from a directory: that of a run, or one for `save_to_dir`. Blocks.
 
         Raises:
             RuntimeError: If there is none.
         """
-        self.restore(newest_state(checkpoint_dir, self.CKPT_FILE_TMPL, type(self)))
+        with newest_state(checkpoint_dir, self.CKPT_FILE_TMPL, type(self)) as path:
+            self.restore(path)
 
 
 class SearcherWrapper(Searcher):
@@ -481,13 +483,29 @@ def newest_file(directory: str, template: str) -> str | None:
     return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
 
 
-def newest_state(directory: str, template: str, kind: type) -> str:
-    """The `newest_file` of the states of a class.
+@contextmanager
+def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
+    """The file of the newest state of a class, in a directory of states or of a run. Blocks.
 
     Raises:
         RuntimeError: If there is none.
     """
     path = newest_file(directory, template)
-    if path is None:
+    if path is not None:
+        yield path
+        return
+    contents = {}
+    snapshot = newest_file(directory, snapshots.NAME)
+    if snapshot is not None:
+        state = snapshots.decode(files.read_bytes(snapshot)).get(snapshots.SEARCHER)
+        if state is not None:
+            contents = {name: data for name, data in state.contents.items() if fnmatch(name, template.format("*"))}
+    if not contents:
         raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
-    return path
+    ((name, data),) = contents.items()
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as temporary:
+        path = os.path.join(temporary, name)
+        files.atomic_write(path, data, files.BLOB_MODE)
+        yield path

@@ -12,10 +12,9 @@ import pytest
 from kit import RUN, Script, counting, cut, fit, journal_of, restore, resume, run_path
 
 import minitune as tune
-from minitune import FIFOScheduler, TuneError, cli, grid_search, run, uniform
-from minitune.decision import Decision
+from minitune import TuneError, cli, grid_search, run, uniform
 from minitune.experiment.run_description import RunDescription, compared
-from minitune.record.story import read_decisions, read_run
+from minitune.record.story import read_run
 from minitune.schedulers import MedianStoppingRule
 from minitune.search import SearchAlgorithm, Searcher
 from minitune.trainable.code_hash import code_hash
@@ -99,29 +98,6 @@ def test_a_misspelt_metric_is_corrected_and_the_correction_is_kept() -> None:
     assert grid.get_best_result().metrics["n"] == 2
     assert cli.main(["best", str(run_path())]) == 0
     assert restore(counting(2)).fit().get_best_result().metrics["n"] == 2
-
-
-def test_decisions_are_explained_by_the_mode_of_the_last_driver() -> None:
-    class AtARung(FIFOScheduler):
-        """Pauses each trial at its first result, by the value of `metric`."""
-
-        def __init__(self, metric: str):
-            super().__init__()
-            self.by = metric
-
-        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> Any:
-            if result["n"] > 1:
-                return self.CONTINUE
-            return Decision("PAUSE", "at a rung", facts={"rung": 1, "value": result[self.by]})
-
-    space = {"i": grid_search([1, 2, 3])}
-    cut(counting(2), space, results=1, scheduler=AtARung("n"), max_concurrent_trials=1, metric="n", mode="min")
-    resume(counting(2), scheduler=AtARung("score"), max_concurrent_trials=1, metric="score", mode="max")
-    ranks = [
-        [decision.facts["rank"] for decision in decisions if decision.action == "PROMOTE"]
-        for decisions in read_decisions(run_path()).by_trial.values()
-    ]
-    assert ranks == [[1], [1], [1]]  # each was the best so far when it went on; by the first mode, the worst
 
 
 def test_without_an_objective_the_earlier_one_stays() -> None:

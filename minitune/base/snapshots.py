@@ -1,0 +1,41 @@
+"""The file of a snapshot: the states of a run's plug-ins, each as the contents of files.
+
+`minitune.driver.snapshot` writes and loads it. A searcher that is restored from a run's directory finds its state here.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import NamedTuple
+
+NAME = "plugins-{}.pkl"
+"""The name of a snapshot's file in the run's directory. A longer journal makes a greater name."""
+
+SEARCHER = "searcher"
+SCHEDULER = "scheduler"
+STOPPER = "stopper"
+CALLBACKS = "callbacks"
+"""The components of a run's plug-ins."""
+
+
+class PluginState(NamedTuple):
+    """The state of one plug-in, or of all callbacks.
+
+    Attributes:
+        plugin: The name of its class. Only a plug-in of the same class can load the state.
+        contents: The contents of its files, by name.
+    """
+
+    plugin: str
+    contents: dict[str, bytes]
+
+
+def encode(states: Mapping[str, PluginState]) -> bytes:
+    """The content of a file, from the states by component."""
+    return pickle.dumps({component: tuple(state) for component, state in states.items()})
+
+
+def decode(data: bytes) -> dict[str, PluginState]:
+    """The inverse of `encode`. The data is unpickled: read only what you trust."""
+    return {component: PluginState(*state) for component, state in pickle.loads(data).items()}
