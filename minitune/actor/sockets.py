@@ -19,6 +19,7 @@ def socket_pair(kind: int = _socket.SOCK_STREAM) -> tuple[Socket, Socket]:
         OSError: If no file descriptor is free.
     """
     one, other = _socket.socketpair(_socket.AF_UNIX, kind)
-    one.setblocking(True)
-    other.setblocking(True)
+    if _socket.getdefaulttimeout() is not None:  # usually there is none
+        one.setblocking(True)
+        other.setblocking(True)
     return one, other
