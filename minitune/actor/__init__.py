@@ -23,7 +23,7 @@ Modules
     loop                  the driver's loop: descriptors, timers, calls from other threads
     launcher              the interface of a launcher, and what all launchers share
     zygote_launcher       workers from zygotes: zygote_process is one zygote as the driver sees it, packets is what
-                          they say, zygote is the process itself
+                          they say, zygote is the process itself, doubt finds out whether it is stuck
     interpreter_launcher  workers that are new interpreters; guard is the process that outlives the driver
     process_tree          lists, stops and kills processes; finds out why one was killed
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -117,9 +117,13 @@ class InterpreterLauncher(Launcher):
         if worker is not None:
             self._sweep(worker)
 
-    def force(self, token: int, has_lived: bool) -> None:
+    def force(self, token: int) -> None:
         """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
+
+    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
+        """See `Launcher.doubt`. The parent is this process."""
+        on_sound()
 
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`. New interpreters cannot share anything, so this does nothing."""
@@ -205,7 +209,7 @@ class InterpreterLauncher(Launcher):
                 worker.hunt.strike(
                     pid for pid in process_tree.all_pids() if process_tree.session(pid) == worker.popen.pid
                 )
-        self._reap(worker, 0)
+        self._reap(worker, os.WNOHANG)  # while a debugger traces it, it is dead and cannot be reaped
         if self._keep_descendants and worker.exit_code == 0 and not worker.is_sweeping:
             self._finish(worker, survivors=False)
         else:
@@ -235,8 +239,8 @@ class InterpreterLauncher(Launcher):
 
         def on_done(survivors: bool) -> None:
             worker.is_sweeping = False
-            if worker.popen.returncode is None and not survivors:
-                return  # it is dead but not reaped: `_on_dead` will sweep once more
+            if not (worker.ended_s or survivors):
+                return  # it is dead, and `_on_dead` will sweep once more
             self._finish(worker, survivors)
 
         Sweep(self._loop, [worker.marker], on_done, lambda: worker.roots, worker.hunt)

@@ -84,12 +84,16 @@ class Launcher(Protocol):
         """Kill a worker and all its descendants."""
         ...
 
-    def force(self, token: int, has_lived: bool) -> None:
-        """Kill a worker in another way, because `kill` has had no effect in time.
+    def force(self, token: int) -> None:
+        """Kill a worker in another way, because `kill` has had no effect in time."""
+        ...
+
+    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
+        """Find out whether the parent of a silent worker is stuck. If it is, it is killed, and its workers are lost.
 
         Args:
-            token: The worker.
-            has_lived: Whether it has ever sent a message.
+            token: The worker. It has not sent its first message, or it has exited and its end is not reported.
+            on_sound: Called if its parent is not stuck. It may be called from within this method.
         """
         ...
 

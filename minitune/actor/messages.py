@@ -55,7 +55,8 @@ from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
-# Seconds from the fork to the worker's first message, before any user code.
+# Seconds from the fork to the worker's first message, before any user code. After half of the time, it is found out
+# whether the zygote has forked at all.
 ZYGOTE_HELLO_S = 30.0
 # The same for a worker that is a new interpreter.
 INTERPRETER_HELLO_S = 60.0
@@ -73,6 +74,10 @@ TERM_TO_KILL_S = 1.0
 KILL_CONFIRM_S = 10.0
 # Seconds that a zygote may take longer than that to report; then the driver does its work.
 ZYGOTE_SILENCE_S = 1.0
+# Seconds for a zygote to answer a question; then it is stuck, and is replaced.
+ZYGOTE_ANSWER_S = 30.0
+# In so many parts this time is measured: a stop of the driver itself costs at most one of them.
+ZYGOTE_ANSWER_PARTS = 10
 # Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first.
 EOF_S = 0.25
 # Seconds between two passes of a sweep.

@@ -111,6 +111,7 @@ class WorkerProcess:
         self._launcher = launcher
         self._processes = processes
         self._token = 0
+        self._hello_s = 0.0
         self.work: Channel  # made by `start`, like the next one
         self._control: Socket
 
@@ -137,8 +138,16 @@ class WorkerProcess:
         self.work.send(*frames)
         # Nothing comes on the control pipe. If user code closes it, the worker notices that at its next report.
         self._control.setblocking(False)
-        hello_s = self._launcher.hello_s
-        self.limit.set(hello_s, lambda: self.kill(f"no message within {hello_s:g} s of its start"))
+        self._hello_s = self._launcher.hello_s
+        self.limit.set(self._hello_s / 2, lambda: self._launcher.doubt(self._token, self._expect_hello))
+
+    def _expect_hello(self) -> None:
+        """Half of the time for the first message has passed, and the parent has started the process.
+
+        The other half begins only now: the parent may have been stopped for a while, or all processes.
+        """
+        if self.phase is ProcessPhase.STARTING and not self.limit.is_set:  # otherwise it has been told to stop
+            self.limit.set(self._hello_s / 2, lambda: self.kill(f"no message within {self._hello_s:g} s of its start"))
 
     def _on_hello(self, message: Any) -> None:
         """Handle the first message. Those that arrive in the same read come here as well."""
@@ -174,7 +183,7 @@ class WorkerProcess:
         self._launcher.kill(self._token)
         # The launcher reports the end within `KILL_CONFIRM_S`, with survivors if need be. If it does not, force it.
         force_s = KILL_CONFIRM_S + ZYGOTE_SILENCE_S
-        self.limit.set(force_s, lambda: self._launcher.force(self._token, has_lived=self.pid != 0))
+        self.limit.set(force_s, lambda: self._launcher.force(self._token))
 
     def _on_end(self, end: End) -> None:
         """The process and all its descendants are dead, or cannot be killed."""
@@ -207,7 +216,9 @@ class WorkerProcess:
         # A process that has exited but is not reaped counts as well: its parent will report it.
         if processes.is_ending(self.pid):
             yield KILL_CONFIRM_S
-        self.kill(CHANNEL_CLOSED)
+            self._launcher.doubt(self._token, lambda: self.kill(CHANNEL_CLOSED))
+        else:
+            self.kill(CHANNEL_CLOSED)
 
     def close(self) -> None:
         """Release all resources. May be called any number of times."""

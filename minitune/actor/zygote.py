@@ -25,6 +25,7 @@ sweep begins when the driver asks for it, or when the worker has died.
     fork  token  (+ ends of channels)             refused  token, reason
     signal  token, number, whole group
     kill  token
+    ask                                           here
                                                   ended  token, pid, exit code, peak bytes, time, survivors
 
 A worker says itself that it lives (Hello). Its end is one packet, sent when its whole tree is dead.
@@ -182,6 +183,8 @@ class Zygote:
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
+        elif kind == "ask":
+            self._outbox.send(("here",))
         elif kind == "preload":
             self._outbox.send(("preloaded", *self._preload(*fields)))
         elif kind == "setup":

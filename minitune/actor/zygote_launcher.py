@@ -14,7 +14,7 @@ If the system does not let a zygote fork, all later workers are new interpreters
 
 The zygote kills its workers and reports their ends. If it dies, they die with it by the parent-death signal, and the
 launcher kills their descendants, which it finds by their markers. A zygote that must not fork ends itself: what was
-asked of it is lost, and is started again.
+asked of it is lost, and is started again. One that is stuck (see `doubt`) is killed, with the same consequences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import logging
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,10 +32,19 @@ from typing import TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from minitune.actor import process_tree
 from minitune.actor.channel import Ends, worker_sockets
+from minitune.actor.doubt import Doubt
 from minitune.actor.launcher import End, Launcher, OnEnd
 from minitune.actor.loop import READ, WRITE, Loop, TimeLimit
-from minitune.actor.messages import FORBIDDEN_EXIT, PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
+from minitune.actor.messages import (
+    CLOSE_S,
+    FORBIDDEN_EXIT,
+    PRELOAD_S,
+    SHORT_LIFE_S,
+    ZYGOTE_ANSWER_S,
+    ZYGOTE_HELLO_S,
+)
 from minitune.actor.packets import Packet, receive_packet
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
@@ -94,6 +103,7 @@ class ZygoteLauncher(Launcher):
         self._needed = needed
         self._ahead = ahead
         self._zygotes: set[ZygoteProcess] = set()
+        self._doubts: dict[ZygoteProcess, Doubt] = {}
         self._bare: ZygoteProcess | None = None
         self._preload = _Preload(self, loop)
         self._tokens = itertools.count(1)
@@ -147,25 +157,36 @@ class ZygoteLauncher(Launcher):
         elif worker.theirs is not None:  # no zygote was asked for it yet; otherwise it is being killed already
             self._loop.call_later(0.0, lambda: self._finish(worker, End()))
 
-    def force(self, token: int, has_lived: bool) -> None:
-        """See `Launcher.force`. If a zygote has not even answered a request to fork, it is killed."""
+    def force(self, token: int) -> None:
+        """See `Launcher.force`. The driver does the zygote's work."""
         worker = self._workers.get(token)
         if worker is None:
             if self._interpreters is not None:
-                self._interpreters.force(token, has_lived)
+                self._interpreters.force(token)
             return
-        if worker.zygote is not None and not has_lived:
-            # It is stopped, or hangs in foreign code, and would keep every later worker waiting as well.
-            worker.zygote.popen.kill()
+        if worker.zygote is not None:
+            self._question(worker.zygote)  # a stuck one would keep every later worker waiting as well
         self._sweep([worker], End())
+
+    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
+        worker = self._workers.get(token)
+        if worker is None:
+            if self._interpreters is not None:
+                self._interpreters.doubt(token, on_sound)
+        elif worker.zygote is not None:
+            self._question(worker.zygote).call_if_sound(on_sound)
+        elif worker.theirs is not None:  # it waits for a preload; otherwise its zygote has died, and its end follows
+            on_sound()
 
     def preload(self, action: bytes) -> None:
         if self._interpreters is None:
             self._preload.add(action)
 
     def close(self) -> None:
-        for zygote in list(self._zygotes):
-            self._retire(zygote)
+        killed = [zygote for zygote in list(self._zygotes) if self._retire(zygote)]
+        left = [marker_of(self._run_id, each.token) for each in self._workers.values() if each.zygote in killed]
+        if left:
+            process_tree.sweep(left, CLOSE_S)
         self._drop_spare(self._spare)
         for worker in self._workers.values():
             _close_ends(worker.theirs)
@@ -195,12 +216,35 @@ class ZygoteLauncher(Launcher):
         if not any(worker.zygote is zygote for worker in self._workers.values()):
             zygote.popen.kill()  # it may be busy with foreign code; its death will be reported
 
-    def _retire(self, zygote: ZygoteProcess) -> None:
-        """End a zygote and all its workers."""
+    def _question(self, zygote: ZygoteProcess) -> Doubt:
+        """Ask a zygote whether it is stuck, unless it was asked already."""
+        doubt = self._doubts.get(zygote)
+        if doubt is None:
+            is_busy = partial(self._preload.is_loading_in, zygote)
+            doubt = self._doubts[zygote] = Doubt(self._loop, is_busy, partial(self._end_stuck, zygote))
+            self.send(zygote, ("ask",))
+        return doubt
+
+    def _end_stuck(self, zygote: ZygoteProcess) -> None:
+        zygote.cause = f"the zygote did not answer for {ZYGOTE_ANSWER_S:g} s and was killed"
+        zygote.popen.kill()  # its death will be reported
+        self._forget(zygote)
+
+    def _forget(self, zygote: ZygoteProcess) -> None:
+        """Request no more workers from a zygote."""
+        if zygote is self._bare:
+            self._bare = None
+        self._preload.on_zygote_dead(zygote)
+
+    def _retire(self, zygote: ZygoteProcess) -> bool:
+        """End a zygote and all its workers. Returns whether it may have left their descendants alive."""
+        doubt = self._doubts.pop(zygote, None)
+        if doubt is not None:
+            doubt.close()
         self._loop.unwatch(zygote.end.fileno())
         self._loop.unwatch(zygote.pidfd)
-        zygote.close()
         self._zygotes.discard(zygote)
+        return zygote.close()
 
     def _on_zygote_dead(self, zygote: ZygoteProcess) -> None:
         """Kill the descendants of its workers. The workers themselves die with it by the parent-death signal."""
@@ -208,10 +252,8 @@ class ZygoteLauncher(Launcher):
         while self._receive(zygote):
             pass
         self._retire(zygote)
-        reason = f"the zygote ended with status {zygote.popen.returncode}"
-        if zygote is self._bare:
-            self._bare = None
-        self._preload.on_zygote_dead(zygote)
+        reason = zygote.cause or f"the zygote ended with status {zygote.popen.returncode}"
+        self._forget(zygote)
         lost = [worker for worker in self._workers.values() if worker.zygote is zygote]
         if zygote.popen.returncode in (FORBIDDEN_EXIT, -signal.SIGSYS):
             reason = "the system does not allow to fork workers"
@@ -359,6 +401,11 @@ class ZygoteLauncher(Launcher):
         if packet is None:
             return False
         (kind, *fields), _ = packet
+        if zygote in self._doubts:
+            if kind == "here":
+                self._doubts.pop(zygote).answered()
+                return True
+            self._doubts[zygote].hear()
         if kind == "importing":
             (self._preload.importing,) = fields
             return True
@@ -405,6 +452,10 @@ class _Preload:
     def is_loading(self) -> bool:
         """Whether an action is not carried out yet."""
         return self._num_open > 0
+
+    def is_loading_in(self, zygote: ZygoteProcess) -> bool:
+        """Whether this zygote is carrying out an action. That has a limit of its own."""
+        return self.is_loading and zygote is self._zygote
 
     @property
     def ready_zygote(self) -> ZygoteProcess | None:

@@ -37,6 +37,7 @@ class ZygoteProcess:
         popen: The process.
         pidfd: Its process descriptor, which is ready once it is dead.
         outbox: The packets to it.
+        cause: Why it was killed from here; otherwise empty.
 
     Raises:
         OSError: If the process cannot be started.
@@ -44,6 +45,7 @@ class ZygoteProcess:
 
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
+        self.cause = ""
         self.end, theirs = socket_pair(socket.SOCK_SEQPACKET)
         self.outbox = Outbox(self.end)
         try:
@@ -70,11 +72,15 @@ class ZygoteProcess:
             self.popen.kill()
             self.close()
 
-    def close(self) -> None:
-        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
+    def close(self) -> bool:
+        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly.
+
+        Returns:
+            Whether it was killed. Then its workers have died with it, but not their descendants.
+        """
         self.outbox.drop()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
-            return
+            return False
         with suppress(OSError):  # it is dead
             # Closing is not enough: a process that the user forked from the driver may hold the socket, too.
             self.end.shutdown(socket.SHUT_RDWR)
@@ -83,6 +89,9 @@ class ZygoteProcess:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         if not poll.poll((CLOSE_S + 1.0) * 1000):
-            self.popen.kill()  # its workers die with it; a sweep finds their descendants at the next open
-        self.popen.wait()
+            self.popen.kill()
+            poll.poll(CLOSE_S * 1000)
+        # Not `popen.wait`: while a debugger traces it, even a dead process cannot be reaped.
+        status = self.popen.poll()
         os.close(self.pidfd)
+        return status != 0

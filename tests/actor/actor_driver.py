@@ -6,9 +6,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import psutil
 import pytest
 from actor_samples import Counter, Hosted, counter
 from kit import BOUND_S
@@ -30,6 +32,16 @@ PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 """With this variable, a script can import what these tests can import."""
 
 _ONE = Resources([{"CPU": 1}])
+
+
+def zygote_pids() -> list[int]:
+    """The children of this process with a session of their own: not the one that starts scripts."""
+    pids = []
+    for child in psutil.Process().children():
+        with suppress(ProcessLookupError):  # it has ended, reaped or not
+            if os.getsid(child.pid) == child.pid:
+                pids.append(child.pid)
+    return pids
 
 
 class Group(LocalTrialExecutor):

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 import pytest
-from actor_driver import PYTHONPATH, Driver, Group
+from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
 from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, scaled_s, wait_until
 
@@ -43,16 +43,6 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
-
-
-def zygote_pids() -> list[int]:
-    """The children of this process with a session of their own: not the one that starts scripts."""
-    pids = []
-    for child in psutil.Process().children():
-        with suppress(ProcessLookupError):  # it has ended, reaped or not
-            if os.getsid(child.pid) == child.pid:
-                pids.append(child.pid)
-    return pids
 
 
 def spares_of(driver: Driver) -> list[int]:

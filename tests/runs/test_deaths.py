@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import PRELUDE, Log, LoggingStopper, fit, is_gone, report_state, restored_state, resume
+from kit import PRELUDE, Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state, resume
 
-from minitune import get_context, grid_search, report
+from minitune import Searcher, get_context, grid_search, report
 from minitune.error import CrashLoopError, TrialError, WorkerDiedError, WorkerStartError
 
 
@@ -343,6 +343,51 @@ def test_zygote_death_is_no_failure_of_its_workers(tmp_path, caplog):
     children = [int(path.read_text()) for path in tmp_path.glob("[12]-[01]")]
     assert len(children) == 4
     assert all(map(is_gone, children))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_stopped_zygote_is_no_failure_of_its_workers(tmp_path, monkeypatch, caplog):
+    """Two trials run when one of them stops the zygote, and then a third one is to start."""
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("there is none")
+    stopped = tmp_path / "stopped"
+    launched = []
+
+    def trainable(config):
+        attempt = get_context().get_attempt()
+        begin = restored_state()
+        report_state(begin + 1, {"y": attempt, "begin": begin})
+        (tmp_path / f"runs-{config['i']}").touch()
+        while attempt == 1 and config["i"] < 2:
+            if config["i"] == 0 and (tmp_path / "runs-1").exists() and not stopped.exists():
+                os.kill(os.getppid(), signal.SIGSTOP)
+                stopped.touch()
+            time.sleep(0.01)
+
+    class Waits(Searcher):
+        number = 0
+
+        def suggest(self, trial_id):
+            if self.number == 2 and not stopped.exists():
+                return None
+            if self.number == 3:
+                return self.FINISHED
+            self.number += 1
+            return {"i": self.number - 1}
+
+    def hello_s(launcher):
+        """The worker of the third trial is missed at once."""
+        launched.append(stopped.exists())
+        return 0.0 if launched.count(True) == 1 else 60.0
+
+    monkeypatch.setattr("minitune.actor.zygote_launcher.ZygoteLauncher.hello_s", property(hello_s))
+    monkeypatch.setattr("minitune.actor.doubt.ZYGOTE_ANSWER_S", 0.2)
+    # A callback with this hook makes the loop turn, so that the searcher is asked again.
+    turns = listening(on_step_begin=lambda **info: None)
+    grid = fit(trainable, search_alg=Waits(), num_samples=3, executor="local", callbacks=[turns])
+    found = [(result.config["i"], result.metrics["y"], result.metrics["begin"], result.error) for result in grid]
+    assert found == [(0, 2, 1, None), (1, 2, 1, None), (2, 2, 0, None)]
+    assert "the zygote did not answer" in caplog.text
 
 
 @pytest.mark.usefixtures("one_cpu", "hurried")
