@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import open
 from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files

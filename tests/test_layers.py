@@ -266,18 +266,6 @@ def test_optional_packages_are_imported_only_when_used() -> None:
     assert not foreign(ROOT)
 
 
-def test_files_are_opened_by_a_function_that_user_code_cannot_replace() -> None:
-    """The builtin `open` may be the user's: with a default encoding, or for another kind of path."""
-    for name, (source, _) in sources(ROOT).items():
-        if name.startswith("examples"):
-            continue
-        nodes = list(ast.walk(ast.parse(source)))
-        opens = [node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open"]
-        from_io = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "io"]
-        imported = {alias.name for node in from_io for alias in node.names}
-        assert not opens or "open" in imported, f"{name}:{opens[0].lineno} needs `from io import open`"
-
-
 def _package(directory: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = directory / PACKAGE / name

@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable
-from io import open
 
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S

@@ -17,7 +17,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
-from io import open
 from operator import is_
 from typing import Any
 

@@ -45,7 +45,6 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import open
 from types import FrameType
 from typing import NoReturn
 

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from io import open
 from typing import Any
 
 from minitune.analysis.run_results import RunResults

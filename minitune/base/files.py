@@ -23,7 +23,6 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from io import open
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from minitune.base import descriptors

@@ -19,7 +19,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import open
 from typing import Any
 
 from minitune.base import json_text

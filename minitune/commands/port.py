@@ -16,7 +16,6 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from io import open
 from typing import Any
 
 from minitune.base.files import atomic_write

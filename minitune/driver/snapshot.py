@@ -22,7 +22,6 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from io import open
 from typing import Any, NamedTuple
 
 from minitune.base import descriptors, files

@@ -18,7 +18,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import open
 from typing import Any, NamedTuple
 
 from minitune.resources import CPU, GPU, MEMORY

@@ -25,7 +25,6 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from io import open
 from typing import Any, NamedTuple
 
 from minitune.actor.messages import Place

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from io import open
 from typing import Any, TypeVar
 
 from minitune.base.checks import require

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from io import open
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files

@@ -30,7 +30,6 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from io import open
 from typing import Any, BinaryIO
 
 from minitune.base import files

@@ -22,7 +22,6 @@ import socket
 import stat
 import threading
 import time
-from io import open
 from typing import NamedTuple
 
 from minitune.base import files

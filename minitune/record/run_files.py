@@ -16,7 +16,6 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
-from io import open
 from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal

@@ -19,7 +19,6 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from io import open
 from typing import Any, NamedTuple
 
 from minitune import decision

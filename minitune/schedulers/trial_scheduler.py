@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping, Sequence
-from io import open
 from typing import Any, Protocol
 
 from minitune import decision

@@ -884,7 +884,7 @@ class Model:
         return self._tried.keys()
 
     def avoid(self, observation: Observation | None) -> None:
-        """Count the configuration of an observation as tried, although it is removed, until this is called with None."""
+        """Count an observation's configuration as tried, although it is removed, until this is called with None."""
         if observation is None:
             self._avoided.clear()
         elif self.whole is not None and observation.number in self.whole.kernels.points:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from fnmatch import fnmatch
-from io import open
 from typing import Any
 
 from minitune.base import files, snapshots

@@ -13,7 +13,6 @@ import pickle
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import open
 from numbers import Integral
 from typing import Any
 

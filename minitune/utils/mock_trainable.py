@@ -6,7 +6,6 @@ import json
 import math
 import os
 import time
-from io import open
 from typing import Any
 
 from minitune.registry import register_trainable

@@ -19,7 +19,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
-from io import open
 from typing import Any
 
 from minitune.base import files, json_text

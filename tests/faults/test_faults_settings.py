@@ -21,7 +21,7 @@ from minitune import Checkpoint, grid_search, report
 START_METHODS = ("zygote", "interpreter")
 
 SETTINGS = """
-import builtins, functools, json, json.encoder, os, signal, socket, sys, threading, warnings
+import json, json.encoder, os, signal, socket, sys, threading, warnings
 
 class OnlyTheInternet(socket.socket):  # as libraries for proxies have it
     def __init__(self, family=socket.AF_INET, type=socket.SOCK_STREAM, *args, **options):
@@ -37,7 +37,6 @@ for name in os.listdir("/proc/self/fd"):
             os.set_blocking(int(name), False)
         except OSError:  # that of the listing
             pass
-builtins.open = functools.partial(open, encoding="utf-8")
 json.encoder.c_make_encoder = None
 json.JSONEncoder.default = lambda self, value: "replaced"
 sys.set_int_max_str_digits(640)
