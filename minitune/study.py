@@ -63,9 +63,12 @@ class Study:
         on_duplicate: As in `TuneConfig`. With `"reuse"`, `ask` does not return a configuration twice.
         constraints: As in `TuneConfig`.
         warm_start: As in `TuneConfig`.
+        points_to_evaluate: Configurations that `ask` returns first; values that they lack are drawn. A searcher that is
+            an object has this argument itself.
 
     Raises:
         ValueError: If an argument breaks its rule.
+        TypeError: If `points_to_evaluate` is no list of dicts.
 
     Example:
         >>> from minitune import uniform
@@ -87,6 +90,7 @@ class Study:
         on_duplicate: str = "allow",
         constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None,
         warm_start: Sequence[Any] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
     ):
         require(isinstance(space, Mapping), "space: a dict", space)
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
@@ -95,7 +99,7 @@ class Study:
         else:
             check_objectives(metric, mode)
         rules = Rules.of(on_duplicate, constraints)
-        found = chosen_searcher("searcher", searcher)
+        found = chosen_searcher("searcher", searcher, points_to_evaluate)
         self._search_alg = SearchGenerator(found) if isinstance(found, Searcher) else found
         self._metric = metric
         self._mode = mode

@@ -9,6 +9,7 @@ A file there has besides only what one library has. Needs hypothesis.
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,6 +154,28 @@ class AdapterSuite:
         assert first["constant"] == 7
         with pytest.raises(ValueError, match="every key of a point must be one of the search space, but got 'y'"):
             self.adapter.searching(self.adapter.space, points_to_evaluate=[{"y": 1}]).suggest("0")
+
+    def test_points_get_the_types_of_the_space_and_what_is_not_in_it_is_noted(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.WARNING, logger="minitune")
+        guesses: list[dict[str, Any]] = [{"inner/width": 16.0}, {"constant": 9}, {"x": 7.0}]
+        search = self.adapter.searching(self.adapter.space, points_to_evaluate=guesses)
+        typed, changed, outside = (search.suggest(str(number)) for number in range(3))
+        assert isinstance(typed, dict)
+        assert isinstance(changed, dict)
+        assert isinstance(outside, dict)
+        domain = self.adapter.space["inner"]["width"]
+        assert repr(typed["inner"]["width"]) == repr(domain.cast(16))
+        assert (typed["constant"], changed["constant"], outside["constant"]) == (7, 9, 7)
+        assert 0 <= outside["x"] <= 1
+        said = [text for text in caplog.messages if text.startswith("point to evaluate")]
+        assert said == [
+            "point to evaluate: constant=9 is tried in place of the constant 7",
+            "point to evaluate: x=7.0 lies outside of (0.0, 1.0); it is not tried, as the library has no such value",
+        ]
+        with pytest.raises(ValueError, match=r"but got 'constan' \(did you mean 'constant'\?\)"):
+            self.adapter.searching(self.adapter.space, points_to_evaluate=[{"constan": 1}])
 
     def test_missing_values_are_harmless(self) -> None:
         search = self.adapter.searching()

@@ -143,7 +143,8 @@ class AxSearch(LibrarySearcher):
         if client is None:
             return self._configured({})
         if self._points:
-            return self._attach(self._filled(self._points.pop(0)), trial_id)
+            point = self._points.pop(0)
+            return self._with_constants(self._attach(self._filled(point), trial_id), point)
         if self._space is not None and len(self._attached) >= space_size(self._space):
             logger.warning("AxSearch has suggested each of the %d configurations, so it ends", len(self._attached))
             return self.FINISHED  # Ax would search for another configuration for a minute

@@ -14,13 +14,12 @@ from minitune.search.foreign import (
     LibrarySearcher,
     check_library,
     evaluated_values,
-    nested,
     quantized,
 )
 from minitune.search.searcher import Suggestion, require_mode
 from minitune.space.domains import Float, LogUniform, Normal, sampler_and_step, uniform
 from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values, overlay
+from minitune.space.tree import has_unresolved_values
 
 _UTILITIES = {"kind": "ucb", "kappa": 2.576, "xi": 0.0}
 _DEFAULT_SEED = 42
@@ -127,12 +126,12 @@ class BayesOptSearch(LibrarySearcher):
     def suggest(self, trial_id: str) -> Suggestion:
         optimizer = self._ready()
         if self._points:
-            values = self._values_of(point := self._points.pop(0))
-            given = nested(point, self._space or {})
+            point = self._points.pop(0)
+            values = self._values_of(point)
             self._live[trial_id] = values
             self._tried.add(tuple(values.values()))
-            config: dict[str, Any] = overlay(self._config(values), given, unknown_keys=False)[0]
-            return config
+            given = evaluated_values(self._space or {}, point)[0]  # the model's values are rounded
+            return self._with_constants(self._config(values, given), point)
         while True:
             if optimizer is None or self._drawn_left > 0:
                 self._drawn_left -= 1
@@ -275,9 +274,13 @@ class BayesOptSearch(LibrarySearcher):
             for name, bounds in self._bounds().items()
         }
 
-    def _config(self, values: Mapping[str, float]) -> dict[str, Any]:
+    def _config(self, values: Mapping[str, float], exact: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The configuration of the model's values, but with the `exact` values of parameters that have one."""
+
         def choose(parameter: Parameter) -> Any:
             domain: Any = parameter.domain
+            if exact and parameter.name in exact:
+                return exact[parameter.name]
             if parameter.name not in values:  # it has one value only
                 return domain.lower
             value = values[parameter.name]

@@ -54,15 +54,17 @@ def check_searcher_name(search_alg: Any) -> str:
     return name
 
 
-def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
+def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) -> Searcher | SearchAlgorithm:
     """The searcher of a run or a study: the object that was given, or one made by its name.
 
     Args:
         argument: The argument's name, for the error text.
         choice: A `Searcher`, a `SearchAlgorithm`, the name of one, or None for random and grid search.
+        points_to_evaluate: The argument of a searcher that is made here.
 
     Raises:
-        ValueError: If it is no searcher, or there is no searcher of that name.
+        ValueError: If it is no searcher, there is no searcher of that name, or an object is given with points.
+        TypeError: If the points are no list of dicts.
         ImportError: If the searcher of that name needs a library that is not installed.
     """
     name = choice
@@ -70,11 +72,16 @@ def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
         name = "random"
     found = name
     if isinstance(name, str):
-        found = create_searcher(name)
+        found = create_searcher(name, points_to_evaluate=points_to_evaluate)
     if not isinstance(found, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"{argument} must be None, a Searcher, a SearchAlgorithm or the name of one, but got {shown(found)}"
             f"{of_class(found)}"
+        )
+    if points_to_evaluate is not None and found is choice:
+        raise ValueError(
+            f"points_to_evaluate must be given to the searcher itself, such as {type(found).__name__}"
+            f"(points_to_evaluate=[...]), if {argument} is an object, but got {shown(points_to_evaluate)}"
         )
     return found
 

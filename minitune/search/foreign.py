@@ -16,9 +16,10 @@ from typing import Any
 from minitune.base.checks import is_whole, require, shown
 from minitune.base.numbers import known_number
 from minitune.base.text import warn_once
-from minitune.result import DEFAULT_METRIC, unflatten
+from minitune.result import DEFAULT_METRIC
 from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points, no_space, require_mode
 from minitune.space.domains import Categorical, Float, Integer, Normal, sampler_and_step
+from minitune.space.guesses import agrees, nested, noted_guesses, with_constants
 from minitune.space.parameters import Parameter, draw, parameters, values_of
 from minitune.space.tree import overlay
 
@@ -42,6 +43,9 @@ class SpaceSearcher(Searcher):
 
     _TAKES_SEVERAL = False
     """Whether the searcher can have several objectives."""
+
+    _TRIES_OUTSIDE = True
+    """Whether a point to evaluate may have values outside of the space."""
 
     OLD_KEYWORDS = frozenset({"max_concurrent", "reward_attr", "use_early_stopped_trials"})
     """Arguments that searchers had in earlier versions of Ray Tune."""
@@ -71,7 +75,7 @@ class SpaceSearcher(Searcher):
             warn_once("use_early_stopped_trials has no effect: searchers hear of all trials")
         super().__init__(metric, mode)
         self._check_goal()
-        self._points = checked_points(points_to_evaluate)
+        self._points: list[Mapping[str, Any]] = checked_points(points_to_evaluate)
         self._is_seeded_by_user = seed is not None
         self._seed = seed
         self._rng = random.Random(seed)
@@ -117,8 +121,10 @@ class SpaceSearcher(Searcher):
 
     def _set_space(self, space: dict[str, Any]) -> None:
         """Search `space` from now on. It must have all parameters of the points to evaluate."""
-        for point in self._points:
-            overlay(space, nested(point, space), unknown_keys=False)  # refuses unknown parameters
+        if space is not self._space:
+            outside_is = "is tried anyway" if self._TRIES_OUTSIDE else "is not tried, as the library has no such value"
+            guesses = noted_guesses(space, self._points, outside_is)
+            self._points = [guess.values(with_outside=self._TRIES_OUTSIDE) for guess in guesses]
         self._space = space
 
     def _draw(self, parameter: Parameter) -> Any:
@@ -141,6 +147,12 @@ class SpaceSearcher(Searcher):
         )
         return config
 
+    def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of a point to evaluate, with those of its values that take the place of constants."""
+        if self._space is None or isinstance(point, TriedConfig):  # the latter is complete
+            return config
+        return with_constants(self._space, config, point)
+
     def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
         """The metric's value in a trial's last result; None if it is missing, NaN, or no number."""
         return known_number((result or {}).get(str(self._metric or DEFAULT_METRIC)))
@@ -154,6 +166,8 @@ class SpaceSearcher(Searcher):
 
 class LibrarySearcher(SpaceSearcher):
     """The base of searchers that ask another library. A subclass overrides `_learn` or `add_evaluated_point`."""
+
+    _TRIES_OUTSIDE = False
 
     _STATE: tuple[str, ...] = ()
     """The attributes that are saved. The space and the arguments are not among them."""
@@ -171,7 +185,7 @@ class LibrarySearcher(SpaceSearcher):
             super().adopt(trial_id, config)
             return
         for number, point in enumerate(self._points, 1):
-            if agrees(point, config, self._space):
+            if agrees(point, config):
                 del self._points[:number]  # those before it were refused
                 break
         self._points.insert(0, TriedConfig(config))
@@ -342,17 +356,6 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
         is_list and len(found) == count, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards
     )
     return found
-
-
-def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
-    """A point, whose keys may be paths such as `"a/b"`, nested as the space is."""
-    as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
-    return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
-
-
-def agrees(point: Mapping[str, Any], config: Mapping[str, Any], space: Mapping[str, Any]) -> bool:
-    """Whether a configuration has all values of a point to evaluate."""
-    return not overlay(config, nested(point, space))[1]
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

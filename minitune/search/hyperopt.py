@@ -115,7 +115,9 @@ class HyperOptSearch(LibrarySearcher):
             config = self._evaluated(values)
             self._insert(tid, values)
         elif self._points or (self._space is not None and not self._domain.params):  # the library needs a parameter
-            config, values = self._config(self._known(self._points.pop(0) if self._points else {}))
+            point = self._points.pop(0) if self._points else {}
+            config, values = self._config(self._known(point))
+            config = self._with_constants(config, point)
             self._insert(tid, values)
         else:
             self._trials.refresh()

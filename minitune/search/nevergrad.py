@@ -103,8 +103,10 @@ class NevergradSearch(LibrarySearcher):
         if optimizer is None:
             return self._configured({})
         values: dict[str, Any] | None
+        point: Mapping[str, Any] = {}
         if self._points:  # as given: the library's value is only close to it
-            values = self._filled(self._points.pop(0))
+            point = self._points.pop(0)
+            values = self._filled(point)
             candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._space, values))
         else:
             candidate = optimizer.ask()
@@ -113,7 +115,7 @@ class NevergradSearch(LibrarySearcher):
                 values = from_library(self._space, candidate.value)
         self._live[trial_id] = candidate
         if values is not None:
-            return self._configured(values)
+            return self._with_constants(self._configured(values), point)
         if self._names is not None:
             return unflatten(dict(zip(self._names, candidate.args[0], strict=True)))
         return unflatten(candidate.kwargs or candidate.value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -29,11 +30,14 @@ from minitune.search.foreign import (
 )
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
+from minitune.space.guesses import noted_guesses
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values, overlay
 
 logger = logging.getLogger("minitune")
 
+_POINT = "minitune point"
+"""The attribute of a trial of Optuna's that was made from a point to evaluate."""
 _PLAIN = (bool, int, float, str)
 """The types of categories, besides None, that Optuna can keep in a storage and compare."""
 
@@ -102,6 +106,10 @@ class DistributionSpace:
     def suggest(self, trial: Any) -> dict[str, Any]:
         """See `DomainSpace.suggest`."""
         return unflatten({**self._constants, **{name: _ask(trial, name, d) for name, d in self._distributions.items()}})
+
+    def constants_of(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a point for the constants, by name."""
+        return {name: value for name, value in flatten(point).items() if name in self._constants}
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `DomainSpace.known`."""
@@ -247,7 +255,7 @@ class OptunaSearch(LibrarySearcher):
     """
 
     _TAKES_SEVERAL = True
-    _STATE = ("_ot_study", "_ot_trials", "_steps", "_points", "_known", "_seed", "_metric", "_mode")
+    _STATE = ("_ot_study", "_ot_trials", "_steps", "_points", "_enqueued", "_known", "_seed", "_metric", "_mode")
 
     def __init__(
         self,
@@ -289,14 +297,16 @@ class OptunaSearch(LibrarySearcher):
             self._set_space(dict(space))
         elif space:
             self._optuna_space = DistributionSpace(space)
+            noted_guesses(dict(flatten(space)), [self._optuna_space.constants_of(point) for point in self._points])
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
+        self._enqueued: dict[str, Mapping[str, Any]] = {}  # the points that Optuna has not suggested yet
         self._known: list[tuple[Any, ...]] = []
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._optuna_space = DomainSpace(space)
-        self._space = space
+        super()._set_space(space)
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
@@ -328,6 +338,11 @@ class OptunaSearch(LibrarySearcher):
             for each in parameters(spec)
         }
 
+    def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(self._optuna_space, DistributionSpace) and not isinstance(point, TriedConfig):
+            return unflatten({**flatten(config), **self._optuna_space.constants_of(point)})
+        return super()._with_constants(config, point)
+
     @property
     def study(self) -> Any:
         """The `optuna.study.Study`, for example for Optuna's plots. It is made when it is first needed.
@@ -354,13 +369,11 @@ class OptunaSearch(LibrarySearcher):
                 )
             finally:
                 optuna.logging.set_verbosity(before)
-            points = self._points
-            self._points = []
-            for number, point in enumerate(points):
-                if self._rewards is not None:
-                    self.add_evaluated_point(dict(point), self._rewards[number])
-                else:
-                    self._ot_study.enqueue_trial(self._optuna_space.known(point)[0])
+            if self._rewards is not None:
+                points = self._points
+                self._points = []
+                for point, reward in zip(points, self._rewards, strict=True):
+                    self.add_evaluated_point(dict(point), reward)
             known = self._known
             self._known = []
             for arguments in known:
@@ -372,9 +385,17 @@ class OptunaSearch(LibrarySearcher):
     def suggest(self, trial_id: str) -> Suggestion:
         if self._optuna_space is None:
             raise no_space(self)
-        trial = self.study.ask()
+        study = self.study
+        if self._points:
+            point = self._points.pop(0)
+            # The study may have points of others, which come first. So each of ours has a name.
+            name = uuid.uuid4().hex
+            self._enqueued[name] = point
+            study.enqueue_trial(self._optuna_space.known(point)[0], user_attrs={_POINT: name})
+        trial = study.ask()
         self._ot_trials[trial_id] = trial
-        return self._optuna_space.suggest(trial)
+        config = self._optuna_space.suggest(trial)
+        return self._with_constants(config, self._enqueued.pop(trial.user_attrs.get(_POINT), {}))
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """See `Searcher.on_trial_result`. A step that was reported before, as after a restart, counts once."""

@@ -8,17 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, is_whole, require, shown
+from minitune.base.checks import is_real, is_whole, require
 from minitune.base.numbers import as_number, known_number
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search.foreign import SpaceSearcher, agrees, checked_rewards, evaluated_values, nested
+from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.search.transfer import Transfer
+from minitune.space.guesses import agrees, guess_of
 from minitune.space.parameters import Parameter, parameters, values_of
-from minitune.space.tree import assign_value, copy_tree, get_value, overlay
+from minitune.space.tree import assign_value, copy_tree, get_value
 
 logger = logging.getLogger("minitune")
 
@@ -169,7 +170,7 @@ class TPESearch(SpaceSearcher):
         self._was_refused = False
         number, rng = self._begin(trial_id)
         for given, point in enumerate(self._points[self._points_given :], self._points_given + 1):
-            if agrees(point, config, self._space or {}):
+            if agrees(point, config):
                 self._points_given = given
                 break
         else:
@@ -423,19 +424,16 @@ class TPESearch(SpaceSearcher):
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """A configuration with a point's values. Missing parameters are drawn; values outside the space are used."""
-        merged, given = overlay(self._space, nested(point, self._space or {}), unknown_keys=False)
+        guess = guess_of(self._space or {}, point)
+        merged = guess.space
         outside: list[Parameter] = []
         inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
         config, values = model.draw_prior(rng, inside)
         for parameter in outside:
             values = {name: value for name, value in values.items() if not name.startswith(f"{parameter.name}/")}
             values[parameter.name] = None
-            logger.warning(
-                "point to evaluate: %s=%s lies outside of %s; it is tried anyway",
-                *(parameter.name, shown(get_value(merged, parameter.path)), parameter.domain.domain_str),
-            )
         searched = {each.path for each in parameters(self._space) if each.name in inside}
-        for path in given:
+        for path in guess.fixed:
             if path not in searched:
                 config = assign_value(config, path, copy_tree(get_value(merged, path)))
         return config, values

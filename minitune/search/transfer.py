@@ -27,9 +27,9 @@ from typing import Any
 
 from minitune.experiment.trial import EarlierRun
 from minitune.result import AUTO_RESULT_KEYS
-from minitune.search.foreign import nested
 from minitune.search.parzen import Model, Observation, Ranking, numbers_of
 from minitune.space.domains import Categorical
+from minitune.space.guesses import nested
 from minitune.space.parameters import Axis, parameters, values_of
 
 _FARTHEST = 0.5

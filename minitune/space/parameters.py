@@ -229,7 +229,7 @@ def _read(
         if isinstance(value, Domain):  # it is not drawn yet
             continue
         if isinstance(domain, Categorical):
-            index = _category(domain.categories, value)
+            index = category_of(domain.categories, value)
             if index is not None:
                 found[parameter.name] = index
                 _read(domain.categories[index], value, _below(parameter, index), found, on_outside)
@@ -240,8 +240,8 @@ def _read(
         on_outside(parameter, value)
 
 
-def _category(categories: Any, value: Any) -> int | None:
-    """The index of the category that matches `value` best; see `values_of`."""
+def category_of(categories: Any, value: Any) -> int | None:
+    """The index of the category that matches `value` best, as `values_of` says; None if none matches."""
     if isinstance(categories, range):
         if value in categories:
             return categories.index(value)

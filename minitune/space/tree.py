@@ -281,10 +281,11 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
             merged = assign_value(merged, (index,), member)
             fixed.extend(below)
         return merged, fixed
-    # A value that equals the space's constant is not searched, so it does not belong into the tag.
+    # A value that equals the space's constant is not searched, so it does not belong into the tag. The constant stays,
+    # which may have another type: 8.0 equals 8.
     if has_unresolved_values(space) or not is_same(space, values):
         return copy_tree(values), [path]
-    return copy_tree(values), []
+    return copy_tree(space), []
 
 
 def _by_index(space: Any, values: Any) -> dict[int, Any] | None:

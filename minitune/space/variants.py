@@ -26,11 +26,10 @@ from minitune.space.domains import (
     Domain,
     Function,
     Grid,
-    fits,
     grid_search,
-    is_grid,
     random_generator,
 )
+from minitune.space.guesses import noted_guesses
 from minitune.space.tree import (
     PLAIN,
     ConfigView,
@@ -45,7 +44,6 @@ from minitune.space.tree import (
     get_value,
     has_unresolved_values,
     leaves,
-    overlay,
     path_key,
     path_text,
     topmost,
@@ -60,6 +58,7 @@ __all__ = [
     "format_tag",
     "format_vars",
     "generate_variants",
+    "get_value",
     "grid_search",
     "has_unresolved_values",
     "parse_spec_vars",
@@ -135,7 +134,8 @@ class VariantTable:
         self.position = Position()
         self._seed = seed
         self._constant_grid_search = constant_grid_search
-        self._plans = [_Plan.of_point(space, point) for point in points]
+        # A value outside of the space, or in place of another constant, is used.
+        self._plans = [_Plan(guess.space, guess.fixed) for guess in noted_guesses(space, points, whole=True)]
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
         self._round_plan: _Plan | None = None
@@ -296,22 +296,6 @@ class _Plan:
         lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
         self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
         self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
-
-    @classmethod
-    def of_point(cls, space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
-        """The plan of a point to evaluate. Values outside the space are used, with a warning."""
-        # An unknown key is an error: it is probably misspelt, and the point would be another than the user means.
-        merged, fixed = overlay(space, point, unknown_keys=False)
-        for path in fixed:
-            allowed = get_value(space, path)
-            value = get_value(merged, path)
-            replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
-            if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
-                logger.warning(
-                    "point to evaluate: %s=%r lies outside of %s; it is tried anyway",
-                    *(path_text(path), value, allowed.domain_str if isinstance(allowed, Domain) else repr(allowed)),
-                )
-        return cls(merged, fixed)
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`. There are several only if one of its values contains another grid."""

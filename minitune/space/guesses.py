@@ -1,0 +1,165 @@
+"""Guesses: the points that users want to be tried first (`points_to_evaluate`), as the search space has them.
+
+All searchers use these functions, so that they treat a guess alike. Its values get the types of their domains: 5.0
+becomes 5 for an int, and a category is the space's own object. An unknown name is an error. A value that its domain
+cannot have, and one in place of another constant, is used, and a warning names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from minitune.base.checks import shown
+from minitune.result import MISSING, unflatten
+from minitune.space.domains import Categorical, Domain, as_domain, is_same
+from minitune.space.parameters import category_of
+from minitune.space.tree import (
+    Path,
+    assign_value,
+    copy_tree,
+    get_value,
+    has_unresolved_values,
+    overlay,
+    path_text,
+)
+
+logger = logging.getLogger("minitune")
+
+
+class Guess(NamedTuple):
+    """A guess in a search space.
+
+    Attributes:
+        space: The space with the values in it.
+        fixed: The paths of the values that are new, or differ from the space's constants.
+        outside: Those of `fixed` whose domains cannot have the value.
+        changed: Those of `fixed` that have another constant, or no domain.
+    """
+
+    space: dict[str, Any]
+    fixed: list[Path]
+    outside: list[Path]
+    changed: list[Path]
+
+    def values(self, *, with_outside: bool) -> dict[str, Any]:
+        """The values alone, nested like the space. A member of a list is below its index."""
+        found: dict[str, Any] = {}
+        for path in self.fixed:
+            if with_outside or path not in self.outside:
+                level: dict[Any, Any] = found
+                for key in path[:-1]:
+                    level = level.setdefault(key, {})
+                level[path[-1]] = copy_tree(get_value(self.space, path))
+        return found
+
+
+def guess_of(space: dict[str, Any], point: Mapping[str, Any], *, whole: bool = False) -> Guess:
+    """Place a guess in a search space.
+
+    Args:
+        space: The space. It is not changed.
+        point: Values for some parameters, nested like the space or with paths such as `"a/b"` as keys.
+        whole: Whether a part of a category, such as its kind alone, gets the category's other members too.
+
+    Raises:
+        ValueError: If a name is not in the space. The message has a similar one.
+    """
+    merged, fixed = overlay(space, nested(point, space), unknown_keys=False)
+    outside = []
+    changed = []
+    for path in fixed:
+        part = get_value(space, path)
+        value = get_value(merged, path)
+        if has_unresolved_values(value):  # a domain of the user's own for this guess
+            continue
+        domain = as_domain(part)
+        if domain is None:
+            changed.append(path)
+            continue
+        own = _own_value(domain, value, whole)
+        if own is MISSING:
+            outside.append(path)
+        else:
+            merged = assign_value(merged, path, own)
+    return Guess(merged, fixed, outside, changed)
+
+
+def noted_guesses(
+    space: dict[str, Any],
+    points: Sequence[Mapping[str, Any]],
+    outside_is: str = "is tried anyway",
+    *,
+    whole: bool = False,
+) -> list[Guess]:
+    """Place guesses, and log a warning for each value outside of its domain or in place of another constant.
+
+    Args:
+        space: See `guess_of`.
+        points: The guesses.
+        outside_is: What happens to a value outside of its domain.
+        whole: See `guess_of`.
+
+    Raises:
+        ValueError: See `guess_of`.
+    """
+    guesses = [guess_of(space, point, whole=whole) for point in points]
+    for guess in guesses:
+        for path in guess.outside:
+            domain = as_domain(get_value(space, path))
+            logger.warning(
+                "point to evaluate: %s=%s lies outside of %s; it %s",
+                *(path_text(path), shown(get_value(guess.space, path)), domain and domain.domain_str, outside_is),
+            )
+        for path in guess.changed:
+            logger.warning(
+                "point to evaluate: %s=%s is tried in place of the constant %s",
+                *(path_text(path), shown(get_value(guess.space, path)), shown(get_value(space, path))),
+            )
+    return guesses
+
+
+def with_constants(space: dict[str, Any], config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with those values of a guess that take the place of constants."""
+    guess = guess_of(space, point)
+    for path in guess.changed:
+        config = assign_value(config, path, copy_tree(get_value(guess.space, path)))
+    return config
+
+
+def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
+    """A point, whose keys may be paths such as `"a/b"`, nested as the space is."""
+    as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
+    return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
+
+
+def agrees(values: Any, config: Any) -> bool:
+    """Whether a configuration has all values of a guess, as `Guess.values` returns them."""
+    if not isinstance(values, Mapping):
+        return is_same(values, config)
+    if not isinstance(config, (Mapping, list, tuple)):
+        return False
+    try:
+        return all(agrees(value, config[key]) for key, value in values.items())
+    except (LookupError, TypeError):
+        return False
+
+
+def _own_value(domain: Domain, value: Any, whole: bool) -> Any:
+    """The value of a domain that a given value means; `MISSING` if the domain cannot have it."""
+    if not isinstance(domain, Categorical):
+        return domain.cast(value) if domain.is_valid(value) else MISSING
+    index = category_of(domain.categories, value)
+    if index is None:
+        return MISSING
+    category = domain.categories[index]
+    if not has_unresolved_values(category):
+        return copy_tree(category)
+    inner = guess_of({"": category}, {"": value}, whole=whole)
+    if whole:
+        return inner.space[""]
+    own = {"": copy_tree(value)}
+    for path in inner.fixed:
+        own = assign_value(own, path, get_value(inner.space, path))
+    return own[""]
