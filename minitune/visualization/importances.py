@@ -3,7 +3,8 @@
 A random forest learns the objective from the parameters, as in Hutter, Hoos and Leyton-Brown (2014). The importance of
 a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how much
 worse its predictions become when the parameter's values are shuffled. The objective is replaced by its rank, so that
-one diverged trial does not decide everything.
+one diverged trial does not decide everything. Numbers are replaced by their ranks, too: the order is all that a tree
+uses of them, and scikit-learn's forest computes in single precision.
 
 The reliability is the forest's R² on the trials that it has not seen. If a forest predicts badly, its importances mean
 nothing, and the text says so.
@@ -156,13 +157,13 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     return Importances(mean, std, r2, len(trials))
 
 
-def _column(values: Sequence[Any]) -> list[float] | list[str]:
-    """The values of a parameter: numbers if all of them are, otherwise texts.
+def _column(values: Sequence[Any]) -> list[int] | list[str]:
+    """The values of a parameter: the ranks of numbers if all of them are numbers, otherwise texts.
 
-    A missing number is smaller than all others, so a forest can distinguish it.
+    A missing number is far below all others, so a forest can distinguish it.
     """
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < sum(v is not None for v in values):
         return [str(v) for v in values]
-    absent = min(numbers) - (max(numbers) - min(numbers)) - 1
-    return [absent if v is None else float(v) for v in values]
+    ranks = {number: rank for rank, number in enumerate(sorted(set(numbers)))}
+    return [-len(ranks) if v is None else ranks[v] for v in values]

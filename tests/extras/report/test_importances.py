@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 from kit import fit
 
-from minitune import ResultGrid, cli, report, uniform
+from minitune import ResultGrid, choice, cli, loguniform, randint, report, uniform
 from minitune import visualization as plots
 from minitune.visualization import Importances, importances
 
@@ -66,3 +67,37 @@ def test_an_importance_that_varies_much_is_not_called_reliable() -> None:
 def test_the_command_prints_importances(grid: ResultGrid, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["importance", grid.experiment_path]) == 0
     assert str(grid.importances()) in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("domain", "share"),
+    [
+        (uniform(0, 1), lambda x: x),
+        (uniform(1, 1 + 1e-9), lambda x: (x - 1) * 1e9),
+        (randint(1_700_000_000, 1_700_000_100), lambda x: (x - 1_700_000_000) / 100),
+        (loguniform(1e-60, 1e-40), lambda x: math.log10(x) / 20 + 3),
+        (loguniform(1e60, 1e80), lambda x: math.log10(x) / 20 - 3),
+        (uniform(-1e300, 1e300), lambda x: x / 2e300 + 0.5),
+    ],
+    ids=["plain", "narrow", "time stamps", "small", "large", "huge"],
+)
+def test_the_scale_of_a_parameter_does_not_matter(domain: Any, share: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": share(config["x"]) + 0.001 * config["noise"]})
+
+    found = fit(train, {"x": domain, "noise": uniform(0, 1)}, num_samples=80, seed=1, **OBJECTIVE).importances()
+
+    assert found.mean["x"] > 0.9
+    assert found.r2 > 0.9
+
+
+def test_a_number_that_is_missing_below_a_category_is_told_apart() -> None:
+    space = {"model": choice([{"depth": randint(10**400, 10**400 + 5)}, "linear"])}
+
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 1.0 if config["model"] == "linear" else 0.0})
+
+    found = fit(train, space, num_samples=40, seed=1, **OBJECTIVE).importances()
+
+    assert found.r2 > 0.9
