@@ -41,6 +41,9 @@ MEAN_ACCURACY = "mean_accuracy"
 RESULT_DUPLICATE = "__duplicate__"
 DEFAULT_METRIC = "_metric"
 
+OF_THE_CLOCK = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
+"""The keys of a result that the clock sets."""
+
 AUTO_RESULT_KEYS = (
     TIMESTAMP,
     CHECKPOINT_DIR_NAME,

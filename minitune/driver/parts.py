@@ -27,7 +27,7 @@ from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import OutputLimit, TrialOutput
 from minitune.resources import GPU
-from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP
+from minitune.result import OF_THE_CLOCK
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.by_name import chosen_searcher
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
 
 logger = logging.getLogger("minitune")
-
-_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
-"""The fields of a report that the clock sets."""
 
 
 @dataclass
@@ -367,7 +364,7 @@ def warn_of_clocks(plan: Plan, components: Components) -> None:
 def _clocks(plan: Plan, components: Components) -> Iterator[str]:
     tune = plan.tune_config
     time_attr = components.scheduler.time_attr
-    if time_attr in _TIMES:
+    if time_attr in OF_THE_CLOCK:
         yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
     for name in ("time_budget_s", "trial_timeout_s"):
         if getattr(tune, name):
@@ -375,10 +372,10 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
     if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
         yield type(components.stopper).__name__
     criteria = {name for one in plan.experiments for name in one.stopping_criterion}
-    for name in sorted(criteria.intersection(_TIMES)):
+    for name in sorted(criteria.intersection(OF_THE_CLOCK)):
         yield f"the stop criterion {name!r}"
     for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
-        if metric in _TIMES:
+        if metric in OF_THE_CLOCK:
             yield f"the metric {metric!r}"
     if any(one.max_failures < 0 for one in plan.experiments):
         yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"

@@ -335,7 +335,7 @@ class Driver:
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
         commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
-        progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason, commands=commands)
+        progress.end(state.trials, interrupted_by, self.hooks.search_alg, commands)
         return Outcome(
             self.opened.run,
             state.trials,

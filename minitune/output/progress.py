@@ -13,7 +13,6 @@ from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import interruption
-from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.plugin_calls import call_plugin
 from minitune.record.layout import RunDirectory
@@ -23,11 +22,11 @@ from minitune.space.tree import find_constants, find_unresolved, path_text
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
+    from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
 
-_SILENT = "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
 _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
 
 
@@ -156,7 +155,7 @@ class ProgressDisplay:
         self,
         trials: Sequence[Trial],
         interrupted_by: str | None,
-        why_no_more: str = "",
+        search_alg: SearchAlgorithm,
         commands: Sequence[str] = (),
     ) -> None:
         """Show the end of the run.
@@ -164,12 +163,13 @@ class ProgressDisplay:
         Args:
             trials: All trials.
             interrupted_by: The name of the signal that has ended the run, or None.
-            why_no_more: Why there are fewer trials than `num_samples`; empty if there are not.
+            search_alg: The run's search algorithm, for the closing remarks.
             commands: Commands that show the files of the run's loggers.
         """
         took_s = self.stop()
         reporter = self.reporter
         if reporter is not None:
+            from minitune.output.closing import closing_remarks
             from minitune.output.table import early_end, total_time_line
 
             self._ending = early_end(trials)
@@ -183,14 +183,9 @@ class ProgressDisplay:
             loop_s = took_s
             if self._loop_end_s is not None:
                 loop_s = self._loop_end_s - self._begin_s
-            lines = [total_time_line(took_s, loop_s)]
-            if why_no_more:
-                lines.append(f"No more trials: {why_no_more}")
-            # The commonest mistake of a first script: it prints its loss and does not report it.
-            is_silent = all(trial.status == TERMINATED and not trial.progress.num_reports for trial in trials)
-            if trials and is_silent and not self._ending:
-                lines.append(_SILENT)
-            for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
+            remarks = closing_remarks(trials, self.scheduler, search_alg, is_cut=bool(self._ending))
+            shows = [f"To look at the run: {command}" for command in commands]
+            for line in (total_time_line(took_s, loop_s), *remarks, *shows):
                 call_plugin(reporter.say, None, line)
         if interrupted_by is not None:
             tell_resume(self.run.path, interrupted_by)

@@ -246,6 +246,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         # The trial that was found running last. While it runs, the others need not be checked.
         self._busy: Trial | None = None
 
+    @property
+    def first_turn(self) -> float | None:
+        return next(iter(self._times[0]), None)
+
     def set_seed(self, seed: int) -> None:
         """Seed the draw of brackets."""
         self._rng = random.Random(seed)

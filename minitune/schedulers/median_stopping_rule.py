@@ -122,6 +122,10 @@ class MedianStoppingRule(MetricScheduler):
         self._spared: set[str] = set()
         self._slices: dict[str, float] = {}
 
+    @property
+    def first_turn(self) -> float | None:
+        return self._grace_period
+
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:

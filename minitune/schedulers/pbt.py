@@ -384,6 +384,10 @@ class PopulationBasedTraining(MetricScheduler):
             )
         return True
 
+    @property
+    def first_turn(self) -> float | None:
+        return max(self._burn_in, self._interval)
+
     def set_seed(self, seed: int) -> None:
         """Seed the draws of donors, factors and new values."""
         self._rng = random.Random(seed)

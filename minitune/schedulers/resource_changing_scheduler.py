@@ -301,6 +301,10 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base.time_attr
 
     @property
+    def first_turn(self) -> float | None:
+        return self._base.first_turn
+
+    @property
     def required_attrs(self) -> tuple[str, ...]:
         return self._base.required_attrs
 

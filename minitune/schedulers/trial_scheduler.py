@@ -130,6 +130,11 @@ class TrialScheduler:
         return None
 
     @property
+    def first_turn(self) -> float | None:
+        """The least progress (`time_attr`) with which it decides about a trial; None if there is none, or unknown."""
+        return None
+
+    @property
     def short_name(self) -> str:
         """The name by which people know the scheduler, such as `ASHA`; by default that of its class."""
         return str(vars(type(self)).get("_short_name", type(self).__name__))
