@@ -49,7 +49,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
 from minitune.executors.ray_actor import Here, RayActor
-from minitune.executors.ray_cluster import ClusterLedger, amounts_text, connect, in_words, signals_kept
+from minitune.executors.ray_cluster import ClusterLedger, amounts_text, connect, in_words, refuse_client, signals_kept
 from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Proof, Steps, collect
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
@@ -284,7 +284,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     Raises:
         ImportError: If Ray is not installed.
-        ConnectionError: If there is no cluster at the address.
+        ConnectionError: If there is no cluster at the address, or this machine is no node of it.
+        ValueError: If the connection is one of Ray Client.
     """
 
     has_queue = True
@@ -304,6 +305,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             raise ImportError(
                 "executor='ray' needs Ray, which is not installed: pip install 'minitune[ray]'"
             ) from error
+        refuse_client(ray, address)
         is_connected = ray.is_initialized()
         is_own = not is_connected and connect(ray, address, machine)
         self._room = ClusterLedger(ray, is_own)

@@ -28,6 +28,8 @@ _WORDS = 400
 """How many characters of Ray's words about an error are shown."""
 _ARGUMENTS = {CPU: "num_cpus", GPU: "num_gpus", MEMORY: "_memory"}
 """How `ray.init` calls the resources that have no names of their own."""
+_ADDRESS = "RAY_ADDRESS"
+"""Ray's variable for the address of a cluster."""
 _BEYOND = 1
 _BEYOND_AUTOSCALED = 16
 """How many actors may wait in Ray's queue although the ledger has no room; the same if nodes may be added for them."""
@@ -388,6 +390,31 @@ def in_words(error: BaseException) -> str:
 
 
 # -- the connection ----------------------------------------------------------------------------------------------------
+NO_CLIENT = (
+    "Ray Client, ray://, is not supported: start the script on a node of the cluster, or send it there with "
+    "`ray job submit`"
+)
+
+
+def refuse_client(ray: Any, address: str | None) -> None:
+    """Refuse a connection by Ray Client, in which this process is no driver of the cluster.
+
+    Args:
+        ray: Ray's module.
+        address: The address of `minitune.init`, which was checked there, or None.
+
+    Raises:
+        ValueError: If this process has such a connection or is asked to make one.
+    """
+    if ray.is_initialized():
+        if ray.util.client.ray.is_connected():
+            raise ValueError(f"{NO_CLIENT}. This script has connected by it with ray.init")
+        return
+    wanted = os.environ.get(_ADDRESS, "")
+    if address is None and wanted.startswith("ray://"):
+        raise ValueError(f"{NO_CLIENT}. {_ADDRESS} is {wanted!r}")
+
+
 @contextmanager
 def signals_kept() -> Iterator[None]:
     """Restore the handler of SIGTERM, which Ray replaces."""
@@ -404,7 +431,14 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
 
     Returns:
         Whether it was started.
+
+    Raises:
+        ConnectionError: If there is no cluster at the address, or this machine is no node of it.
     """
+    named = address or os.environ.get(_ADDRESS)
+    is_node = not named or _has_node()
+    if not is_node:
+        logger.warning("no node of a Ray cluster runs on this machine. Ray looks for one for about a minute")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too. And
     # what trials print is in their files.
@@ -415,7 +449,12 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
             return False
         except ConnectionError as error:
             # A cluster that was asked for by name must not be replaced by a small one on this machine.
-            if address is not None or os.environ.get("RAY_ADDRESS"):
+            if named and not is_node:
+                raise ConnectionError(
+                    f"{error}. No node of the cluster runs on this machine: start the script on a node, or send it "
+                    f"there with `ray job submit`, or make this machine a node with `ray start --address={named}`"
+                ) from error
+            if named:
                 raise ConnectionError(
                     f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
                     "token authentication is enabled, set RAY_AUTH_MODE=token"
@@ -430,3 +469,10 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
         ray.init(address="local", include_dashboard=False, **amounts, **quiet)
         return True
+
+
+def _has_node() -> bool:
+    """Whether this machine is a node of a Ray cluster, as far as its processes show."""
+    import psutil
+
+    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy
 import psutil
@@ -21,7 +20,6 @@ from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, Run
 from minitune.error import TuneError
 from minitune.executors import ray as ray_executor
 from minitune.executors.ray import RayTrialExecutor
-from minitune.executors.ray_cluster import connect
 from minitune.executors.trial_executor import ActorSpec, Started
 
 pytestmark = pytest.mark.usefixtures("connection")
@@ -254,17 +252,6 @@ def test_trials_have_the_devices_that_ray_assigns(tmp_path):
 def test_request_beyond_every_node_is_refused(tmp_path):
     with pytest.raises(TuneError, match="can never be met"):
         fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
-
-
-def test_an_unreachable_cluster_gets_an_error_with_the_way_out():
-    """Ray's own error does not say that a token may be missing."""
-
-    def refuse(**settings):
-        raise ConnectionError(f"Failed to connect to Ray cluster at {settings['address']}")
-
-    private = SimpleNamespace(worker=SimpleNamespace())
-    with pytest.raises(ConnectionError, match=r"10\.0\.0\.1:6379\. Check .* RAY_AUTH_MODE=token"):
-        connect(SimpleNamespace(init=refuse, _private=private), "10.0.0.1:6379", None)
 
 
 class Nothing:

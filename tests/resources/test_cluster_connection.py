@@ -1,0 +1,85 @@
+"""How a run finds its cluster, and the errors where it finds none. Ray is played."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from minitune.executors import ray_cluster
+from minitune.executors.ray_cluster import connect, refuse_client
+
+
+class Ray:
+    """Knows clusters by their addresses, and starts one if it is asked for that."""
+
+    def __init__(self, *clusters, is_client=None):
+        self.clusters = clusters
+        self.is_client = is_client  # None without a connection
+        self.started = {}
+        self._private = SimpleNamespace(worker=SimpleNamespace())
+        self.util = SimpleNamespace(client=SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: self.is_client)))
+
+    def is_initialized(self):
+        return self.is_client is not None
+
+    def init(self, address, **settings):
+        if address == "local":
+            self.started = settings
+        elif address not in self.clusters:
+            raise ConnectionError(f"Failed to connect to Ray cluster at {address}")
+
+
+@pytest.fixture(params=[True, False])
+def is_node(request, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "_has_node", lambda: request.param)
+    return request.param
+
+
+def test_an_unreachable_cluster_gets_an_error_with_the_way_out(is_node, caplog):
+    """Ray's own error says neither that a token may be missing, nor that this machine is no node."""
+    way_out = r"Check .* RAY_AUTH_MODE=token" if is_node else "ray job submit.*ray start --address=10.0.0.1:6379"
+    with pytest.raises(ConnectionError, match=rf"10\.0\.0\.1:6379\. .*{way_out}"):
+        connect(Ray(), "10.0.0.1:6379", None)
+
+    # Ray itself says nothing while it looks for a node.
+    assert ("no node of a Ray cluster runs on this machine" in caplog.text) is not is_node
+
+
+def test_a_cluster_with_a_name_is_not_replaced_by_a_new_one(is_node, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    ray = Ray()
+    with pytest.raises(ConnectionError):
+        connect(ray, None, None)
+
+    assert not ray.started
+
+
+def test_a_cluster_is_used_or_started(is_node, caplog):
+    found, alone = Ray("auto"), Ray()
+
+    assert not connect(found, None, None)
+    assert connect(alone, None, None)
+    assert (bool(found.started), bool(alone.started)) == (False, True)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("how", ["script", "variable"])
+def test_ray_client_is_refused_at_once(how, monkeypatch):
+    """In the script, as by `ray.init`; or by Ray's variable."""
+    if how == "variable":
+        monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    with pytest.raises(ValueError, match=r"Ray Client, ray://, is not supported: .* `ray job submit`") as caught:
+        refuse_client(Ray(is_client=True if how == "script" else None), None)
+
+    assert ("ray.init" if how == "script" else "RAY_ADDRESS is 'ray://head:10001'") in str(caught.value)
+
+
+def test_other_connections_are_not_refused(monkeypatch):
+    """A connection that exists has precedence over the variable, and so has the address of `minitune.init`."""
+    refuse_client(Ray(), None)
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    refuse_client(Ray(is_client=False), None)
+    refuse_client(Ray(), "10.0.0.1:6379")
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    refuse_client(Ray(), None)
