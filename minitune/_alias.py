@@ -188,7 +188,6 @@ NOT_HERE = {
     "impl": _INTERNAL,
     "integration.horovod": _ALONE,
     "integration.mxnet": "call report() in a callback of your own",
-    "integration.ray_train": _ALONE,
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",

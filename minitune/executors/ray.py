@@ -48,7 +48,7 @@ from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
-from minitune.executors.ray_actor import Here, RayActor
+from minitune.executors.ray_actor import CONTROL, REPORTS, Here, RayActor
 from minitune.executors.ray_cluster import ClusterLedger, amounts_text, connect, in_words, refuse_client, signals_kept
 from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Proof, Steps, collect
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
@@ -69,8 +69,6 @@ _NO_MODULE = (
     f"{HINT}a module may be on the driver's machine and not on this node: ray.init(runtime_env={{'working_dir': '.'}}) "
     "before the run sends the script's directory, and {'pip': [...]} installs packages"
 )
-_CONTROL = "control"
-"""Ray's name for the thread of `RayActor.stop`."""
 _Then = Callable[[Any, RemoteError | None], object]
 """What follows an outcome: a value, or the error that there is instead."""
 
@@ -316,7 +314,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._directory = directory
         self._output_names = output_names
         self._changes_directory = changes_directory
-        self._remote = self._ray.remote(concurrency_groups={_CONTROL: 1})(RayActor)
+        self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1})(RayActor)
         self._values = _Values(ray)
         self._landmark: Landmark | None = None
         self._processes: set[_RayProcess] = set()  # those that are not dead, also without an actor
@@ -377,7 +375,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             return
         # An object whose reset was not answered may be in any state.
         keeps = keep and actor.spec.reuse_key is not None and not process.is_resetting
-        stop_it = process.handle.stop.options(concurrency_group=_CONTROL).remote
+        stop_it = process.handle.stop.options(concurrency_group=CONTROL).remote
         process.after(grace_s, lambda: self._kill_late(actor))
 
         def on_stopped(is_parked: Any) -> None:

@@ -39,6 +39,11 @@ from minitune.settings import ORIG_WORKING_DIR
 
 logger = logging.getLogger("minitune")
 
+CONTROL = "control"
+"""Ray's name for the thread of `RayActor.stop`."""
+REPORTS = "reports"
+"""Ray's name for the thread of reports that come from other actors, which the trial has started."""
+
 
 class Here(NamedTuple):
     """An actor's process and node.

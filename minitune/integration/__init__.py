@@ -4,6 +4,7 @@
 
     keras, lightgbm, pytorch_lightning, xgboost    callbacks of a training loop: they call `report` in the trial
       _metrics                                     which metrics they report, and with which checkpoint
+    ray_train                                      the same, of the actors of Ray Train that a trial has started
     wandb, mlflow, comet, aim                      trackers: callbacks of the run, in the driver
       _tracking                                    their thread, so that a slow tracker does not hold up the run
 
@@ -19,6 +20,7 @@ __all__ = [
     "lightgbm",
     "mlflow",
     "pytorch_lightning",
+    "ray_train",
     "wandb",
     "xgboost",
 ]

@@ -25,10 +25,11 @@ IMPORTED = dict(line.split(": ") for line in LISTED if " | " not in line)
 REFUSED = {path: line.split(" | ")[0] for line in LISTED if " | " in line for path in line.split(" | ")[1].split()}
 
 # Each of them needs a package that may not be installed here.
-NEED_PACKAGES = (
-    "ray.air.integrations.keras",
-    *(f"ray.tune.integration.{name}" for name in ("keras", "lightgbm", "pytorch_lightning", "xgboost")),
-)
+NEED_PACKAGES = {
+    "ray.air.integrations.keras": "keras",
+    **{f"ray.tune.integration.{name}": name for name in ("keras", "lightgbm", "pytorch_lightning", "xgboost")},
+    "ray.tune.integration.ray_train": "ray",
+}
 
 
 def here(path: str) -> str:
@@ -44,7 +45,7 @@ def test_paths_have_the_names_that_users_import(path: str) -> None:
             exec(f"from {here(path)} import {name}", {})
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-    assert missing in ("", path.rpartition(".")[2] if path in NEED_PACKAGES else "")
+    assert missing in ("", NEED_PACKAGES.get(path, ""))
 
 
 AS_ATTRIBUTES = """
