@@ -32,6 +32,7 @@ from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
+from minitune.base.limits import with_limits
 
 
 @dataclass
@@ -156,10 +157,17 @@ class InterpreterLauncher(Launcher):
                 self._ensure_guard()  # first: no worker may live while there is nothing to outlive the driver
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
-                on_end(End("refused", f"could not start a process: {error}"))
+                on_end(End("refused", with_limits(f"could not start a process: {error}")))
                 return
-        worker = self._workers[token] = _Interpreter(token, marker, on_end, popen)
-        self._watch(worker)
+        worker = _Interpreter(token, marker, on_end, popen)
+        try:
+            self._watch(worker)
+        except RuntimeError as error:  # there is no process descriptor, and the system has no thread left
+            popen.kill()
+            self._reap(worker, 0)
+            on_end(End("refused", with_limits(f"could not start a thread: {error}")))
+            return
+        self._workers[token] = worker
 
     def _open_process(self, token: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -172,7 +180,11 @@ class InterpreterLauncher(Launcher):
         )
 
     def _watch(self, worker: _Interpreter) -> None:
-        """Make the loop report the death of the process."""
+        """Make the loop report the death of the process.
+
+        Raises:
+            RuntimeError: If that needs a thread, and the system does not allow another one.
+        """
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
                 worker.pidfd = os.pidfd_open(worker.popen.pid)
@@ -182,8 +194,8 @@ class InterpreterLauncher(Launcher):
             self._loop.watch(worker.pidfd, lambda mask: self._on_dead(worker))
             return
         waiter = threading.Thread(target=self._wait_for, args=(worker,), daemon=True)
-        self._threads.append(waiter)
         waiter.start()
+        self._threads.append(waiter)
 
     def _wait_for(self, worker: _Interpreter) -> None:
         """Block until the process is dead, if possible without reaping it, so that no other process gets its number."""

@@ -45,6 +45,7 @@ from minitune.actor.messages import (
     go_on,
 )
 from minitune.actor.process import CHANNEL_CLOSED, ProcessPhase, WorkerProcess, describe_exit, last_lines
+from minitune.base.limits import with_limits
 from minitune.error import STOP_SWALLOWED, RemoteError
 
 INTERRUPTED = (
@@ -411,7 +412,7 @@ class RemoteActor:
         if end.kind == "lost" and not pid:
             end = end._replace(kind="refused")
         if end.exit_code == NO_THREAD_EXIT and phase is ActorPhase.MAKING:
-            end = end._replace(kind="refused", reason="its process could not start a thread")
+            end = end._replace(kind="refused", reason=with_limits("its process could not start a thread"))
         is_stopped = phase in _STOPPED
         lines = ""
         if self._shows_stacks:

@@ -74,6 +74,7 @@ from minitune.actor.surroundings import (
     reset_signals,
 )
 from minitune.base import processes
+from minitune.base.limits import with_limits
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -218,7 +219,8 @@ class Zygote:
         except OSError as error:
             if error.errno in FORBIDDEN and not self._by_pid:  # with workers, it would end them, too
                 os._exit(FORBIDDEN_EXIT)
-            self._outbox.send(("refused", token, f"could not start a process: {error.strerror} (errno {error.errno})"))
+            reason = with_limits(f"could not start a process: {error.strerror} (errno {error.errno})")
+            self._outbox.send(("refused", token, reason))
         else:
             if pid == 0:
                 return self._become_worker(marker, channels)

@@ -50,6 +50,7 @@ from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.descriptors import has_room_for_worker
+from minitune.base.limits import with_limits
 
 if TYPE_CHECKING:
     from minitune.actor.interpreter_launcher import InterpreterLauncher
@@ -332,7 +333,7 @@ class ZygoteLauncher(Launcher):
             zygote = self._choose(preload)
         except OSError as error:
             # Not at once: the caller of `launch` does not know the token yet.
-            end = End("refused", f"the zygote could not be started: {error}")
+            end = End("refused", with_limits(f"the zygote could not be started: {error}"))
             self._loop.call_later(0.0, lambda: self._finish(worker, end))
             return
         if zygote is None:

@@ -16,6 +16,8 @@ Modules
     disk           which errors of a disk end a run, and what they say
     descriptors    how many files may be open
     processes      whether a process lives, since when, and its environment
+    limits         why a process or a thread cannot be started
+    cgroups        the control groups of this process
     randomness     the global generators of random numbers
     actor_thread   runs the code of one actor on a thread
     user_thread    the thread that runs a trial's code where the trial has a process to itself
@@ -26,5 +28,6 @@ What calls what
 ---------------
 `checks`, `json_text` and `table` make their texts with `text`, and `calls` its hints with `checks`. `files` asks `disk`
 whether an error ends the run, and `descriptors` how many files may stay open. `shared_values` writes with `pickling`
-into files of `files`. The others know no module of this folder.
+into files of `files`. `actor_thread` starts its thread by `limits`, which reads `cgroups`. The others know no module of
+this folder.
 """

@@ -17,6 +17,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from minitune.base.limits import start_thread
+
 
 class _Call(NamedTuple):
     name: str
@@ -57,9 +59,12 @@ class ActorThread:
 
         Returns:
             Its value, or its next report.
+
+        Raises:
+            TuneError: If the system does not allow another thread.
         """
         if not self._thread.ident:
-            self._thread.start()
+            start_thread(self._thread)
         call = _Call(name, function, Future())
         self._calls.put(call)
         return call.answer

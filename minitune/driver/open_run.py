@@ -99,6 +99,7 @@ class OpenRun:
             # Before anything is cleaned: the files belong to another driver as long as that has the lock.
             self._driver = self._lock.holder or self._lock.acquire()
             stack.callback(self._housekeeper.close)
+            self._housekeeper.start()  # before the first record: without its thread, nothing has begun
             self._prepare()
             where = self.run.journal, self._durability, self._housekeeper, self._lock
             if self._listen is None:

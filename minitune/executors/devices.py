@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from minitune.base import cgroups
+from minitune.base.cgroups import read_text
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
 
@@ -41,9 +43,13 @@ class MachineFiles:
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may contain secrets
-    cgroup_root: str | os.PathLike[str] = "/sys/fs/cgroup"
-    own_cgroup: str | os.PathLike[str] = "/proc/self/cgroup"
+    cgroup_root: str | os.PathLike[str] = cgroups.ROOT
+    own_cgroup: str | os.PathLike[str] = cgroups.OWN
     dev: str | os.PathLike[str] = "/dev"
+
+    def groups(self, controller: str) -> Iterator[str]:
+        """See `cgroups.own_groups`."""
+        return cgroups.own_groups(controller, self.cgroup_root, self.own_cgroup)
 
 
 class Machine(NamedTuple):
@@ -204,7 +210,7 @@ def usable_cpus(host: MachineFiles | None = None) -> int:
             count = len(os.sched_getaffinity(0))
         except OSError:
             pass
-    quotas = [quota for directory in _own_cgroups("cpu", host) if (quota := _cpu_quota(directory)) is not None]
+    quotas = [quota for directory in host.groups("cpu") if (quota := _cpu_quota(directory)) is not None]
     return max(1, math.floor(min([float(count), *quotas])))
 
 
@@ -212,9 +218,9 @@ def memory_bytes(host: MachineFiles | None = None) -> int:
     """The memory of the machine, or the limit of this process's cgroup if that is smaller."""
     limits = [
         int(text)
-        for directory in _own_cgroups("memory", host or MachineFiles())
+        for directory in (host or MachineFiles()).groups("memory")
         for name in ("memory.max", "memory.limit_in_bytes")
-        if (text := _read(os.path.join(directory, name))).isdigit()
+        if (text := read_text(os.path.join(directory, name))).isdigit()
     ]
     return min([memory()[0], *limits])
 
@@ -223,10 +229,10 @@ def free_memory_bytes(host: MachineFiles | None = None) -> int:
     """The memory that this process can still use without paging: the machine's, or the rest of its cgroup's limit."""
     rests = []
     of_both_versions = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-    for directory in _own_cgroups("memory", host or MachineFiles()):
+    for directory in (host or MachineFiles()).groups("memory"):
         for name_of_limit, name_of_usage in of_both_versions:
-            limit = _read(os.path.join(directory, name_of_limit))
-            usage = _read(os.path.join(directory, name_of_usage))
+            limit = read_text(os.path.join(directory, name_of_limit))
+            usage = read_text(os.path.join(directory, name_of_usage))
             if limit.isdigit() and usage.isdigit():
                 # Its usage includes files that it has read, which the kernel drops when memory is needed.
                 rests.append(int(limit) - int(usage) + _cached_bytes(directory))
@@ -240,7 +246,7 @@ def memory_for_values() -> int:
 
 def _cached_bytes(cgroup: str) -> int:
     """The part of a cgroup's memory that holds files and that the kernel can free at once."""
-    for line in _read(os.path.join(cgroup, "memory.stat")).splitlines():
+    for line in read_text(os.path.join(cgroup, "memory.stat")).splitlines():
         name, _, amount = line.partition(" ")
         if name == "inactive_file" and amount.isdigit():
             return int(amount)
@@ -270,46 +276,12 @@ def memory() -> tuple[int, int]:
 
 def _cpu_quota(directory: str) -> float | None:
     """The number of CPUs that the cgroup at `directory` may use; None if its files set no limit."""
-    words = _read(os.path.join(directory, "cpu.max")).split()  # version 2: "150000 100000" or "max 100000"
+    words = read_text(os.path.join(directory, "cpu.max")).split()  # version 2: "150000 100000" or "max 100000"
     if not words:
-        words = [_read(os.path.join(directory, name)) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+        words = [read_text(os.path.join(directory, name)) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
         return int(words[0]) / int(words[1])
     return None
-
-
-def _own_cgroups(controller: str, host: MachineFiles) -> Iterator[str]:
-    """The directories of this process's cgroups for a controller, and of their ancestors. Each may set a limit.
-
-    In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
-    do not exist.
-    """
-    root = os.fspath(host.cgroup_root)
-    lines = [line.split(":", 2) for line in _read(host.own_cgroup).splitlines() if line.count(":") >= 2]
-    for _, controllers, path in lines:
-        if controllers == "":  # version 2: one tree for all controllers
-            bases = [root]
-        elif controller in controllers.split(","):
-            bases = [os.path.join(root, name) for name in dict.fromkeys((controllers, controller))]
-        else:
-            continue
-        parts = [part for part in path.split("/") if part]
-        if ".." in parts:  # the path lies outside of what this container sees
-            parts = []
-        for base in bases:
-            for length in range(len(parts), -1, -1):
-                yield os.path.join(base, *parts[:length])
-    if not lines:  # in a sandbox without /proc, the mounted top may still set a limit
-        yield from (root, os.path.join(root, controller))
-
-
-def _read(path: str | os.PathLike[str]) -> str:
-    """The stripped text of a small file; empty if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _names(directory: str | os.PathLike[str]) -> list[str]:

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, TypeVar
 
 from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
+from minitune.base.limits import start_thread
 from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of
@@ -235,10 +236,9 @@ class TrackerCallback(LoggerCallback, ABC):
         # Not in `setup`: a run that ends before its first trial needs no thread and no tracker.
         if self._thread is None:
             name = f"minitune-{self.tracker}"
-            self._thread = threading.Thread(
-                target=self._work, args=(self._events, self._is_given_up), name=name, daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._work, args=(self._events, self._is_given_up), name=name, daemon=True)
+            start_thread(thread)
+            self._thread = thread
 
 
 def check_installed(package: str, extra: str, user: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing
 
 from minitune.base import files
 from minitune.base.disk import is_of_disk
+from minitune.base.limits import start_thread
 
 logger = logging.getLogger("minitune")
 
@@ -79,7 +80,7 @@ class _Settling:
 
 
 class Housekeeper:
-    """Does the chores of a run on one thread. The first chore starts the thread, and `close` joins it.
+    """Does the chores of a run on one thread, which `close` joins. Without `start`, the first chore starts the thread.
 
     The thread does chores in small steps and syncs between them, so that removing a large checkpoint delays no sync.
     It always uses real time, also in a run with a virtual clock, because disk operations take real time.
@@ -138,6 +139,15 @@ class Housekeeper:
 
     # -- life --------------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            TuneError: If the system does not allow another thread.
+        """
+        with self._changed:
+            self._wake()
+
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until there are no chores, including those that wait for `SETTLE_PERIOD_S`. Blocks.
 
@@ -164,11 +174,12 @@ class Housekeeper:
             self._close_by = None
 
     def _wake(self) -> None:
-        """Start the thread, or wake it if it runs. The caller holds the condition."""
+        """Start the thread, or wake it if it runs. The caller holds the condition. See `start`."""
         if self._thread is None:
             # A daemon thread does not keep an interpreter alive that exits without `close`.
-            self._thread = threading.Thread(target=self._run, name="minitune-housekeeper", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="minitune-housekeeper", daemon=True)
+            start_thread(thread)
+            self._thread = thread
         self._changed.notify_all()
 
     def _has_chores(self) -> bool:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from minitune.base import files
+from minitune.base.limits import with_limits
 from minitune.base.lines import LONGEST_BYTES, LineSplitter, shown_lines
 from minitune.base.text import counted, cut, name_of_signal
 from minitune.checkpoint import Checkpoint
@@ -205,7 +206,8 @@ class _ProgramProcess:
             self.popen.wait()
             self._output.close()
             self._errors.close()
-            raise ProgramError(f"the program cannot be watched: {error}\ncommand: {shlex.join(words)}") from None
+            reason = with_limits(f"the program cannot be watched: {error}")
+            raise ProgramError(f"{reason}\ncommand: {shlex.join(words)}") from None
 
     @property
     def too_long(self) -> int:

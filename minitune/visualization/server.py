@@ -87,9 +87,13 @@ class LiveRun:
         scored = len(self._history.scored())
         is_last = self._history.state.name != RUNNING and scored != self._learned_from
         if is_last or scored > self._learned_from * _MORE:
+            learning = threading.Thread(target=self._learn, daemon=True)
+            try:
+                learning.start()
+            except RuntimeError:  # the system has no thread left; the next look tries again
+                return
+            self._learning = learning
             self._learned_from = scored
-            self._learning = threading.Thread(target=self._learn, daemon=True)
-            self._learning.start()
 
     def _learn(self) -> None:
         """Compute the importances. This may take seconds, in which the page goes on, so it reads the run once more."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from functools import partial
 from pathlib import Path
 from selectors import DefaultSelector
@@ -16,7 +17,7 @@ import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Counter, Family, Hosted, Sleeper
-from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, wait_until
+from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, wait_until
 
 from minitune.actor import process_tree
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Returned, encode
@@ -347,6 +348,21 @@ def test_a_process_that_cannot_be_started_is_not_the_trials_fault(
             event = driver.ended("a")
         assert (event.kind, event.counts) == ("refused", False)
         assert "no/such/interpreter" in event.cause
+        driver.start("b")
+
+
+def test_a_process_that_cannot_be_watched_is_not_the_trials_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no process descriptor, a thread waits for each process."""
+    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    with Group() as group:
+        driver = Driver(group)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", raiser(RuntimeError("can't start new thread")))
+            group.start_in("a", partial(Hosted, factory=Counter))
+            event = driver.ended("a")
+        assert (event.kind, event.counts) == ("refused", False)
+        assert "can't start new thread" in event.cause
         driver.start("b")
 
 

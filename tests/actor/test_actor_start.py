@@ -132,6 +132,29 @@ def test_a_fork_that_fails_is_not_the_trials_fault(zygote: Driver) -> None:
     zygote.start("b", preload=False)
 
 
+def test_a_worker_without_its_own_thread_is_not_the_trials_fault(
+    zygote: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pids.max").write_text("7\n")
+    monkeypatch.setattr("minitune.base.limits.own_groups", lambda controller: [str(tmp_path)])
+    zygote.group.preload(_break_threads)
+    zygote.group.start_in("a", partial(Hosted, factory=Counter))
+    event = zygote.ended("a")
+    assert (event.kind, event.counts) == ("refused", False)
+    assert "could not start a thread; limits: " in event.cause
+    assert f"{tmp_path}/pids.max 7" in event.cause
+    zygote.start("b", preload=False)
+
+
+def _break_threads() -> None:
+    import _thread
+
+    def refuse(*args: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    _thread.start_new_thread = refuse
+
+
 def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
     zygote: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,52 @@
+"""Control groups of this process (Linux): their directories, and the small files in them that set limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+ROOT = "/sys/fs/cgroup"
+"""Where the file systems of control groups are mounted."""
+OWN = "/proc/self/cgroup"
+"""The file that names this process's groups."""
+
+
+def own_groups(
+    controller: str, root: str | os.PathLike[str] = ROOT, own: str | os.PathLike[str] = OWN
+) -> Iterator[str]:
+    """The directories of this process's groups for a controller, and of their ancestors. Each may set a limit.
+
+    In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
+    do not exist.
+
+    Args:
+        controller: Such as `memory`.
+        root: See `ROOT`.
+        own: See `OWN`.
+    """
+    top = os.fspath(root)
+    lines = [line.split(":", 2) for line in read_text(own).splitlines() if line.count(":") >= 2]
+    for _, controllers, path in lines:
+        if controllers == "":  # version 2: one tree for all controllers
+            bases = [top]
+        elif controller in controllers.split(","):
+            bases = [os.path.join(top, name) for name in dict.fromkeys((controllers, controller))]
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        if ".." in parts:  # the path lies outside of what this container sees
+            parts = []
+        for base in bases:
+            for length in range(len(parts), -1, -1):
+                yield os.path.join(base, *parts[:length])
+    if not lines:  # in a sandbox without /proc, the mounted top may still set a limit
+        yield from (top, os.path.join(top, controller))
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The stripped text of a small file; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
