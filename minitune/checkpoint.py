@@ -9,6 +9,7 @@ removed before the next attempt. Numbers increase over all attempts of a trial.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -20,7 +21,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -34,6 +36,7 @@ DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 # The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed.
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
+_T = TypeVar("_T")
 
 
 class Gone:
@@ -142,18 +145,20 @@ class Checkpoint:
     set_preprocessor = Gone("write it to a file of the directory, or with set_metadata()")
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copy the content.
+        """Copy the content. Blocks.
 
         Args:
-            path: The target directory. It is created if necessary. By default a new temporary directory, which the
-                caller must delete.
+            path: The target directory. It is created if necessary. What has the name of a file of the checkpoint there
+                is replaced; no link there is followed; other files stay. By default a new temporary directory, which
+                the caller must delete.
 
         Returns:
             The absolute path of the copy.
 
         Raises:
             FileNotFoundError: If the checkpoint's directory does not exist.
-            ValueError: If it contains anything but files, directories and links.
+            IsADirectoryError: If a directory has the name of a file of the checkpoint.
+            ValueError: If the checkpoint contains anything but files, directories and links.
         """
         import tempfile
 
@@ -164,7 +169,15 @@ class Checkpoint:
             else:
                 target = local_path(path)
             os.makedirs(target, exist_ok=True)
-            _copy(source, entries, target)
+            if os.path.samefile(source, target):  # each file would replace itself
+                return target
+            try:
+                _copy(source, entries, target)
+            except BaseException:
+                if path is None:  # the caller does not know what to delete
+                    with suppress(OSError):
+                        files.remove_tree(target)
+                raise
         return target
 
     @contextmanager
@@ -468,21 +481,44 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
 
 
 def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: str) -> None:
-    """Copy the entries that `walk` has found to an existing directory. Existing files are replaced."""
+    """Copy the entries that `walk` has found to an existing directory. What has their names there is replaced.
+
+    Nothing is written through a link there, or into a file that has other names: what is replaced is removed first.
+
+    Raises:
+        IsADirectoryError: If a directory would have to be replaced.
+    """
     for entry in entries:
         origin = os.path.join(source, entry.name)
         copy = os.path.join(target, entry.name)
         if entry.name.endswith("/"):
-            files.make_directory(copy)
+            with suppress(IsADirectoryError):  # it is there already
+                _put(copy.rstrip("/"), os.mkdir)  # with the slash, a link would be followed
         elif entry.is_link:
-            os.symlink(os.readlink(origin), copy)
+            _put(copy, partial(os.symlink, os.readlink(origin)))
         else:
             _copy_file(origin, copy)
 
 
+def _put(path: str, make: Callable[[str], _T]) -> _T:
+    """Call `make`, which must not find anything at `path`. What it finds there is removed, unless it is a directory."""
+    try:
+        return make(path)
+    except FileExistsError:
+        if os.path.isdir(path) and not os.path.islink(path):
+            reason = "a directory has the name of a file of the checkpoint; remove it, or copy to another place"
+            raise IsADirectoryError(errno.EISDIR, reason, path) from None
+        os.unlink(path)
+        return make(path)
+
+
 def _copy_file(source: str, target: str) -> None:
     """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
-    with open(files.open_regular(source), "rb", buffering=0) as reader, open(target, "wb") as writer:
+
+    def create(path: str) -> BinaryIO:
+        return open(path, "xb")
+
+    with open(files.open_regular(source), "rb", buffering=0) as reader, _put(target, create) as writer:
         status = os.fstat(reader.fileno())
         if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
             import shutil

@@ -9,12 +9,13 @@ import os
 import pickle
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Injured, SavedCounter, fit, make_socket
+from kit import Injured, SavedCounter, fit, make_socket, raiser
 
 from minitune import Callback, Trial, report
 from minitune import checkpoint as checkpoint_module
@@ -77,6 +78,68 @@ def test_checkpoint_is_copied_to_a_given_path(source: Path, tmp_path: Path) -> N
     temporary = checkpoint.to_directory()
     assert temporary != str(source)
     assert os.listdir(temporary) == ["sub"]
+
+
+def test_a_copy_into_the_same_place_has_the_content_of_the_last_one(tmp_path: Path) -> None:
+    first, second, target, outside = (tmp_path / name for name in ("first", "second", "target", "outside"))
+    for directory in (first, second, outside):
+        directory.mkdir()
+        (directory / "weights").write_text(directory.name)
+    (first / "weights").chmod(0o444)
+    (first / "latest").symlink_to("weights")
+    (second / "latest").symlink_to("../second")
+    (first / "was a file").touch()
+    (second / "was a file").mkdir()
+    (second / "was a file" / "x").touch()
+    for checkpoint in (first, first, second):
+        Checkpoint(checkpoint).to_directory(target)
+        assert (target / "weights").read_text() == checkpoint.name
+    assert os.readlink(target / "latest") == "../second"
+    assert (target / "was a file" / "x").exists()
+
+
+def test_a_copy_does_not_write_to_what_links_in_the_target_name(source: Path, tmp_path: Path) -> None:
+    (source / "weights").write_text("new")
+    (source / "link").symlink_to("weights")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("weights", "other"):
+        (outside / name).write_text("old")
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "sub").symlink_to(outside)
+    (target / "weights").symlink_to(outside / "weights")
+    (target / "link").symlink_to(outside / "nowhere")
+    (target / "alike").hardlink_to(outside / "other")
+    (source / "alike").write_text("new")
+    Checkpoint(source).to_directory(target)
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"weights": "old", "other": "old"}
+    assert (target / "weights").read_text() == (target / "link").read_text() == (target / "alike").read_text() == "new"
+    assert [path.name for path in target.iterdir() if path.is_symlink()] == ["link"]
+
+
+def test_a_copy_of_a_checkpoint_to_its_own_place_changes_nothing(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(source)
+    for target in (source, tmp_path / "link"):
+        Checkpoint(source).to_directory(target)
+        assert (source / "sub" / "weights").read_text() == "w"
+
+
+def test_a_copy_removes_no_directory_of_the_user(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "target" / "sub" / "weights").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match=r"remove it, or copy to another place.*sub/weights"):
+        Checkpoint(source).to_directory(tmp_path / "target")
+
+
+def test_a_temporary_copy_that_fails_leaves_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("minitune.checkpoint._copy_file", raiser(OSError(errno.ENOSPC, "full")))
+    before = os.listdir(tmp_path)
+    with pytest.raises(OSError, match="full"):
+        Checkpoint(source).to_directory()
+    assert os.listdir(tmp_path) == before
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
