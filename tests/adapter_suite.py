@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
+import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,35 @@ class AdapterSuite:
         ]
         with pytest.raises(ValueError, match=r"but got 'constan' \(did you mean 'constant'\?\)"):
             self.adapter.searching(self.adapter.space, points_to_evaluate=[{"constan": 1}])
+
+    @pytest.mark.parametrize("points", [[], [{"x": 0.25}, {"x": 0.5}]], ids=["free", "points"])
+    def test_one_that_adopts_trials_goes_on_as_the_one_that_suggested_them(self, points: list[Any]) -> None:
+        first = self.adapter.searching(self.adapter.space, points_to_evaluate=points)
+        second = self.adapter.searching(self.adapter.space, points_to_evaluate=points)
+        for number in range(self.adapter.trials // 4):
+            config: Any = first.suggest(str(number))
+            second.adopt(str(number), {**config, "added_by_the_run": 7})
+            for search in (first, second):
+                search.on_trial_result(str(number), {"loss": config["x"], "training_iteration": 1})
+                search.on_trial_complete(str(number), {"loss": config["x"], "training_iteration": 2}, error=number == 3)
+        for name in ("a", "b"):
+            assert config_key(second.suggest(name)) == config_key(first.suggest(name))
+
+    def test_it_learns_from_adopted_trials_that_it_would_not_have_suggested(self) -> None:
+        search = self.adapter.searching(points_to_evaluate=[{"x": 0.9}, {"x": 0.7}])
+        count = self.adapter.trials // 2
+        adopted = [0.7, *sorted(((number + 0.5) / count for number in range(count)), key=lambda x: abs(x - 0.3))]
+        for number, x in enumerate(adopted):
+            search.adopt(str(number), {"x": x})
+            search.on_trial_complete(str(number), {"loss": (x - 0.3) ** 2})
+        found = []
+        for number in range(10):
+            config: Any = search.suggest(f"next {number}")
+            found.append(config["x"])
+            search.on_trial_complete(f"next {number}", {"loss": (config["x"] - 0.3) ** 2})
+        assert 0.9 not in found
+        assert not {*found} & {*adopted}
+        assert statistics.median(abs(x - 0.3) for x in found) < 0.15
 
     def test_missing_values_are_harmless(self) -> None:
         search = self.adapter.searching()

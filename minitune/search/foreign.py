@@ -21,7 +21,7 @@ from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_poin
 from minitune.space.domains import Categorical, Float, Integer, Normal, sampler_and_step
 from minitune.space.guesses import agrees, nested, noted_guesses, with_constants
 from minitune.space.parameters import Parameter, draw, parameters, values_of
-from minitune.space.tree import overlay
+from minitune.space.tree import copy_tree, overlay
 
 LISTED = 1000
 """A library gets a longer list of categories as an int, because it keeps a weight for each category."""
@@ -177,19 +177,34 @@ class LibrarySearcher(SpaceSearcher):
         return {name: getattr(self, name) for name in self._STATE}
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
-        """See `Searcher.adopt`. The library gets the configuration as a point to evaluate.
+        """See `Searcher.adopt`. If the library suggests another configuration, it gets this one as a point to evaluate.
 
-        In a space of the library's own, it is asked for a suggestion, as by `Searcher.adopt`.
+        In a space of the library's own, it is only asked for a suggestion, as by `Searcher.adopt`.
         """
-        if self._space is None:
+        adopted = TriedConfig(copy_tree(dict(config)))
+        known = self._known_values(adopted)
+        if known is None:
             super().adopt(trial_id, config)
             return
-        for number, point in enumerate(self._points, 1):
-            if agrees(point, config):
-                del self._points[:number]  # those before it were refused
-                break
-        self._points.insert(0, TriedConfig(config))
+        points = [nested(point, self._space or {}) for point in self._points]
+        place = next((n for n, point in enumerate(points) if agrees(point, config)), None)
+        if place is not None:
+            del self._points[:place]  # those before it were refused
+        if place is not None or not self._points:
+            # Asked in any case: its draws must go on where they were, or it would suggest the same values again.
+            suggestion = self.suggest(trial_id)
+            if isinstance(suggestion, dict):
+                if self._known_values(TriedConfig(suggestion)) == known:
+                    return
+                self.on_suggestion_refused(trial_id)
+        self._points.insert(0, adopted)
         self.suggest(trial_id)
+
+    def _known_values(self, config: TriedConfig) -> dict[str, Any] | None:
+        """The parameters' values in a configuration; None if they are unknown, as in a space of the library's own."""
+        if self._space is None:
+            return None
+        return evaluated_values(self._space, config)[0]
 
     def add_evaluated_point(
         self,

@@ -283,9 +283,11 @@ class OptunaSearch(LibrarySearcher):
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on the given sampler; pass it to the sampler", seed)
-        self._rewards = None
+        self._known: list[tuple[Any, ...]] = []  # arguments of `add_evaluated_point` that wait for the study
         if evaluated_rewards is not None:
-            self._rewards = checked_rewards(evaluated_rewards, len(self._points))
+            rewards = checked_rewards(evaluated_rewards, len(self._points))
+            self._known = [(dict(point), reward) for point, reward in zip(self._points, rewards, strict=True)]
+            self._points = []
         self._sampler = sampler
         self._study_name = study_name
         self._storage = storage
@@ -302,7 +304,6 @@ class OptunaSearch(LibrarySearcher):
         self._ot_trials: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
         self._enqueued: dict[str, Mapping[str, Any]] = {}  # the points that Optuna has not suggested yet
-        self._known: list[tuple[Any, ...]] = []
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._optuna_space = DomainSpace(space)
@@ -369,11 +370,6 @@ class OptunaSearch(LibrarySearcher):
                 )
             finally:
                 optuna.logging.set_verbosity(before)
-            if self._rewards is not None:
-                points = self._points
-                self._points = []
-                for point, reward in zip(points, self._rewards, strict=True):
-                    self.add_evaluated_point(dict(point), reward)
             known = self._known
             self._known = []
             for arguments in known:
@@ -468,6 +464,14 @@ class OptunaSearch(LibrarySearcher):
         )
 
     # -- within ----------------------------------------------------------------------------------------------------
+
+    def _known_values(self, config: TriedConfig) -> dict[str, Any] | None:
+        if self._optuna_space is None:
+            return None
+        try:
+            return self._optuna_space.known(config)[0]
+        except ValueError:  # the space was another one when the configuration was made
+            return None
 
     @property
     def _objectives(self) -> list[tuple[str, str]]:

@@ -142,6 +142,30 @@ def test_points_with_their_values_are_not_tried() -> None:
         searching(points_to_evaluate=[{"x": 0.5}], evaluated_rewards=[1.0, 2.0])
 
 
+@pytest.mark.parametrize(
+    "space", [{"x": FloatDistribution(0, 1)}, lambda trial: {"k": [trial.suggest_float("x", 0, 1)] and 7}]
+)
+def test_values_of_adopted_trials_count_also_in_a_space_of_its_own(space: Any) -> None:
+    search = searching(space, own=True, points_to_evaluate=[{"x": 0.75}, {"x": 0.25}, {"x": 0.5}])
+    for number, x in enumerate([0.25, 0.125]):
+        search.adopt(str(number), {"x": x, "k": 7, "of_the_run": 5})
+        search.on_trial_complete(str(number), {"loss": x})
+    search.adopt("2", {"x": 0.5})
+    search.on_trial_complete("2", {"loss": 0.5})
+    assert [trial.params["x"] for trial in search.study.trials] == [0.25, 0.125, 0.5]
+    assert search.study.best_params == {"x": 0.125}
+
+
+def test_a_configuration_of_another_space_is_adopted_as_it_would_be_suggested(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    search = searching({"c": CategoricalDistribution(["a", "b"])}, own=True)
+    search.adopt("0", {"c": "z"})
+    search.on_trial_complete("0", {"loss": 1.0})
+    assert states(search) == ["COMPLETE"]
+    assert "another configuration than before" in caplog.text
+
+
 def test_evaluated_points() -> None:
     search = searching()
     search.add_evaluated_point({"x": 0.5}, 1.0, intermediate_values=[3.0, 2.0])
