@@ -17,9 +17,6 @@ from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 
-DURABILITIES = ("process", "batched", "strict")
-"""How much a run syncs to disk, from nothing to every record; see `RunConfig.durability`."""
-
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
@@ -275,11 +272,11 @@ class RunConfig(Config):
         progress_reporter: A `ProgressReporter` that replaces the default one.
         log_to_file: Names of the files for a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: The old name of `storage_path`.
-        durability: `"process"`, `"batched"` or `"strict"`: how much a power cut may destroy.
         show_output: Whether the output of trials is shown, independently of `verbose`. At `verbose=0` nothing else is.
         progress: Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record; if
             you have not configured logging, it goes to the standard error stream.
         keep_descendants: Whether processes that a trial has started survive the end of the trial.
+        durability: Accepted for older scripts. It has no effect: all runs sync to the disk in the same way.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -297,14 +294,15 @@ class RunConfig(Config):
     progress_reporter: Any = None
     log_to_file: bool | str | Sequence[str] = False
     local_dir: str | os.PathLike[str] | None = None
-    durability: str = "batched"
     show_output: bool = False
     progress: bool = True
     keep_descendants: bool = False
+    durability: Any = None
 
     def _check(self) -> None:
         require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
-        require(self.durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", self.durability)
+        if self.durability is not None:
+            warn_once("durability has no effect: a power cut loses at most the last 100 ms of results in every run")
         refuse_out_of_scope(self.storage_filesystem, self.sync_config)
         if self.verbose is not None:
             good = isinstance(self.verbose, bool) or is_whole(self.verbose)

@@ -85,6 +85,7 @@ from minitune.experiment.lifecycle import PAUSED, PENDING, Step
 from minitune.experiment.trial_info import TrialInfo
 from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record import journal
+from minitune.record.housekeeper import Housekeeper
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 from minitune.search import BasicVariantGenerator, SearchAlgorithm, SearchGenerator
@@ -198,6 +199,13 @@ def live_reports(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, An
         elif record["type"] == "result":
             live.setdefault(record["trial"], []).append(record["metrics"])
     return live
+
+
+class NoThread(Housekeeper):
+    """A housekeeper for a journal that is not synced until it is closed. It starts no thread."""
+
+    def sync_soon(self, sync: Any) -> None:
+        """Do nothing."""
 
 
 def newest_snapshot(directory: Path | None = None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ ENGINE, WORKLOAD, STORAGE, PARAMETERS = sys.argv[1:5]
 P = json.loads(PARAMETERS)
 WORKERS = 2
 SYNC_PERIOD_S = 1.0
-"""How often `copytree` syncs its newest copy. minitune's durability `batched` does the same."""
+"""How often `copytree` syncs its newest copy. minitune does the same."""
 
 
 def trivial(number):

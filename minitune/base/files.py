@@ -42,8 +42,6 @@ OWN_FILE_MODE = 0o644
 """The same for a file that a resume reads."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
-# The file in a trial's directory with the name of the checkpoint that was settled last.
-_SETTLED = ".settled"
 _STEP_ENTRIES = 50
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _KINDS = {
@@ -255,17 +253,8 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def settle(directory: str) -> None:
-    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks.
-
-    Then `settled_name` returns its name, also after a power cut.
-    """
-    for _ in settle_steps(directory):
-        pass
-
-
-def settle_steps(directory: str) -> Generator[None, None, None]:
-    """`settle` in small steps, so that a thread can do more urgent work between them."""
+def sync_tree_steps(directory: str) -> Generator[None, None, None]:
+    """Sync a directory to disk, from the inside out, and then its name. Blocks; a caller may work between the steps."""
     for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
         for name in files:
             path = os.path.join(top, name)
@@ -279,20 +268,10 @@ def settle_steps(directory: str) -> Generator[None, None, None]:
             yield
         sync_directory(top)
         yield
-    trial_directory, name = os.path.split(directory)
-    with new_file(os.path.join(trial_directory, _SETTLED), sync=True) as file:  # this syncs the checkpoint's name, too
-        file.write(name.encode())
+    parent = os.path.dirname(directory)
+    sync_directory(parent)
     yield
-    sync_directory(os.path.dirname(trial_directory))
-
-
-def settled_name(trial_directory: str) -> str | None:
-    """The name of the checkpoint that was settled last in a trial's directory; None if none was."""
-    try:
-        with open_to_read(os.path.join(trial_directory, _SETTLED)) as file:
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return None
+    sync_directory(os.path.dirname(parent))
 
 
 def _raise(error: OSError) -> None:

@@ -39,7 +39,6 @@ class OpenRun:
         run: The run's directory.
         is_new: True to start a new journal, False to continue the existing one.
         checkpoints: Which checkpoints are kept, one config for each experiment.
-        durability: `process`, `batched` or `strict`.
         metric: The run's metric, or None.
         mode: Its mode, or None.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
@@ -65,7 +64,6 @@ class OpenRun:
         *,
         is_new: bool,
         checkpoints: Sequence[CheckpointConfig],
-        durability: str,
         metric: str | None,
         mode: str | None,
         dirname_creators: Sequence[Callable[[Trial], str] | None],
@@ -78,7 +76,6 @@ class OpenRun:
         self._time_budget_s = time_budget_s
         self._limits = limits
         self._is_new = is_new
-        self._durability = durability
         self._lock = lock or RunLock(run.lock)
         self._housekeeper = Housekeeper()
         self._manager = CheckpointManager(
@@ -86,7 +83,6 @@ class OpenRun:
             metric=metric,
             mode=mode,
             housekeeper=self._housekeeper,
-            settles=durability == "batched",
         )
         self._dirname_creators = dirname_creators
         self._listen = listen
@@ -101,13 +97,13 @@ class OpenRun:
             stack.callback(self._housekeeper.close)
             self._housekeeper.start()  # before the first record: without its thread, nothing has begun
             self._prepare()
-            where = self.run.journal, self._durability, self._housekeeper, self._lock
+            where = self.run.journal, self._housekeeper, self._lock
             if self._listen is None:
                 self._journal = Journal(*where, is_new=self._is_new)
             else:
                 self._journal = ToldJournal(*where, is_new=self._is_new, listen=self._listen)
             stack.callback(self._journal.close)
-            self._housekeeper.disk_failed = self._settle_failed
+            self._housekeeper.disk_failed = self._sync_failed
             # A lost journal must not become a new run, which would use the directories of the old one.
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
@@ -136,7 +132,7 @@ class OpenRun:
         if self._is_new:
             files.remove_file(self.run.journal)  # if there is one, it is empty
 
-    def _settle_failed(self, path: str, error: OSError) -> None:
+    def _sync_failed(self, path: str, error: OSError) -> None:
         self._journal.fail(path, "synced to the disk", error)
 
     @property
@@ -150,7 +146,7 @@ class OpenRun:
         return self._journal.offset == 0
 
     def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
-        """Write the first records of this driver. Blocks for a sync unless the durability is `process`.
+        """Write the first records of this driver. Blocks for a sync.
 
         Args:
             description: What this driver runs.
@@ -163,10 +159,9 @@ class OpenRun:
             driver.pid, driver.start_time, boot_id(), driver.host, self._time_budget_s, self._limits, description
         )
         self._journal.append(record)
-        if self._durability != "process":
-            self._journal.sync()  # from here on the run can be resumed even after a power cut
-            with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
-                files.sync_directory(os.path.dirname(self.run.path))
+        self._journal.sync()  # from here on the run can be resumed even after a power cut
+        with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
+            files.sync_directory(os.path.dirname(self.run.path))
 
     def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
         """The object that takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""

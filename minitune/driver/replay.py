@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from minitune.base import files
-from minitune.checkpoint import CheckpointRecord, matches
+from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
@@ -29,7 +28,6 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import boot_id
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
 
@@ -74,7 +72,6 @@ class Replay(Story):
         self.changes: list[tuple[Trial, Trial | None]] = []
         self.to_end: list[tuple[Trial, Ending]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
-        self._boots: dict[str, str] = {}  # by trial id: `boot_id` at the time of its newest checkpoint
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
@@ -135,8 +132,6 @@ class Replay(Story):
             # after the very last event may not have been carried out.
             self.hooks.drop_requests()
         change = super().apply(record)
-        if kind in (records.RESULT, records.CHECKPOINT) and records.checkpoint_of(record) is not None:
-            self._boots[record["trial"]] = self.driver.boot_id
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
         elif kind == records.STATUS and change.trial is not None and records.SUM in record:
@@ -224,9 +219,10 @@ class Replay(Story):
         """
         trial.num_failures = 0
         inherited = self.state.inherited.get(trial.trial_id)
-        fault = "" if inherited is None else self._fault(inherited.record, inherited.donor)
-        if inherited is not None and fault:
-            logger.warning("%s, from which trial %s was to continue, %s", inherited.path, trial.name, fault)
+        if inherited is not None and not matches(inherited.record, inherited.donor.local_path):
+            logger.warning(
+                "%s, from which trial %s was to continue, does not match its record", inherited.path, trial.name
+            )
             del self.state.inherited[trial.trial_id]
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
@@ -234,29 +230,14 @@ class Replay(Story):
                 logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory
-        while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial)):
+        while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
             unfit = trial.checkpoints.pop()
-            logger.warning("%s of trial %s %s; the previous one is used", unfit.record.directory, trial.name, fault)
+            text = "%s of trial %s does not match its record; the previous one is used"
+            logger.warning(text, unfit.record.directory, trial.name)
         if is_to_end:
             self.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-
-    def _fault(self, record: CheckpointRecord, trial: Trial) -> str:
-        """Why a checkpoint cannot be used; empty if it can.
-
-        A power cut may leave files with the right names and sizes whose content was not written. So after another boot
-        of the machine, a checkpoint newer than the settled one does not count. The journal has the record of this
-        driver already, so the boot is that of the driver that has saved the checkpoint.
-        """
-        if not matches(record, trial.local_path):
-            return "does not match its record"
-        settled = None
-        if self._boots.get(trial.trial_id) != boot_id():
-            settled = files.settled_name(trial.local_path)
-        if settled is not None and settled < record.directory:
-            return "was not yet synced to the disk when the machine was restarted"
-        return ""
 
 
 class _Unrecorded:

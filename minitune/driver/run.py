@@ -213,7 +213,7 @@ class Driver:
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
         opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
-        write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
+        write_tuner_file(run, recorded, opened.objects)
         write_trainable_file(run, trainables)
         opened.begin(self.description(), run_record(plan, run, self.seed, known_total(self.components.search_alg)))
         self.put_together(opened)
@@ -478,7 +478,6 @@ def open_run_of(
         lock=lock,
         is_new=lock is not None,
         checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
-        durability=plan.run_config.durability,
         metric=plan.goal.metric,
         mode=plan.goal.mode,
         dirname_creators=[creator and guarded(creator, "trial_dirname_creator") for creator in creators],

@@ -5,7 +5,7 @@ The manager keeps these checkpoints:
 * the newest one of each trial;
 * the best k of each trial by score; without a score, the newest k;
 * *pinned* ones: a worker is loading them, or another trial continues from them;
-* the newest *settled* one (synced to the disk) where checkpoints are settled: a power cut may destroy the newer ones.
+* the newest one that is synced to the disk: a power cut may destroy the newer ones.
 
 Any other checkpoint is *surplus*. With `num_to_keep` the manager removes it at once. Without `num_to_keep` it removes
 surplus checkpoints, the oldest first, when the run exceeds its budget of bytes. If that does not free enough, it also
@@ -153,9 +153,7 @@ class CheckpointManager:
         *configs: `num_to_keep` and score of each experiment. The byte budget of the first config holds for the run.
         metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
         mode: `"max"` or `"min"`, for `metric`.
-        housekeeper: Removes and settles checkpoints in the background. None in a run in memory, which has no files.
-        settles: Whether checkpoints are synced to the disk in the background (durability `batched`). This needs a
-            housekeeper.
+        housekeeper: Removes and syncs checkpoints in the background. None in a run in memory, which has no files.
     """
 
     def __init__(
@@ -164,7 +162,6 @@ class CheckpointManager:
         metric: str | None = None,
         mode: str | None = "max",
         housekeeper: Housekeeper | None = None,
-        settles: bool = False,
     ):
         self._budget_bytes = configs[0].max_total_bytes
         self._best = _BestCheckpoints(configs, has_budget=self._budget_bytes is not None)
@@ -172,12 +169,11 @@ class CheckpointManager:
         if not self._final_score.attribute:
             self._final_score = _Score(metric, mode or "max")
         self._housekeeper = housekeeper
-        self._settler = housekeeper if settles else None
         self._entries: dict[_Key, _TrackedCheckpoint] = {}  # all checkpoints that were not dropped
         self._next_age = 0
         self.total_bytes = 0  # of all entries
         self._pins: Counter[_Key] = Counter()  # how many trials load a checkpoint at present
-        # Heaps of those that may go, the oldest first. An entry waits there while it is pinned or not settled.
+        # Heaps of those that may go, the oldest first. A pinned one waits there, and the newest synced one of a trial.
         self._doomed: list[_TrackedCheckpoint] = []  # beyond the number to keep
         self._candidates: list[_TrackedCheckpoint] = []  # go while there are too many bytes
         self._ended: list[_TrackedCheckpoint] = []  # of finished trials: go after all candidates
@@ -193,8 +189,8 @@ class CheckpointManager:
         # It was needed as the newest one, and perhaps only so.
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))
-        if self._settler is not None:
-            self._settler.settle(os.path.join(trial.local_path, kept.record.directory))
+        if self._housekeeper is not None:
+            self._housekeeper.sync_checkpoint(os.path.join(trial.local_path, kept.record.directory))
         return self.collect()
 
     def adopt(self, trial: Trial) -> list[Surplus]:
@@ -262,7 +258,7 @@ class CheckpointManager:
             self._housekeeper.delete(path)
 
     def collect(self) -> list[Surplus]:
-        """Return the checkpoints to remove, in order of age. Call this also after checkpoints were settled."""
+        """Return the checkpoints to remove, in order of age. Call this also after checkpoints were synced."""
         surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
         if self._is_over_budget() and self._ended:
             best = self._best_ended()
@@ -270,11 +266,11 @@ class CheckpointManager:
         return surplus
 
     def finish(self) -> list[Surplus]:
-        """Settle the remaining checkpoints at the end of the driver, and return the older ones, which can be removed.
+        """Sync the remaining checkpoints at the end of the driver, and return the older ones, which can be removed.
 
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
         """
-        # Only then does settling decide about anything.
+        # Only then does a sync decide about anything.
         if (self._doomed or self._candidates) and self._housekeeper is not None:
             self._housekeeper.close()
         return self.collect()
@@ -316,11 +312,11 @@ class CheckpointManager:
                 continue  # it was in the heap twice, and has been dropped already
             if heap is not self._ended and self._is_needed(entry):
                 continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
-            is_settled = False  # whether it is the newest settled one, or is being settled now
-            if self._settler is not None and heap is not self._ended:
+            is_synced = False  # whether it is the newest synced one, or is being synced now
+            if self._housekeeper is not None and heap is not self._ended:
                 directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-                is_settled = self._settler.needs(directory)
-            if entry is spared or entry.key in self._pins or is_settled:
+                is_synced = self._housekeeper.needs(directory)
+            if entry is spared or entry.key in self._pins or is_synced:
                 in_use.append(entry)
             else:
                 surplus.append(self._drop(entry))

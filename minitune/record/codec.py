@@ -117,12 +117,10 @@ class ObjectStore:
 
     Args:
         directory: The directory of the files. It is created when needed.
-        durability: See `journal`.
     """
 
-    def __init__(self, directory: str, durability: str = "process"):
+    def __init__(self, directory: str):
         self.directory = directory
-        self._durability = durability
         self._unsynced: list[str] = []
         self._loaded: dict[str, Any] = {}
         self._sizes: set[int] = set()  # sizes of the stored values
@@ -156,8 +154,6 @@ class ObjectStore:
     def _write(self, value: Any, text: str) -> StoredValue:
         if not os.path.isdir(self.directory):
             files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
-            if self._durability == "strict":
-                files.sync_directory(os.path.dirname(self.directory))
         temporary = os.path.join(self.directory, files.temporary_name())
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
         try:
@@ -167,7 +163,7 @@ class ObjectStore:
             if _is_there(stored):
                 files.remove_file(temporary)
             else:
-                self._put_in_place(descriptor, temporary, stored)
+                self._put_in_place(temporary, stored)
         except BaseException:
             files.remove_file(temporary)
             raise
@@ -175,17 +171,12 @@ class ObjectStore:
             os.close(descriptor)
         return stored
 
-    def _put_in_place(self, descriptor: int, temporary: str, stored: StoredValue) -> None:
-        if self._durability == "strict":
-            files.sync_descriptor(descriptor)
-        elif self._durability == "batched":
-            # Before the rename: from then on a record may name the file.
-            mark = os.open(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE)
-            os.close(mark)
-            self._unsynced.append(stored.path)
+    def _put_in_place(self, temporary: str, stored: StoredValue) -> None:
+        # Before the rename: from then on a record may name the file.
+        mark = os.open(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE)
+        os.close(mark)
+        self._unsynced.append(stored.path)
         os.replace(temporary, stored.path)
-        if self._durability == "strict":
-            files.sync_directory(self.directory)
 
     def sync(self) -> None:
         """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.

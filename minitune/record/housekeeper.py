@@ -1,4 +1,4 @@
-"""Housekeeper: the thread of a run that syncs, settles and deletes.
+"""Housekeeper: the thread of a run that syncs and deletes.
 
 It does slow disk work in the background, so that this work does not delay the driver's loop.
 """
@@ -25,20 +25,20 @@ SYNC_DELAY_S = 0.05
 SYNC_SHARE = 0.05
 """The largest share of time that syncs may take. They are delayed further on slow disks: some need 30 ms for a sync."""
 
-SETTLE_PERIOD_S = 1.0
-"""A trial's checkpoints are settled at most once in this time."""
+CHECKPOINT_PERIOD_S = 1.0
+"""A trial's checkpoints are synced at most once in this time."""
 
 CLOSE_LIMIT_S = 10.0
-"""How long the end of a run waits for deletions and settling. The next open of the run removes the rest."""
+"""How long the end of a run waits for deletions and syncs of checkpoints. The next open of the run removes the rest."""
 
 Sync = Callable[[], object]
 """Syncs everything written so far to the disk, such as `Journal.sync`. Blocks, and raises nothing."""
 
 
-class _Settling:
-    """Which checkpoints to settle, and when. The caller holds the housekeeper's condition.
+class _CheckpointSyncs:
+    """Which checkpoints to sync, and when. The caller holds the housekeeper's condition.
 
-    A trial's checkpoints are settled one after the other, at most one in each `SETTLE_PERIOD_S`, and only the newest
+    A trial's checkpoints are synced one after the other, at most one in each `CHECKPOINT_PERIOD_S`, and only the newest
     one that waits: a trial may write them faster than a disk syncs them.
 
     Attributes:
@@ -47,10 +47,10 @@ class _Settling:
 
     def __init__(self) -> None:
         self.due_s: dict[str, tuple[float, str]] = {}
-        # By the trial's directory: the newest settled checkpoint, and when the next one is due.
-        self._settled: dict[str, str] = {}
+        # By the trial's directory: the newest synced checkpoint, and when the next one is due.
+        self._synced: dict[str, str] = {}
         self._next_s: dict[str, float] = {}
-        self._present: str | None = None  # the checkpoint that is being settled now
+        self._present: str | None = None  # the checkpoint that is being synced now
 
     def add(self, directory: str) -> None:
         """Let a checkpoint wait. It replaces an older one of its trial."""
@@ -58,25 +58,25 @@ class _Settling:
         self.due_s[trial] = (self._next_s.get(trial, 0.0), directory)
 
     def needs(self, directory: str) -> bool:
-        """Whether a checkpoint is the newest settled one of its trial, or is being settled now."""
-        return directory in (self._present, self._settled.get(os.path.dirname(directory)))
+        """Whether a checkpoint is the newest synced one of its trial, or is being synced now."""
+        return directory in (self._present, self._synced.get(os.path.dirname(directory)))
 
     def take(self, *, at_once: bool) -> str | None:
-        """Begin the settling of a checkpoint that is due, or of any if `at_once`. None if there is none."""
+        """Begin the sync of a checkpoint that is due, or of any if `at_once`. None if there is none."""
         now_s = time.monotonic()
         for trial, (due_s, directory) in self.due_s.items():
             if due_s <= now_s or at_once:
                 del self.due_s[trial]
                 self._present = directory
-                self._next_s[trial] = now_s + SETTLE_PERIOD_S
+                self._next_s[trial] = now_s + CHECKPOINT_PERIOD_S
                 return directory
         return None
 
     def end(self, directory: str, *, done: bool) -> None:
-        """The settling of a checkpoint has ended. `done` is False if the disk or a limit has prevented it."""
+        """The sync of a checkpoint has ended. `done` is False if the disk or a limit has prevented it."""
         self._present = None
         if done:
-            self._settled[os.path.dirname(directory)] = directory
+            self._synced[os.path.dirname(directory)] = directory
 
 
 class Housekeeper:
@@ -96,7 +96,7 @@ class Housekeeper:
         self._sync_due_s = 0.0
         self._last_sync_s = 0.0  # how long the last sync took
         self._deletions: deque[str] = deque()
-        self._settling = _Settling()
+        self._checkpoints = _CheckpointSyncs()
         self._close_by: float | None = None  # not None while `close` waits for the thread
         self._is_busy = False
         self.disk_failed: Callable[[str, OSError], object] | None = None
@@ -123,19 +123,19 @@ class Housekeeper:
             self._deletions.append(path)
             self._wake()
 
-    def settle(self, directory: str) -> None:
+    def sync_checkpoint(self, directory: str) -> None:
         """Sync the directory of a checkpoint to the disk in the background. Does not block.
 
         A later checkpoint of the trial replaces one that still waits for its sync.
         """
         with self._changed:
-            self._settling.add(directory)
+            self._checkpoints.add(directory)
             self._wake()
 
     def needs(self, directory: str) -> bool:
-        """Whether a checkpoint must stay: it is the newest settled one of its trial, or is being settled now."""
+        """Whether a checkpoint must stay: it is the newest synced one of its trial, or is being synced now."""
         with self._changed:
-            return self._settling.needs(directory)
+            return self._checkpoints.needs(directory)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Housekeeper:
             self._wake()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until there are no chores, including those that wait for `SETTLE_PERIOD_S`. Blocks.
+        """Wait until there are no chores, including those that wait for `CHECKPOINT_PERIOD_S`. Blocks.
 
         Returns:
             True; False if `timeout_s` seconds passed first.
@@ -161,7 +161,7 @@ class Housekeeper:
         """Do the remaining chores without delay, and end the thread. Blocks. A later chore starts the thread again.
 
         Args:
-            limit_s: Give up deletions and settling after this many seconds. One step in progress may take longer.
+            limit_s: Give up deletions and syncs of checkpoints after this many seconds. A step may take longer.
         """
         with self._changed:
             thread = self._thread
@@ -183,7 +183,7 @@ class Housekeeper:
         self._changed.notify_all()
 
     def _has_chores(self) -> bool:
-        return self._sync is not None or bool(self._deletions or self._settling.due_s)
+        return self._sync is not None or bool(self._deletions or self._checkpoints.due_s)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -195,14 +195,14 @@ class Housekeeper:
                 if not self._wait_for_chore():
                     return
                 self._is_busy = True
-                # Settling frees checkpoints, so it goes before removing them.
-                settle = self._settling.take(at_once=self._close_by is not None)
+                # A sync frees older checkpoints, so it goes before removing them.
+                checkpoint = self._checkpoints.take(at_once=self._close_by is not None)
                 deletion = None
-                if self._deletions and settle is None:
+                if self._deletions and checkpoint is None:
                     deletion = self._deletions.popleft()
             self._sync_due()
-            if settle is not None:
-                self._do_settle(settle)
+            if checkpoint is not None:
+                self._do_checkpoint(checkpoint)
             elif deletion is not None:
                 self._do_steps(files.remove_tree_steps, deletion, "removed")
 
@@ -214,10 +214,10 @@ class Housekeeper:
                     return False
                 if time.monotonic() > self._close_by:
                     self._deletions.clear()
-                    self._settling.due_s.clear()
+                    self._checkpoints.due_s.clear()
                     return self._sync is not None
                 return True
-            due_s = [at_s for at_s, _ in self._settling.due_s.values()]
+            due_s = [at_s for at_s, _ in self._checkpoints.due_s.values()]
             if self._sync is not None:
                 due_s.append(self._sync_due_s)
             delay_s = None
@@ -238,10 +238,10 @@ class Housekeeper:
         sync()
         self._last_sync_s = time.monotonic() - begin_s
 
-    def _do_settle(self, directory: str) -> None:
-        done = self._do_steps(files.settle_steps, directory, "synced to the disk", self.disk_failed)
+    def _do_checkpoint(self, directory: str) -> None:
+        done = self._do_steps(files.sync_tree_steps, directory, "synced to the disk", self.disk_failed)
         with self._changed:
-            self._settling.end(directory, done=done)
+            self._checkpoints.end(directory, done=done)
 
     def _do_steps(
         self,

@@ -2,13 +2,9 @@
 
 A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. So a text
 editor shows it; `codec` makes the JSON of a record. All added lines are written by one unbuffered write. Once the write
-has returned, the lines survive the death of the process, because the kernel has them. What a power cut may destroy
-depends on `durability`:
-
-* `process`: the file is never synced;
-* `batched`: the housekeeper syncs the file at most 100 ms after the first unsynced record, or later on a disk so slow
-  that syncs would take over 5 % of the time; `close` syncs the rest;
-* `strict`: `write` syncs the file before it returns.
+has returned, the lines survive the death of the process, because the kernel has them. A power cut may destroy what is
+not synced yet: the housekeeper syncs the file at most 100 ms after the first unsynced record, or later on a disk so
+slow that syncs would take over 5 % of the time; `close` syncs the rest.
 
 If the disk refuses a write or a sync, nothing more is written, and the run ends; it can be resumed. Once a second a
 write also checks the file. It must be at its path and as long as the written lines. If it was removed or replaced, the
@@ -33,9 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from minitune.base import files
-from minitune.base.checks import require
 from minitune.base.disk import disk_error, gone_error, reason_of, refusal
-from minitune.config import DURABILITIES
 from minitune.error import JournalCorruptError, TuneError
 from minitune.record import codec, records
 from minitune.record.codec import ObjectStore
@@ -96,7 +90,7 @@ class _JournalFile:
             return self._lock.path
         return None
 
-    def put_back(self, *, sync: bool) -> None:
+    def put_back(self) -> None:
         """If the file was removed, write a copy of it to its path. Blocks. Another file in its place is renamed.
 
         Does nothing if the run's directory is gone, too.
@@ -106,7 +100,7 @@ class _JournalFile:
         try:
             if os.path.lexists(self.path):
                 os.rename(self.path, files.free_name(f"{self.path}.other"))
-            with files.new_file(self.path, files.OWN_FILE_MODE, sync=sync) as copy:
+            with files.new_file(self.path, files.OWN_FILE_MODE, sync=True) as copy:
                 os.lseek(self.descriptor, 0, os.SEEK_SET)
                 while chunk := os.read(self.descriptor, _CHUNK_BYTES):
                     copy.write(chunk)
@@ -125,20 +119,17 @@ class Journal:
 
     Args:
         path: The file.
-        durability: See the docstring of the module.
-        housekeeper: Syncs a `batched` journal, and only such a one.
+        housekeeper: Syncs the file.
         lock: The run's lock. The run ends if its file is removed.
         is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
             whole file, and moves a torn end to a separate file.
 
     Attributes:
-        durability: `process`, `batched` or `strict`.
         objects: The store of large objects.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
         add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
     Raises:
-        ValueError: If `durability` is unknown.
         JournalCorruptError: If there is a bad line before good lines.
         TuneError: If the file cannot be created or opened, or was written by a newer version.
     """
@@ -146,20 +137,17 @@ class Journal:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        durability: str,
         housekeeper: Housekeeper,
         lock: RunLock | None = None,
         *,
         is_new: bool,
     ):
-        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
         path = os.path.abspath(path)
         try:
-            descriptor = _create(path, sync=durability != "process") if is_new else _open(path)
+            descriptor = _create(path) if is_new else _open(path)
         except OSError as error:
             raise _os_error(path, "created" if is_new else "opened", error) from error
-        self.durability = durability
-        self.objects = ObjectStore(_objects_directory(path), durability)
+        self.objects = ObjectStore(_objects_directory(path))
         self.unwritten: list[str] = []
         self.add_encoded: Callable[[str], object] | None = self.unwritten.append  # reports take no call of ours
         self._file = _JournalFile(path, descriptor, lock)
@@ -205,7 +193,7 @@ class Journal:
             raise self.fail(self.objects.directory, "written", error) from error
 
     def write(self) -> None:
-        """Write the added records. Blocks for a sync if the journal is `strict`.
+        """Write the added records.
 
         Raises:
             DiskError: If the records could not be written; then no part of them is in the journal. Or if the last sync
@@ -235,11 +223,7 @@ class Journal:
             raise self.fail(file.path, "written", error) from error
         file.end += len(data)
         self.unwritten.clear()
-        if self.durability == "strict":
-            self.sync()
-            if self._failure is not None:
-                raise self._failure
-        elif self.durability == "batched" and not self._is_unsynced:
+        if not self._is_unsynced:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self.sync)
 
@@ -309,7 +293,7 @@ class Journal:
             raise self._fail(gone_error(os.path.dirname(file.path), gone))
 
     def close(self) -> None:
-        """Sync the journal unless its durability is `process`, and close it. Blocks. A second call does nothing.
+        """Sync the journal and close it. Blocks. A second call does nothing.
 
         If the file was removed, it is written again, unless the run's directory is gone, too.
 
@@ -320,11 +304,10 @@ class Journal:
             return
         # Its thread may outlive this journal, and must not sync a closed descriptor.
         self._housekeeper.forget_sync()
-        if self.durability != "process":
-            self.sync()
+        self.sync()
         with contextlib.suppress(TuneError):  # it is raised below
             self.look()
-        self._file.put_back(sync=self.durability != "process")
+        self._file.put_back()
         # The housekeeper may just be syncing this descriptor, and its number may be given to another file.
         with self._sync_guard:
             self._file.close()
@@ -352,7 +335,6 @@ class ToldJournal(Journal):
 class MemoryJournal:
     """Stands in for the journal of a run without files: its records go to a listener only."""
 
-    durability = "process"
     offset = 0
     add_encoded = None
 
@@ -368,13 +350,12 @@ class MemoryJournal:
         """Nothing is written."""
 
 
-def _create(path: str, *, sync: bool) -> int:
-    """Create the file of a journal, and return its descriptor. Blocks if `sync`."""
+def _create(path: str) -> int:
+    """Create the file of a journal, and return its descriptor. Blocks for a sync."""
     descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, files.OWN_FILE_MODE)
     try:
         # After a power cut the synced records would be lost if the name of the file were not on the disk.
-        if sync:
-            files.sync_directory(os.path.dirname(path))
+        files.sync_directory(os.path.dirname(path))
     except OSError:
         os.close(descriptor)
         raise

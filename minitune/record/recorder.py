@@ -13,7 +13,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.experiment.endings import Ending
@@ -89,9 +88,9 @@ class Recorder:
         self.write()  # at once: the caller now removes the file of an older snapshot
 
     def close(self, ending: Ending, took_s: float | None = None) -> None:
-        """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""
+        """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are synced."""
         self.is_closed = True
-        # The `close` record must be the last one, and settled checkpoints make older ones surplus.
+        # The `close` record must be the last one, and synced checkpoints make older ones surplus.
         self._drop(self._checkpoints.finish())
         self._journal.add(records.close(ending, took_s))
         self.write()
@@ -199,9 +198,6 @@ class Recorder:
             checkpoint: The checkpoint that came with the result.
             ends: Why the trial ends now, if nothing else has to be recorded before its end.
         """
-        # Before the record, which must not name a checkpoint that a power cut can still destroy.
-        if checkpoint is not None:
-            self._settle_if_strict(trial, checkpoint)
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
@@ -247,26 +243,11 @@ class Recorder:
         `reported` means that it came with a report, whose record has already committed it.
         """
         if not reported:
-            self._settle_if_strict(trial, kept.record)
             self._journal.add(
                 records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
             )
         # After its record: until then a resume needs the previous checkpoint.
         self._drop(self._checkpoints.add(trial, kept))
-
-    def _settle_if_strict(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Sync a checkpoint to the disk if the durability is `strict`. Blocks.
-
-        Raises:
-            DiskError: If the sync fails, because the promise of `strict` cannot be kept then.
-        """
-        if isinstance(self._journal, MemoryJournal) or self._journal.durability != "strict":
-            return
-        directory = os.path.join(trial.local_path, record.directory)
-        try:
-            files.settle(directory)
-        except OSError as error:
-            raise self._journal.fail(directory, "synced to the disk", error) from error
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
         """Drop a useless checkpoint, so that the one before it is the newest. False if another trial still needs it."""

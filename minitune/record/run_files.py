@@ -100,17 +100,16 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     return TunerContent(parts, large)
 
 
-def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore, *, sync: bool) -> None:
+def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore) -> None:
     """Write `tuner.pkl`. Call this before the first record is written, so that every run with a record can be resumed.
 
-    If `sync` is true, it blocks until the files are on the disk. If a file cannot be written, it raises a TuneError.
+    Blocks until the files are on the disk. If a file cannot be written, it raises a TuneError.
     """
     try:
         # The values come first, so that the file never names one that does not exist.
         names = [objects.put(value, object_text(value)).name for value in content.large]
-        if sync:
-            objects.sync()
-        with new_file(run.tuner, BLOB_MODE, sync) as file:
+        objects.sync()
+        with new_file(run.tuner, BLOB_MODE, sync=True) as file:
             parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}
             pickle.dump(parts, file)
     except OSError as error:

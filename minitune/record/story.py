@@ -167,7 +167,6 @@ class LastDriver:
         ending: Why it has ended; None if it is running or was killed.
         took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
         earlier_s: How long the drivers before it ran together, in seconds.
-        boot_id: Identifies the boot of the machine on which it was started; empty if that is unknown.
     """
 
     opened_s: float = 0.0
@@ -177,7 +176,6 @@ class LastDriver:
     ending: Ending | None = None
     took_s: float | None = None
     earlier_s: float = 0.0
-    boot_id: str = ""
 
 
 class Details:
@@ -357,7 +355,6 @@ class Story:
             time_budget_s=record.get("time_budget_s"),
             limits=record.get("limits", []),
             ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
-            boot_id=record.get("boot_id", ""),
         )
         self._describe(record)
         for trial in list(self.unfinished.values()):

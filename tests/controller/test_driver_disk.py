@@ -61,7 +61,6 @@ def test_the_layout() -> None:
     assert [os.path.basename(result.path) for result in grid] == directories
     assert {path.name for path in run_path().iterdir() if path.is_file()} >= {"journal", "tuner.pkl"}
     assert {path.name for path in Path(grid[0].path).iterdir()} == {
-        ".settled",
         "params.json",
         "result.json",
         "progress.csv",

@@ -37,7 +37,6 @@ def test_a_trial_that_has_ended_takes_little() -> None:
             num_samples=210,
             reuse_actors=True,
             callbacks=[weigher],
-            durability="process",
         )
     finally:
         tracemalloc.stop()

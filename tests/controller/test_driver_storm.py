@@ -217,7 +217,6 @@ def test_the_run_ends_in_order(seed: int) -> None:
             "num_samples": TRIALS,
             "max_concurrent_trials": limit,
             "reuse_actors": reuse,
-            "durability": "process",
             "callbacks": callbacks,
             "num_to_keep": 2,
             "checkpoint_frequency": 2 if kind == "class" else 0,

@@ -146,7 +146,6 @@ class Plan:
                 callbacks=[NotingCallback(notes)],
                 log_to_file=self.settings["log_to_file"],
                 verbose=0,
-                durability="process",
             ),
         )
 

@@ -96,7 +96,6 @@ def test_fields_in_the_order_that_users_pass_them() -> None:
         (CheckpointConfig, "checkpoint_frequency", 2),
         (CheckpointConfig, "checkpoint_at_end", False),
         (CheckpointConfig, "max_total_bytes", 1000),
-        (RunConfig, "durability", "strict"),
         (RunConfig, "storage_filesystem", None),
         (RunConfig, "log_to_file", ("a", "b")),
         (RunConfig, "log_to_file", True),
@@ -294,3 +293,8 @@ def test_a_refused_resume_changes_nothing_on_disk(tmp_path: Path, monkeypatch: p
         Tuner.restore(str(tmp_path / "run"), with_resources(trainable, {"gpu": 1})).fit()
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"} == before
+
+
+def test_the_durability_of_older_scripts_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    RunConfig(durability="strict")
+    assert "durability has no effect" in caplog.text

@@ -95,25 +95,16 @@ def check_resumed(trainable: Any, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainable", "what", "durability"),
-    [
-        (plain, "run", "process"),
-        (plain, "storage", "strict"),
-        (saving, "run", "batched"),
-        (saving, "storage", "process"),
-        (Class, "run", "strict"),
-        (Class, "storage", "batched"),
-    ],
+    ("trainable", "what"),
+    [(plain, "run"), (plain, "storage"), (saving, "run"), (saving, "storage"), (Class, "run"), (Class, "storage")],
 )
-def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(
-    trainable: Any, what: str, durability: str, tmp_path: Path
-) -> None:
+def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(trainable: Any, what: str, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     source = run_path() if what == "run" else storage_path()
     here = moved if what == "run" else moved / RUN
 
     with pytest.raises(TuneError, match=GONE) as caught:
-        fit(trainable, lambda: source.rename(moved), durability=durability)
+        fit(trainable, lambda: source.rename(moved))
 
     assert f"Tuner.restore({str(run_path())!r}, trainable).fit()" in str(caught.value)
     assert not source.exists(), "nothing of it was made again"
@@ -158,11 +149,10 @@ def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted: Path) -> Non
     check_resumed(saving, mounted / RUN)
 
 
-@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
 @pytest.mark.parametrize("name", ["journal", "lock"])
-def test_a_run_whose_journal_or_lock_was_removed_ends_and_can_be_resumed(durability: str, name: str) -> None:
+def test_a_run_whose_journal_or_lock_was_removed_ends_and_can_be_resumed(name: str) -> None:
     with pytest.raises(TuneError, match=f"{run_path()}/{name} was removed, moved or replaced during the run"):
-        fit(plain, lambda: (run_path() / name).unlink(), durability=durability)
+        fit(plain, lambda: (run_path() / name).unlink())
     check_resumed(plain, run_path())
 
 

@@ -213,9 +213,9 @@ def test_a_sync_or_a_rename_that_fails_ends_the_run(what: str, monkeypatch: pyte
         elif what == "directory":
             patch.setattr(os, "mkdir", Injured(os.mkdir, broken, [2], lambda path, *rest, **more: "x=" in str(path)))
         else:
-            patch.setattr(Housekeeper, "settle", lambda self, path: self.disk_failed(path, broken))
+            patch.setattr(Housekeeper, "sync_checkpoint", lambda self, path: self.disk_failed(path, broken))
         with pytest.raises(TuneError, match=tells(str(run_path()), r"Input/output error \(EIO\)")):
-            fit(saving, durability="strict" if what == "sync" else "batched")
+            fit(saving)
     check(resume(saving))
 
 

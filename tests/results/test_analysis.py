@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import NoThread, fit
 
 from minitune import (
     ExperimentAnalysis,
@@ -24,7 +24,6 @@ from minitune import (
     report,
 )
 from minitune.error import JournalCorruptError
-from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.story import read_decisions, read_overview, read_run
 
@@ -134,7 +133,7 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
 def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
 
     journal = Path(grid.experiment_path, "journal")
-    with closing(Journal(journal, "process", Housekeeper(), is_new=False)) as opened:
+    with closing(Journal(journal, NoThread(), is_new=False)) as opened:
         opened.append({"type": "of the future", "trial": grid[0].metrics["trial_id"]})
     before = read_run(grid.experiment_path)
     with open(journal, "ab") as file:
@@ -176,7 +175,7 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
 def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGrid) -> None:
 
     before = read_overview(grid.experiment_path)
-    with closing(Journal(Path(grid.experiment_path, "journal"), "process", Housekeeper(), is_new=False)) as opened:
+    with closing(Journal(Path(grid.experiment_path, "journal"), NoThread(), is_new=False)) as opened:
         opened.append({"type": "status", "trial": "stranger", "status": "RUNNING", "cause": ""})
     for read in (read_run, read_decisions, ExperimentAnalysis):
         with pytest.raises(JournalCorruptError, match="'stranger', which it has not introduced"):

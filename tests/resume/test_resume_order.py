@@ -10,6 +10,7 @@ import pytest
 from kit import (
     Log,
     LoggingScheduler,
+    NoThread,
     Spy,
     counting,
     cut,
@@ -24,7 +25,6 @@ from kit import (
 from minitune import ExperimentAnalysis, Trial, grid_search
 from minitune.experiment.endings import Ending, EndKind
 from minitune.record import records
-from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBasedTraining
 from minitune.space.domains import uniform
@@ -81,7 +81,7 @@ def test_a_trial_that_waited_for_its_retry_is_not_put_first() -> None:
 def lose_the_worker(trial_number: int) -> None:
     """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
     trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
-    with closing(Journal(run_path() / "journal", "process", Housekeeper(), is_new=False)) as journal:
+    with closing(Journal(run_path() / "journal", NoThread(), is_new=False)) as journal:
         journal.append(
             records.status(trials[trial_number], "PENDING", Ending.of(EndKind.LOST, "could not start a process"))
         )

@@ -22,6 +22,9 @@ from minitune.record.housekeeper import Housekeeper
 class AtOnce(Housekeeper):
     """Deletes in the thread of the caller."""
 
+    def sync_checkpoint(self, directory: str) -> None:
+        """Do nothing: these checkpoints are not synced."""
+
     def delete(self, path: str) -> None:
         shutil.rmtree(path)
 
@@ -61,7 +64,7 @@ class Run:
     def numbers(self, trial: Trial) -> list[int]:
         """Numbers of the trial's checkpoints, which are just those on disk."""
         known = [kept.record.number for kept in trial.checkpoints]
-        names = set(os.listdir(trial.local_path)) - {".settled"}
+        names = set(os.listdir(trial.local_path))
         on_disk = sorted(int(name.partition("_")[2]) for name in names)
         assert on_disk == known
         return known
@@ -282,19 +285,19 @@ def test_a_missing_directory_is_no_failure(tmp_path: Path) -> None:
     assert run.numbers(trial) == [1]
 
 
-def test_the_newest_settled_checkpoint_stays_until_a_newer_one_is_settled(
+def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(
     tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
     with closing(Housekeeper()) as housekeeper:
-        manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper, settles=True)
+        manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
         trial = run.trial()
         run.commit(trial)
         assert housekeeper.wait_idle(bound_s(10))
         for _ in range(3):
-            run.commit(trial)  # within a second of the first, so not settled yet
+            run.commit(trial)  # within a second of the first, so not synced yet
 
         assert [kept.record.number for kept in trial.checkpoints] == [0, 3]
-        housekeeper.close()  # settles what is left
+        housekeeper.close()  # syncs what is left
         run.carry_out(manager.collect())
     assert run.numbers(trial) == [3]

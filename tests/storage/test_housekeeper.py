@@ -132,22 +132,22 @@ def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch
     assert thread_names() == []
 
 
-def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_settled(tmp_path: Path, bound_s: Bound) -> None:
+def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_synced(tmp_path: Path, bound_s: Bound) -> None:
     directories = [tree(tmp_path / f"checkpoint_{n:06d}") for n in range(5)]
     housekeeper = Housekeeper()
     for directory in directories:
-        housekeeper.settle(str(directory))
+        housekeeper.sync_checkpoint(str(directory))
     housekeeper.close()
 
     assert [housekeeper.needs(str(directory)) for directory in directories] == [False] * 4 + [True]
 
 
-def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
+def test_a_trial_that_saves_often_is_not_synced_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
     names = ("a/checkpoint_000000", "a/checkpoint_000001", "b/checkpoint_000000")
     first, second, other = (str(tree(tmp_path / name)) for name in names)
     with closing(Housekeeper()) as housekeeper:
         for directory in (first, second, other):
-            housekeeper.settle(directory)
+            housekeeper.sync_checkpoint(directory)
             if directory is not second:
                 wait_until(functools.partial(housekeeper.needs, directory), "the checkpoint is on the disk")
         assert (housekeeper.needs(first), housekeeper.needs(second)) == (True, False)
@@ -155,7 +155,7 @@ def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bo
         assert (housekeeper.needs(first), housekeeper.needs(second)) == (False, True)
 
 
-def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, has_begun, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event(), threading.Event()
 
     def sync(descriptor: int) -> None:
@@ -164,16 +164,16 @@ def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, mon
 
     monkeypatch.setattr(files, "sync_descriptor", sync)
     with closing(Housekeeper()) as housekeeper:
-        housekeeper.settle(str(directory))
+        housekeeper.sync_checkpoint(str(directory))
         assert has_begun.wait(BOUND_S)
         must_stay = housekeeper.needs(str(directory))
         goes_on.set()
     assert must_stay
 
 
-def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_that_is_gone_is_not_synced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     housekeeper = Housekeeper()
-    housekeeper.settle(str(tmp_path / "gone"))
+    housekeeper.sync_checkpoint(str(tmp_path / "gone"))
     housekeeper.close()
 
     assert not housekeeper.needs(str(tmp_path / "gone"))
@@ -184,7 +184,7 @@ def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) ->
     script = (
         "import sys; from minitune.record.housekeeper import Housekeeper; "
         "from minitune.record.journal import Journal; from minitune.record import records;"
-        "log = Journal(sys.argv[1], 'batched', Housekeeper(), is_new=True);"
+        "log = Journal(sys.argv[1], Housekeeper(), is_new=True);"
         "log.append(records.run('n', metric=None, mode=None, seed=0, space_keys=[], trainable='t', versions={}))"
     )
     done = subprocess.run(

@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 import textwrap
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Injured, Trace, raiser
+from kit import Injured, NoThread, Trace, raiser
 from test_journal_codec import encode
 
 from minitune import clock
@@ -28,7 +27,6 @@ from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.resources import Resources
 
-DURABILITIES = ["process", "batched", "strict"]
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -52,7 +50,7 @@ def result(number: int) -> dict[str, Any]:
 def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
     """A journal with a run and `count` results."""
     written = [run_record(), *(result(number) for number in range(1, count + 1))]
-    with closing(Journal(path, "process", Housekeeper(), is_new=True)) as log:
+    with closing(Journal(path, NoThread(), is_new=True)) as log:
         for record in written:
             log.append(record)
     return written
@@ -73,7 +71,7 @@ def lines_of(path: Path) -> list[bytes]:
 
 def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with closing(Journal(path, "process", Housekeeper(), is_new=True)) as log:
+    with closing(Journal(path, NoThread(), is_new=True)) as log:
         log.append(run_record())
         log.append(result(1))
         offset = log.offset
@@ -89,20 +87,15 @@ def test_an_existing_journal_is_not_begun_again(tmp_path: Path) -> None:
     write(tmp_path / "journal")
 
     with pytest.raises(TuneError, match="could not be created"):
-        Journal(tmp_path / "journal", "process", Housekeeper(), is_new=True)
+        Journal(tmp_path / "journal", NoThread(), is_new=True)
 
 
 def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match=r"could not be opened.*ENOENT"):
-        Journal(tmp_path / "journal", "process", Housekeeper(), is_new=False)
+        Journal(tmp_path / "journal", NoThread(), is_new=False)
     with pytest.raises(TuneError, match="could not be read"):
         list(journal.read(tmp_path / "journal"))
     assert not (tmp_path / "journal").exists()
-
-
-def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"process, batched, strict, but got 'fast'"):
-        Journal(tmp_path / "journal", "fast", Housekeeper(), is_new=True)
 
 
 def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: Path) -> None:
@@ -120,7 +113,7 @@ def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: P
         assert len(list(journal.read(cut))) == whole  # looking changes nothing
         assert cut.read_bytes() == data[:length]
 
-        with closing(Journal(cut, "process", Housekeeper(), is_new=False)) as log:
+        with closing(Journal(cut, NoThread(), is_new=False)) as log:
             log.append(result(9) if whole else run_record())
 
         assert lines_of(cut)[:-1] == lines[:whole]
@@ -136,7 +129,7 @@ def test_torn_ends_are_numbered(tmp_path: Path, caplog: pytest.LogCaptureFixture
     for _ in range(2):
         with path.open("ab") as file:
             file.write(b"half a li")
-        Journal(path, "process", Housekeeper(), is_new=False).close()
+        Journal(path, NoThread(), is_new=False).close()
 
     assert sorted(file.name for file in tmp_path.iterdir()) == ["journal", "journal.torn-1", "journal.torn-2"]
     assert "torn end" in caplog.text
@@ -174,7 +167,7 @@ def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> 
     path.write_bytes(b"".join(lines).replace(lines[2], lines[2].replace(b"loss", b"lass")))
     before = path.read_bytes()
 
-    for use in (lambda: Journal(path, "process", Housekeeper(), is_new=False), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, NoThread(), is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(JournalCorruptError, match=rf"bad line at byte {position}, .*journal\.repair"):
             use()
 
@@ -192,7 +185,7 @@ def test_another_schema_is_refused_with_both_versions(tmp_path: Path, schema: in
     path = tmp_path / "journal"
     path.write_bytes(encode({**run_record(), "schema": schema}) + b"torn")
 
-    for use in (lambda: Journal(path, "process", Housekeeper(), is_new=False), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, NoThread(), is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(TuneError, match=rf"schema {schema}, .* schema 2 only"):
             use()
     assert path.read_bytes().endswith(b"torn")  # the journal of another version is not touched
@@ -203,7 +196,7 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
     write(path)
     path.write_bytes(b"".join(lines_of(path)[1:]))
 
-    for use in (lambda: Journal(path, "process", Housekeeper(), is_new=False), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, NoThread(), is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(JournalCorruptError, match="must begin with a record of kind 'run'"):
             use()
 
@@ -227,14 +220,13 @@ def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
     write(path, 2)
     reader = journal.read(path)
     next(reader)
-    with closing(Journal(path, "process", Housekeeper(), is_new=False)) as log:
+    with closing(Journal(path, NoThread(), is_new=False)) as log:
         log.append(result(3))  # after the reader has begun: it reads what was there then
 
     assert len(list(reader)) == 2
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path, durability: str) -> None:
+def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
         import os, sys
@@ -242,7 +234,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
         from minitune.record import records
         from minitune.record.housekeeper import Housekeeper
         from minitune.record.journal import Journal
-        log = Journal(sys.argv[1], sys.argv[2], Housekeeper(), is_new=True)
+        log = Journal(sys.argv[1], Housekeeper(), is_new=True)
         log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
         number = 0
         while True:
@@ -252,7 +244,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
         """
     )
     path = tmp_path / "journal"
-    with subprocess.Popen([sys.executable, "-c", script, str(path), durability], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         acknowledged = [process.stdout.readline() for _ in range(200)]
         process.kill()
@@ -270,7 +262,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path, real_write = tmp_path / "journal", os.write
     short = Injured(real_write, lambda descriptor, data: real_write(descriptor, data[:20]), at=[1])
 
-    with closing(Journal(path, "process", Housekeeper(), is_new=True)) as log:
+    with closing(Journal(path, NoThread(), is_new=True)) as log:
         log.append(run_record())
         monkeypatch.setattr(os, "write", short)
         log.append(result(1))
@@ -292,7 +284,7 @@ def test_a_full_disk_leaves_a_valid_journal_to_which_nothing_more_is_written(
             raise FULL
         return real_write(descriptor, data[:free_bytes])
 
-    log = Journal(path, "process", Housekeeper(), is_new=True)
+    log = Journal(path, NoThread(), is_new=True)
     log.append(run_record())
     valid = path.read_bytes()
     refused = r"journal could not be written: .*\(ENOSPC\), \d+ bytes are free.*free some space, then resume it"
@@ -318,7 +310,7 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
 ) -> None:
     with closing(Housekeeper()) as housekeeper:
-        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
+        log = Journal(tmp_path / "journal", housekeeper, is_new=True)
         broken = break_syncs(monkeypatch)
         log.append(run_record())
         assert housekeeper.wait_idle(bound_s(10))
@@ -331,20 +323,10 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
     log.close()
 
 
-def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Journal(tmp_path / "journal", "strict", Housekeeper(), is_new=True)
-    break_syncs(monkeypatch)
-
-    with pytest.raises(TuneError, match="could not be synced"):
-        log.append(run_record())
-    with pytest.raises(TuneError, match="could not be synced"):
-        log.close()
-
-
 def test_a_failed_last_sync_is_raised_by_close(
     housekeeper: Housekeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
+    log = Journal(tmp_path / "journal", housekeeper, is_new=True)
     log.append(run_record())
     break_syncs(monkeypatch)
 
@@ -363,18 +345,11 @@ def synced_bytes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return trace.lines
 
 
-def test_strict_syncs_each_record_before_append_returns(tmp_path: Path, synced_bytes: list[str]) -> None:
-    with closing(Journal(tmp_path / "journal", "strict", Housekeeper(), is_new=True)) as log:
-        for record in (run_record(), result(1)):
-            log.append(record)
-            assert synced_bytes[-1] == str(log.offset)
-
-
-def test_batched_syncs_many_records_together_and_the_end(
+def test_many_records_are_synced_together_and_the_end_is(
     tmp_path: Path, synced_bytes: list[str], bound_s: Callable[[float], float]
 ) -> None:
     with closing(Housekeeper()) as housekeeper:
-        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
+        log = Journal(tmp_path / "journal", housekeeper, is_new=True)
         log.append(run_record())
         for number in range(1, 200):
             log.append(result(number))
@@ -387,17 +362,8 @@ def test_batched_syncs_many_records_together_and_the_end(
     assert synced_bytes[-1] == str(log.offset)
 
 
-def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, synced_bytes: list[str]) -> None:
-    threads = threading.active_count()
-    with closing(Journal(tmp_path / "journal", "process", Housekeeper(), is_new=True)) as log:
-        log.append(run_record())
-        assert threading.active_count() == threads
-
-    assert synced_bytes == []
-
-
 def test_a_closed_journal_says_so(tmp_path: Path) -> None:
-    log = Journal(tmp_path / "journal", "process", Housekeeper(), is_new=True)
+    log = Journal(tmp_path / "journal", NoThread(), is_new=True)
     log.close()
     log.close()
 
@@ -411,7 +377,7 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
     class Config:
         data = big
 
-    with closing(Journal(path, "strict", Housekeeper(), is_new=True)) as log:
+    with closing(Journal(path, NoThread(), is_new=True)) as log:
         log.append(run_record())
         log.append(trial_with(Config))
 
@@ -430,7 +396,7 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     path = tmp_path / "journal"
-    with closing(Journal(path, "batched", housekeeper, is_new=True)) as log:
+    with closing(Journal(path, housekeeper, is_new=True)) as log:
         monkeypatch.setattr(log, "sync", lambda: None)  # there is no time for it, not even for the first records
         log.append(run_record())
         log.append(result(1))
@@ -443,7 +409,7 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
     elif damage != "none":
         os.truncate(stored, 0 if damage == "emptied" else 1_000_000)
 
-    Journal(path, "batched", housekeeper, is_new=False).close()
+    Journal(path, housekeeper, is_new=False).close()
 
     kept = [record["type"] for record in journal.read(path, unpickle=True)]
     assert kept == (["run", "result", "trial", "result"] if damage == "none" else ["run", "result"])
@@ -452,12 +418,12 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
 
 
 def test_an_object_that_was_lost_later_is_an_error_and_no_torn_end(housekeeper: Housekeeper, tmp_path: Path) -> None:
-    with closing(Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)) as log:
+    with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
         log.append(run_record())
         log.append(trial_with(b"y" * 2_000_000))
     (stored,) = (tmp_path / "objects").iterdir()
     stored.unlink()
-    Journal(tmp_path / "journal", "batched", housekeeper, is_new=False).close()
+    Journal(tmp_path / "journal", housekeeper, is_new=False).close()
 
     with pytest.raises(TuneError, match="which the journal names, cannot be read"):
         list(journal.read(tmp_path / "journal", unpickle=True))
@@ -471,7 +437,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     resources = Resources.of({"cpu": 2, "gpu": 0.5})
     with (
         clock.use(clock.VirtualClock(5.0)),
-        closing(Journal(tmp_path / "journal", "process", Housekeeper(), is_new=True)) as log,
+        closing(Journal(tmp_path / "journal", NoThread(), is_new=True)) as log,
     ):
         for record in (
             run_record(),
@@ -532,15 +498,14 @@ def vanish(path: Path, how: str) -> None:
         path.symlink_to(path.parent / "outside")
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("how", ["removed", "replaced", "a link"])
 @pytest.mark.parametrize("is_at_the_end", [False, True])
 def test_a_journal_that_goes_ends_the_run_and_is_there_afterwards(
-    housekeeper: Housekeeper, tmp_path: Path, durability: str, how: str, is_at_the_end: bool, no_delay: None
+    housekeeper: Housekeeper, tmp_path: Path, how: str, is_at_the_end: bool, no_delay: None
 ) -> None:
     path = tmp_path / "journal"
     (tmp_path / "outside").write_text("precious")
-    log = Journal(path, durability, housekeeper, is_new=True)
+    log = Journal(path, housekeeper, is_new=True)
     for record in (run_record(), *map(result, range(1, 4))):
         log.append(record)
     vanish(path, how)
@@ -563,7 +528,7 @@ def test_a_journal_that_cannot_be_written_again_says_so(
     tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal"
-    log = Journal(path, "strict", Housekeeper(), is_new=True)
+    log = Journal(path, NoThread(), is_new=True)
     log.append(run_record())
     path.unlink()
     monkeypatch.setattr(files, "new_file", raiser(OSError(errno.EROFS, os.strerror(errno.EROFS))))
@@ -572,14 +537,13 @@ def test_a_journal_that_cannot_be_written_again_says_so(
     assert f"{path} could not be written again: Read-only file system (EROFS)" in caplog.text
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("how", ["cut", "emptied", "written to"])
 def test_a_journal_that_others_have_changed_ends_the_run(
-    tmp_path: Path, durability: str, how: str, no_delay: None, bound_s: Any
+    tmp_path: Path, how: str, no_delay: None, bound_s: Any
 ) -> None:
     path = tmp_path / "journal"
     with closing(Housekeeper()) as housekeeper:
-        log = Journal(path, durability, housekeeper, is_new=True)
+        log = Journal(path, housekeeper, is_new=True)
         log.append(run_record())
         log.append(result(1))
         if how == "written to":
@@ -605,7 +569,7 @@ def test_a_journal_whose_directory_has_gone_stays_where_it_is(
 ) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    log = Journal(run / "journal", "strict", Housekeeper(), is_new=True)
+    log = Journal(run / "journal", NoThread(), is_new=True)
     log.append(run_record())
     log.append(result(1))
     run.rename(tmp_path / "moved")

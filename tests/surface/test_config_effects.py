@@ -39,8 +39,7 @@ ELSEWHERE = {
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
     "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_trial_output_has_the_name_of_its_trial",
-    "RunConfig.durability": "tests/storage/test_syncs.py::"
-    "test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial",
+    "RunConfig.durability": "tests/entry/test_configs.py::test_the_durability_of_older_scripts_has_no_effect",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""
