@@ -28,7 +28,7 @@ LAYERS: dict[str, str] = {
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
     "worker": """
         trainable.* context registry
-        legacy legacy.trainables legacy.track legacy.torch_checkpoint legacy.verbosity
+        legacy legacy.trainables legacy.torch_checkpoint legacy.verbosity
     """,
     "actor": "actor.*",
     "executors": "executors.*",
@@ -78,7 +78,7 @@ ALSO: dict[str, set[str]] = {
 what makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
-MAY_NEED_MORE = ("integration.", "legacy.mnist_pytorch", "sklearn.", "testing.")
+MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")
 """Packages that exist for another library and are only imported by those who have it."""
 
 

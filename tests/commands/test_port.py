@@ -395,13 +395,13 @@ def test_a_notebook_is_changed_in_its_cells(minitune: Minitune, tmp_path: Path) 
 def test_a_module_that_needs_a_package_is_no_missing_attribute(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "minitune.legacy.mnist_pytorch", raising=False)
+    monkeypatch.setitem(sys.modules, "keras", None)
+    monkeypatch.delitem(sys.modules, "minitune.integration.keras", raising=False)
     script = tmp_path / "script.py"
-    script.write_text("import ray.tune.examples.mnist_pytorch\nray.tune.examples.mnist_pytorch.ConvNet\n")
+    script.write_text("import ray.tune.integration.keras\nray.tune.integration.keras.TuneReportCheckpointCallback\n")
     status, _, err = minitune("port", script)
     assert (status, err.count("\n")) == (0, 1)
-    assert err.startswith(f"{script}:2: this needs the package torch, which cannot be imported here: ")
+    assert err.startswith(f"{script}:2: this needs the package keras, which cannot be imported here: ")
 
 
 def test_broken_notebook_is_an_error(minitune: Minitune, tmp_path: Path) -> None:

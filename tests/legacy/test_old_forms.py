@@ -96,10 +96,10 @@ def test_checkpoint_dir_works_in_the_class_form_of_a_function() -> None:
     trainable.stop()
 
 
-def test_a_function_reports_by_its_reporter_and_by_track() -> None:
+def test_a_function_reports_by_its_reporter_and_by_keywords() -> None:
     def with_reporter(config: dict[str, Any], reporter: Any) -> None:
         reporter(n=1, where=reporter.logdir, name=reporter.trial_name, id=reporter.trial_id)
-        tune.track.log(n=2)
+        tune.report(n=2)
 
     trial = run(with_reporter).trials[0]
     first = next(iter(tune.ExperimentAnalysis(str(run_path())).trials)).metric_analysis["n"]
@@ -156,13 +156,13 @@ def test_a_mean_loss_is_also_there_as_a_reward() -> None:
     def reports(config: dict[str, Any], reporter: Any) -> None:
         reporter(mean_loss=3)
 
-    def tracks(config: dict[str, Any]) -> None:
-        tune.track.log(mean_loss=4, neg_mean_loss=-3)
+    def reports_both(config: dict[str, Any], reporter: Any) -> None:
+        reporter(mean_loss=4, neg_mean_loss=-3)
 
     def reports_a_text(config: dict[str, Any], reporter: Any) -> None:
         reporter(mean_loss="unknown", neg_mean_loss=-3)
 
-    for trainable in (WithLoss, reports, tracks, reports_a_text):
+    for trainable in (WithLoss, reports, reports_both, reports_a_text):
         assert run(trainable, metric="neg_mean_loss").trials[0].last_result["neg_mean_loss"] == -3
 
 

@@ -93,13 +93,6 @@ OLD: dict[str, Any] = {
         "files": ["progress.csv", "result.json"],
         "best": {"x": 0.125},
     },
-    "old_track": {
-        "best": {"lr": 0.1, "threads": 2},
-        "logdir": True,
-        "accuracies": [0.04, 0.4, 0.04, 0.4],
-        "iterations": [4] * 4,
-        "lrs": [0.01, 0.01, 0.1, 0.1],
-    },
 }
 
 
