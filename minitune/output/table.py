@@ -506,9 +506,11 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         else:
             text = str(first.error).rstrip().splitlines()
             if len(text) > _MAX_TRACEBACK_LINES:
-                left_out = f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ..."
                 # The first lines have the beginning of the user's code, the last ones the exception.
-                text = [*text[:3], left_out, *text[4 - _MAX_TRACEBACK_LINES :]]
+                first_lines = text[:3]
+                last_lines = text[4 - _MAX_TRACEBACK_LINES :]
+                left_out = len(text) - len(first_lines) - len(last_lines)
+                text = [*first_lines, f"  ... [{left_out} lines left out] ...", *last_lines]
             lines += [f"{head}:", *text]
     return lines
 

@@ -23,11 +23,12 @@ class Terminal:
     Args:
         columns: Its width; longer lines are broken.
         rows: Its height, as far as programs ask for it.
+        encoding: The encoding of what is written to it.
     """
 
-    def __init__(self, columns: int = 100, rows: int = 30):
+    def __init__(self, columns: int = 100, rows: int = 30, encoding: str = "utf-8"):
         self._master, slave = pty.openpty()
-        self.stream = open(slave, "w", encoding="utf-8", buffering=1)  # noqa: SIM115 (closed at the end)
+        self.stream = open(slave, "w", encoding=encoding, buffering=1)  # noqa: SIM115 (closed at the end)
         self.columns = columns
         self.resize(columns, rows)
         self.raw = ""

@@ -170,6 +170,8 @@ def test_the_live_view_escapes_text_of_users() -> None:
     text = checked(render_html(snapshot))
     assert "... 2 more running" in text
     assert "<svg" in text
+    assert ">starting<" in text
+    assert f">1 error: {html.escape(BAD)}<" in text
 
 
 def test_a_curve_is_drawn_of_finite_values_within_its_frame() -> None:

@@ -39,7 +39,16 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, RunSnapshot, TrialLine, progress_text, render, render_html, seconds_left
+from minitune.output.live import (
+    ErrorKind,
+    RunSnapshot,
+    TrialLine,
+    best_text,
+    progress_text,
+    render,
+    render_html,
+    seconds_left,
+)
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
 from minitune.output.table import RunInfo
@@ -63,11 +72,12 @@ FULL = RunSnapshot(
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def terminal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Terminal:
+    """A terminal; a parameter is its encoding."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # tensorboardX adds a line at the end
-    return Terminal()
+    return Terminal(encoding=getattr(request, "param", "utf-8"))
 
 
 def train(config: dict[str, Any]) -> None:
@@ -187,8 +197,59 @@ def test_time_left_is_a_guess_or_nothing() -> None:
     assert seconds_left(10, 0, 4, [0.5, 0.5]) == 30
     assert seconds_left(10, 0, 4, [None, 0.0]) is None
     assert seconds_left(10, 5, None, []) is None
+    assert seconds_left(10, 1, 4, [7.0]) == 10, "a part is at most the whole"
+    assert seconds_left(10, 1, 4, [-1.0]) == 30
     assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 1}, total=1)) == "1/1 trial"
     assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 7})) == "7 trials"
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [
+        (2.5, "2.5 per s"),
+        (1.0, "1 per s"),
+        (0.5, "30 per min"),
+        (1 / 60, "1 per min"),
+        (0.01, "36 per h"),
+        (0.0001, "0.36 per h"),
+    ],
+)
+def test_the_rate_has_the_unit_in_which_it_is_at_least_one(per_s: float, text: str) -> None:
+    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 2}, per_s=per_s)) == f"2 trials, {text}"
+
+
+def test_a_rest_of_less_than_a_second_is_told_as_one() -> None:
+    assert progress_text(RunSnapshot("run", 5, {}, total=1, left_s=0.2)) == "0/1 trial, about 1 s left"
+
+
+def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_before_it_has_one() -> None:
+    params = {f"p{n}": n for n in range(30)}
+    told = ", ".join(f"p{n}={n}" for n in range(20))
+    assert best_text(TrialLine("train_1", params, {"loss": 0.5, "acc": 1})) == f"loss=0.5, train_1: {told}"
+    assert best_text(TrialLine("train_1")) == "train_1"
+
+
+def test_the_view_says_why_the_run_ends() -> None:
+    assert (
+        "1 min 23 s (interrupted by SIGINT): 8 RUNNING"
+        in render(replace(FULL, note="interrupted by SIGINT"), 200, 9)[0]
+    )
+
+
+def test_of_many_kinds_of_errors_three_are_told_and_the_trials_of_the_others_counted() -> None:
+    errors = [ErrorKind(f"E{n}", 10 - n, f"/{n}/error.txt") for n in range(5)]
+    assert render(replace(FULL, errors=errors), 100, 40)[-4:] == [
+        "10 errors: E0 (/0/error.txt)",
+        "9 errors: E1 (/1/error.txt)",
+        "8 errors: E2 (/2/error.txt)",
+        "13 more errors of other kinds",
+    ]
+
+
+def test_the_path_of_an_error_is_told_whole_or_not_at_all() -> None:
+    view = replace(FULL, errors=[ErrorKind("ValueError: no", 2, "/results/error.txt")])
+    assert render(view, 45, 40)[-1] == "2 errors: ValueError: no (/results/error.txt)"
+    assert render(view, 44, 40)[-1] == "2 errors: ValueError: no"
 
 
 def test_texts_are_measured_as_terminals_do() -> None:
@@ -285,7 +346,72 @@ def test_a_fork_prints_plainly(terminal: Terminal) -> None:
     assert terminal.lines() == ["block", "child", ""]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_may_have_a_screen_of_its_own(terminal: Terminal) -> None:
+    with terminal:
+        screen = begin()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(open_screen() is None)
+        assert os.waitpid(pid, 0)[1] == 0
+        screen.close()
+
+
+def test_a_terminal_without_a_size_counts_as_one_of_80_columns(terminal: Terminal) -> None:
+    with terminal:
+        terminal.resize(0, 0)
+        screen = begin()
+        assert screen.size() == (79, 22)
+        screen.close()
+
+
+def test_a_process_in_the_background_draws_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = [os.getpgrp() + 1]
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: group[0])
+    with terminal:
+        screen = begin()
+        screen.draw(["in the background"])
+        group[0] = os.getpgrp()
+        screen.draw(["in the foreground"])
+        screen.close()
+    assert terminal.lines() == ["in the foreground", ""]
+
+
+def test_a_line_that_other_code_writes_over_is_found_again(terminal: Terminal) -> None:
+    with terminal:
+        screen = begin()
+        print("10 %, and more\r20 %", end="")
+        screen.draw(["block"])
+        print(", ok", end="")
+        screen.close()
+    assert terminal.lines()[0] == "20 %, okd more"
+
+
+def test_a_function_that_other_code_has_put_in_place_of_write_stays(terminal: Terminal) -> None:
+    written: list[str] = []
+    write = terminal.stream.write
+
+    def noting(text: str) -> int:
+        written.append(text)
+        return write(text)
+
+    with terminal:
+        terminal.stream.write = noting  # type: ignore[method-assign]
+        begin().close()
+        assert terminal.stream.write is noting
+        print("after", end="")
+    assert "".join(written) == "after"
+
+
 # -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("terminal", ["ascii"], indirect=True)
+def test_a_terminal_without_block_characters_gets_others(terminal: Terminal) -> None:
+    with terminal:
+        fit_four(12)
+    assert any("[---" in line for frame in terminal.frames for line in frame)
+    assert "?" not in terminal.raw
 
 
 @pytest.mark.parametrize("name", ["dumb", "unknown"])
@@ -384,6 +510,45 @@ def test_a_limit_of_a_trial_tells_how_much_is_left(
         reporter.report([trial], False)
         reporter.close()
     assert any(" left" in line for frame in terminal.frames for line in frame) is is_estimated
+
+
+def test_of_several_limits_the_nearest_tells_how_much_is_left(terminal: Terminal, now_s: list[float]) -> None:
+    trial = run_trial(make_trial(stopping_criterion={"training_iteration": 100, "time_total_s": 4}))
+    trial.record_result({"training_iteration": 3, "time_total_s": 3})
+    with terminal:
+        reporter = default_reporter()
+        reporter.setup(total_samples=1, metric="loss", mode="min")
+        now_s[0] += 30
+        reporter.report([trial], False)
+        reporter.close()
+    assert "about 10 s left" in "".join(terminal.lines())
+
+
+def test_the_view_counts_the_time_of_a_trial_without_a_result_from_its_start() -> None:
+    trial = run_trial(make_trial())
+    with clock.use(VirtualClock(1000.0)):
+        trial.attempt.start_time = 938.0
+        reporter = default_reporter()
+        reporter.setup(total_samples=1, metric="loss", mode="min")
+        (line,) = reporter._snapshot([trial]).running
+    assert duration(line.time_s or 0) == "1 min 2 s"
+
+
+def test_of_very_many_running_trials_a_hundred_have_a_row() -> None:
+    view = default_reporter()._snapshot([run_trial(make_trial(number)) for number in range(130)])
+    assert len(view.running) == 100
+    assert "... 30 more running<" in render_html(view)
+
+
+def test_a_block_that_is_higher_than_the_terminal_is_cut(terminal: Terminal) -> None:
+    terminal.resize(100, 9)
+    with terminal:
+        reporter = CLIReporter()
+        reporter.setup()
+        reporter.report([run_trial(make_trial(number)) for number in range(10)], False)
+        reporter.close()
+    assert len(terminal.lines()) == 8
+    assert terminal.lines()[-2:] == ["...", ""]
 
 
 def says_hello(config: dict[str, Any]) -> None:
@@ -535,6 +700,26 @@ def test_a_terminal_is_redrawn_when_there_is_something_to_see(terminal: Terminal
         assert reporter.should_report([trial])
         reporter.close()
     assert pauses == [1.0, 0.25, pytest.approx(0.1)]
+
+
+def test_redraws_that_take_long_become_rare_but_a_single_one_does_not_count(
+    terminal: Terminal, now_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs_s = [5.0, 0.0, 2.0, 3.0]
+    waits_s = []
+
+    def slow(*arguments: Any, **choices: Any) -> list[str]:
+        now_s[0] += costs_s.pop(0)
+        return ["a line"]
+
+    monkeypatch.setattr("minitune.output.reporters.render", slow)
+    with terminal:
+        reporter = ready()
+        while costs_s:
+            reporter.report([], False)
+            waits_s.append(reporter.seconds_left())
+        reporter.close()
+    assert waits_s == [1.0, 1.0, 1.0, 100.0], "redraws take at most 2 % of the time"
 
 
 # -- from another process ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import fit, make_tuner, run_path
+from kit import Listed, fit, listening, make_tuner, report_state, run_path, virtual_executor
 
 import minitune as tune
-from minitune import CLIReporter, ProgressReporter, Result, ResultGrid
+from minitune import CLIReporter, ProgressReporter, Result, ResultGrid, clock
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback
 from minitune.output.reporters import JupyterNotebookReporter
@@ -191,6 +192,66 @@ def test_at_level_2_starts_and_ends_are_told(capsys: pytest.CaptureFixture[str])
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
     words = [line.split()[2] for line in told]
     assert sorted(word for word in words if word != "iteration") == ["ended", "failed:", "started:", "started:"]
+
+
+def saves(config: dict[str, Any]) -> None:
+    report_state(1, {"loss": 1})
+
+
+def test_at_level_2_checkpoints_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = fit(saves, verbose=2)
+    trial_id = result.metrics["trial_id"]
+    assert f"Trial saves_{trial_id} saved a checkpoint: {result.checkpoint.path}\n" in capsys.readouterr().out
+
+
+def test_the_end_tells_the_time_of_the_run_and_that_of_its_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    def ends_slowly(config: dict[str, Any]) -> None:
+        clock.current.sleep(3)
+        try:
+            tune.report({"loss": 1})
+        finally:
+            clock.current.sleep(2)
+
+    fit(ends_slowly, executor=virtual_executor(1), stop={"training_iteration": 1}, verbose=1)
+    assert "Total run time: 5.00 seconds (3.00 seconds for the tuning loop).\n" in capsys.readouterr().out
+
+
+def test_the_end_tells_how_to_look_at_files_of_callbacks(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_train(callbacks=[listening(how_to_show=lambda: "look here")], verbose=1)
+    assert "To look at the run: look here\n" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_tells_how_to_resume_it_in_a_shell(caplog: pytest.LogCaptureFixture) -> None:
+    interrupt = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
+    fit_train(callbacks=[interrupt], name="my run")
+    path = run_path("my run")
+    assert caplog.messages[-1] == (
+        f"interrupted by SIGINT; resume with Tuner.restore('{path}', trainable).fit(), or on the command line: "
+        f"minitune resume '{path}'"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_told_with_the_time_that_is_left_and_only_ctrl_c_with_the_second_one(
+    number: signal.Signals, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "7")
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        fit_train(callbacks=[listening(on_trial_result=lambda **info: os.kill(os.getpid(), number))])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    shortcut = "; a second Ctrl-C kills them at once" if number is signal.SIGINT else ""
+    assert f"{number.name}: no new trials start; running trials have 7 s to end{shortcut}" in caplog.messages
+
+
+def test_a_run_that_ends_before_a_result_or_without_a_trial_gets_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_train(callbacks=[listening(on_trial_start=lambda **info: os.kill(os.getpid(), signal.SIGINT))], verbose=1)
+    assert "Ended early: interrupted by SIGINT" in (shown := capsys.readouterr().out)
+    assert "hint: " not in shown
+    fit_train({"x": tune.uniform(0, 1)}, search_alg=Listed(), name="none", num_samples=2, verbose=1)
+    assert "0 of 2 trials in " in (shown := capsys.readouterr().out)
+    assert "hint: " not in shown
 
 
 def test_columns_of_wide_characters_stay_in_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -409,6 +470,40 @@ def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
     assert '<th>&lt;i&gt;</th><th class="number">loss</th>' in notebook[-1]
     assert "<td>&lt;b&gt;</td>" in notebook[-1]
     assert "... 1 more trials not shown (1 TERMINATED)" in notebook[-1]
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_notebook_reporter_clears_the_cell_only_if_asked_to(notebook: list[str], overwrite: bool) -> None:
+    JupyterNotebookReporter(overwrite=overwrite).display("<i>a</i>")
+    assert notebook == [*["clear"] * overwrite, "display <i>a</i>"]
+
+
+def test_where_a_display_cannot_be_updated_the_cell_is_cleared(
+    notebook: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("IPython.display.display", lambda data, **options: notebook.append(data["text/html"]))
+    reporter = JupyterNotebookReporter(overwrite=False)
+    for text in ("a", "b"):
+        reporter.display(text)
+    assert notebook == ["a", "clear", "b"]
+
+
+def test_a_block_that_a_notebook_takes_long_to_show_comes_less_often(
+    notebook: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+
+    def slow(parts: Any, *more: str) -> str:
+        now_s[0] += 2.0
+        return ""
+
+    monkeypatch.setattr("minitune.output.reporters.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("minitune.output.reporters.as_html", slow)
+    reporter = JupyterNotebookReporter()
+    reporter.setup()
+    assert reporter.should_report([])
+    reporter.report([], False)
+    assert reporter.seconds_left() == 38, "5 % of the time"
 
 
 def test_without_ipython_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

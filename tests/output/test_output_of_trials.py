@@ -45,12 +45,19 @@ def test_trial_output_is_shown_once_over_failures_and_resumes(capsys: pytest.Cap
     (result,) = fit_talking(fails=True, verbose=2, max_failures=1, log_to_file="all")
     shown = capsys.readouterr().out
     lines = printed(shown, result)
-    assert lines.count("before") == 2
+    assert sum("before" in line for line in lines) == 2
     assert shown.index(") before") < shown.index(" iteration 1: "), "prints come before the report that follows"
     assert any("on purpose" in line for line in lines) is False
 
     (result,) = resume(talk, resume_errored=True)
-    assert printed(capsys.readouterr().out, result).count("before") == 2
+    lines = printed(capsys.readouterr().out, result)
+    assert sum("before" in line for line in lines) == 2, "an incomplete last line may stand before it"
+
+
+def test_trial_output_is_shown_before_the_failure_that_follows(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_talking(fails=True, verbose=2)
+    shown = capsys.readouterr().out
+    assert shown.index(") no end\n") < shown.index(" failed: ValueError: on purpose")
 
 
 def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.CaptureFixture[str]) -> None:

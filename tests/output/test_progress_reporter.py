@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,11 @@ import pytest
 from kit import REPOSITORY, make_trial, run_trial
 
 from minitune import clock
-from minitune.error import RemoteError, trial_error, trial_error_of_text
+from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter
-from minitune.output.table import RunInfo, total_time_line
+from minitune.output.table import RunInfo, time_line, total_time_line
 
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",
@@ -130,6 +131,28 @@ def test_above_twenty_trials_at_most_five_rows_per_status() -> None:
     assert [f"train_t{number:04d}" in text for number in (0, 4, 5)] == [True, True, False], "the best ones are shown"
 
 
+def test_of_many_trials_the_first_that_wait_and_the_last_that_have_ended_are_shown() -> None:
+    trials = [finished(number, float(number)) for number in range(10)]
+    trials += [failed(number, text="no") for number in range(10, 20)]
+    for steps in ([], [Step.START, Step.RESTORE, Step.TRAIN], [Step.START, Step.RESTORE, Step.TRAIN, Step.PAUSE]):
+        for number in range(len(trials), len(trials) + 10):
+            trials.append(trial := make_trial(number))
+            for step in steps:
+                trial.move(step)
+    text = show(ready(CLIReporter()), trials).partition("Number of errored trials")[0]
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| train")]
+    shown: dict[str, list[int]] = {}
+    for name, status in rows:
+        shown.setdefault(status.strip(), []).append(int(name.strip()[-2:]))
+    assert shown == {
+        "RUNNING": list(range(30, 34)),
+        "TERMINATED": list(range(6, 10)),
+        "PAUSED": list(range(46, 50)),
+        "PENDING": list(range(20, 24)),
+        "ERROR": list(range(16, 20)),
+    }
+
+
 def test_a_reporter_with_more_rows_shows_more() -> None:
     trials = [finished(number, float(number)) for number in range(50)]
     text = show(ready(CLIReporter(max_progress_rows=40)), trials)
@@ -170,6 +193,33 @@ def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
     assert line in show(ready(), [trial])
 
 
+def test_the_best_trial_is_shown_with_at_most_twenty_parameters() -> None:
+    text = show(ready(), [finished(0, 1.0, config={f"p{number}": number for number in range(30)})])
+    assert ", p19=19 (trial t0000)\n" in text
+
+
+def test_values_that_are_not_finite_come_last() -> None:
+    trials = [finished(0, math.inf), finished(1, 1.0), finished(2, math.nan), finished(3, 2.0)]
+    text = show(ready(CLIReporter(sort_by_metric=True), mode="max"), trials)
+    assert re.findall(r"\| train_t(\d+)", text) == ["0003", "0001", "0000", "0002"]
+
+
+def test_a_trial_without_a_result_is_found_by_the_process_of_its_attempt() -> None:
+    trial = run_trial(make_trial(0))
+    trial.attempt.pid = 77
+    assert "| 127.0.0.1:77 " in show(ready(), [trial])
+
+
+def test_the_objective_takes_the_place_of_a_metric_before_it_was_reported() -> None:
+    trial = finished(0, 1.0, a=1, b=2, c=3)
+    for infer_limit, shown in ((0, []), (1, []), (3, ["a", "b"])):
+        text = show(ready(CLIReporter(infer_limit=infer_limit), metric="late"), [trial])
+        header = next(line for line in text.splitlines() if line.startswith("| Trial"))
+        assert [cell.strip() for cell in header.strip("|").split("|")][6:] == ["loss", *shown][
+            : max(0, infer_limit - 1)
+        ]
+
+
 def test_columns_may_be_named_and_added() -> None:
     reporter = CLIReporter(metric_columns={"loss": "L"}, parameter_columns=["lr"])
     reporter.add_metric_column("acc", "accuracy")
@@ -178,6 +228,10 @@ def test_columns_may_be_named_and_added() -> None:
     text = show(ready(reporter), [trial])
     assert "loc           |  lr | deep/size | L | accuracy |" in text
     assert "127.0.0.1:100 | 0.5 |         7 | 1 |        3 |" in text
+    other = CLIReporter()
+    other.add_metric_column("acc")
+    assert "| acc |" in (shown := show(ready(other), [finished(0, 1.0, acc=3, f1=2)]))
+    assert "f1" not in shown, "columns that were added replace those that are found out"
     with pytest.raises(ValueError, match="there once"):
         reporter.add_metric_column("acc")
     with pytest.raises(ValueError, match="renamed"):
@@ -258,6 +312,36 @@ def test_different_errors_are_shown_each_and_may_be_left_out() -> None:
     assert "disk full" not in show(ready(print_errors=False), trials, done=True)
 
 
+def test_a_long_error_has_its_first_and_its_last_lines() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    text = show(ready(), [failed(0, text="\n".join(lines))], done=True)
+    found = text.partition("Error of trial train_t0000:\n")[2].splitlines()[:40]
+    assert found == [*lines[:3], "  ... [61 lines left out] ...", *lines[64:]]
+
+
+def test_of_many_different_errors_the_five_most_frequent_are_shown_and_the_others_counted() -> None:
+    words = ["zero", "one", "two", "three", "four", "five", "six"]
+    trials = [failed(10 * kind + n, text=words[kind]) for kind in range(7) for n in range(2 + kind)]
+    text = show(ready(), trials, done=True)
+    assert "5 more failed trials: see the error files.\n" in text
+    assert re.findall(r"^Error of trial .*:\n(\w+)$", text, re.MULTILINE) == words[2:]
+
+
+def test_an_error_is_told_with_the_command_that_runs_its_trial_again(tmp_path: Path) -> None:
+    for error, options in ((ValueError("no"), " --pdb"), (ProgramError("no"), "")):
+        trial = failed(3, error)
+        trial.experiment_path = str(tmp_path)
+        text = show(ready(), [trial], done=True)
+        assert f"(`minitune rerun {tmp_path} 3{options}` runs it again):\n" in text
+
+
+def test_the_same_reporter_shows_the_next_failure_that_is_not_raised() -> None:
+    reporter, trial = ready(), failed(0, text="disk full")
+    reporter.failure_is_raised(trial)
+    assert "Error of trial train_t0000: it is raised now.\n" in show(reporter, [trial], done=True)
+    assert "Error of trial train_t0000:\ndisk full\n" in show(ready(reporter), [trial], done=True)
+
+
 def test_a_trial_that_was_saved_by_a_retry_is_marked() -> None:
     trial = finished(0, 1.0)
     trial.num_failures = 2
@@ -282,6 +366,24 @@ def test_blocks_come_at_the_start_after_the_interval_and_at_the_end() -> None:
         clock.current.sleep(1)
         assert reporter.should_report([])
         assert reporter.should_report([], done=True)
+
+
+def test_the_time_counts_from_the_start_that_the_driver_names() -> None:
+    with clock.use(clock.VirtualClock(1_000.0)):
+        reporter = blocks()
+        reporter.setup(start_time=900.0)
+        assert "(running for 00:01:40.00)" in show(reporter, [])
+
+
+@pytest.mark.parametrize(
+    ("running_s", "text"), [(0.004, "00:00:00.00"), (59.996, "00:01:00.00"), (90_061.5, "1 days, 01:01:01.50")]
+)
+def test_the_time_of_a_run(running_s: float, text: str) -> None:
+    assert time_line(running_s).endswith(f" (running for {text})")
+
+
+def test_a_reporter_may_know_the_total_that_the_driver_does_not() -> None:
+    assert "Number of trials: 0/7\n" in show(ready(CLIReporter(total_samples=7), total_samples=None), [])
 
 
 def test_at_level_0_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,6 +415,12 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys: pytest.CaptureFixture
         "Trial train_t0004 ended after 3 iterations: loss=1, acc=2, total time 1.23457 s",
         f"Trial train_t0005 failed: broken ({broken.error_file})",
     ]
+
+
+def test_at_level_2_the_objective_is_told_also_if_no_other_metric_is(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter, trial = ready(CLIReporter(infer_limit=0), verbose=2), finished(4, 1.0, acc=2.0)
+    reporter.trial_result(trial, trial.last_result)
+    assert capsys.readouterr().out == "Trial train_t0004 iteration 3: loss=1, total time 1.23457 s\n"
 
 
 def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
