@@ -1,0 +1,614 @@
+"""What the page shows of data that is made by hand: numbers, axes, plots, the table, one trial, in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser, Page
+
+from minitune.visualization.page import fill_page
+
+LOG = {"kind": "log", "low": 0.001, "high": 10}
+TRIAL = {
+    "id": "t0000",
+    "name": "train_t0000",
+    "way": "finished",
+    "ended": "finished",
+    "why": "",
+    "error": "",
+    "params": {},
+    "metrics": {},
+    "curve": [],
+    "steps": None,
+    "spans": [],
+    "working": None,
+    "copies": [],
+    "facts": {},
+}
+RUN = {
+    "name": "made",
+    "path": "/runs/made",
+    "trainable": "train",
+    "state": "finished",
+    "stateText": "finished",
+    "isLive": False,
+    "resume": None,
+    "metric": "loss",
+    "mode": "min",
+    "objectives": {},
+    "metrics": [],
+    "scales": {},
+    "seed": 7,
+    "begun": 1_000_000_000.0,
+    "first": 1_000_000_000.0,
+    "updated": 1_000_000_100.0,
+    "worked": 100.0,
+    "notDrawn": 0,
+    "best": None,
+    "onceBetter": "",
+    "importances": None,
+}
+
+
+def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
+    """A run as the page gets it; a trial's number is its place."""
+    whole = [{**TRIAL, "n": n, "value": [None, *trial.get("curve", ())][-1], **trial} for n, trial in enumerate(trials)]
+    params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
+    return {**RUN, "params": params, "trials": whole, "count": len(whole), **facts}
+
+
+def opened(chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265) -> Page:
+    """The page of these runs, with all of its plots drawn."""
+    path = directory / "made.html"
+    path.write_bytes(fill_page("made", json.dumps({"runs": runs, "only": only})))
+    page = chromium.open(path.as_uri(), width)
+    height = page.run("document.documentElement.scrollHeight")
+    page.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height + 3000, deviceScaleFactor=1, mobile=False
+    )
+    page.wait_for("[...document.querySelectorAll('[data-view]')].every((root) => root.hidden || !root.card.isDirty)")
+    return page
+
+
+def found(page: Page, rows: dict[str, Any]) -> dict[str, Any]:
+    """The values of the expressions that are the keys of the rows. Undefined and NaN are None."""
+    script = ", ".join(
+        f"(() => {{ const it = {expression}; return it === undefined ? null : it; }})()" for expression in rows
+    )
+    values = json.loads(page.run(f"JSON.stringify([{script}])"))
+    return dict(zip(rows, values, strict=True))
+
+
+TEXTS = {
+    "number(3)": "3",
+    "number(1 / 3)": "0.333333",
+    "number(123456789.5)": "123457000",
+    "number(-1e-7)": "-1e-7",
+    "text(undefined)": "(none)",
+    "text(null)": "None",
+    "[text(true), text(false)]": ["True", "False"],
+    "text(0.1 + 0.2)": "0.3",
+    "text('a')": "a",
+    "seconds(0.5)": "0.5 s",
+    "seconds(119)": "119 s",
+    "seconds(120)": "2 min",
+    "seconds(7199)": "120 min",
+    "seconds(7200)": "2 h",
+    "date(0)": "",
+    "date(86400 * 366).includes('1971')": True,
+    "[cut('abcdef', 4), cut('abcd', 4)]": ["abc…", "abcd"],
+    "python([{a: [1, null, 'x'], b: {}}, true])": (
+        '[\n    {\n        "a": [1, None, "x"],\n        "b": {},\n    },\n    True,\n]'
+    ),
+    "['finished', 'failed', 'stopped', 'cut short', 'running', 'pending'].map((way) => kindOf({way}))": [
+        *("finished", "failed", "stopped", "stopped", "live", "live")
+    ],
+}
+AXES = {
+    "linearTicks(0, 10, 5)": [[0, "0"], [2, "2"], [4, "4"], [6, "6"], [8, "8"], [10, "10"]],
+    "linearTicks(0, 3, 10, true)": [[0, "0"], [1, "1"], [2, "2"], [3, "3"]],
+    "linearTicks(0.1, 0.3, 2)": [[0.1, "0.1"], [0.2, "0.2"], [0.30000000000000004, "0.3"]],
+    "linearTicks(5, 5, 4)": [[5, "5"]],
+    "logTicks(-5, -2, 9).map(([, label]) => label)": ["1e-5", "1e-4", "0.001", "0.01"],
+    "logTicks(3, 5, 9).map(([, label]) => label)": ["1000", "10000", "1e5"],
+    "logTicks(0, 8, 3)": [[0, "1"], [3, "1000"], [6, "1e6"]],
+    "logTicks(Math.log10(2), Math.log10(5), 3).map(([, label]) => label)": ["2", "3", "4", "5"],
+    "timeTicks(0, 100, 2)": [[0, "0 s"], [50, "50 s"], [100, "100 s"]],
+    "timeTicks(0, 600, 2)": [[0, "0 min"], [300, "5 min"], [600, "10 min"]],
+    "timeTicks(0, 36000, 2)": [[0, "0 h"], [18000, "5 h"], [36000, "10 h"]],
+    "numberAxis('a', [1, 100], {isLog: true}).at(10)": 1,
+    "numberAxis('a', [1, 100], {isLog: true}).at(-10)": None,
+    "numberAxis('a', [0, 100], {isLog: true}).kind": "linear",
+    "numberAxis('a', [0, 100], {isLog: true}).at(10)": 10,
+    "numberAxis('a', [1, 10], {isInteger: true}).kind": "linear integer",
+    "numberAxis('a', [5, 10], {fromZero: true}).low": 0,
+    "(({low, high}) => [low, high])(numberAxis('a', [0, 100]))": [-3, 103],
+    "(({low, high}) => [low, high])(numberAxis('a', [0, 200], {low: -100, high: 100}))": [-109, 209],
+    "(({low, high}) => [low, high])(numberAxis('a', [], {}))": [-0.03, 1.03],
+    "categoryAxis('a', ['x', 1, 'x', null]).texts": ["x", "1", "None"],
+    "categoryAxis('a', ['x', 1]).at('1')": 1,
+    "categoryAxis('a', ['x', 1]).at('y')": None,
+    "categoryAxis('a', [...'abcdef']).ticks(0, 9, 3)": [[0, "a"], [2, "c"], [4, "e"]],
+    "categoryAxis('a', [...'abcdef']).ticks(1, 3, 9)": [[1, "b"], [2, "c"], [3, "d"]],
+}
+PARAMETERS = {
+    "axis('rate').kind": "log",
+    "axis('rate').ticks(-3, 1, 9).map(([, label]) => label)": ["0.001", "0.01", "0.1", "1", "10"],
+    "Math.round(axis('rate').low)": -3,
+    "axis('size').kind": "linear integer",
+    "axis('wide').kind": "log",
+    "axis('act').texts": ["tanh", "relu", "new"],
+    "axis('mixed').texts": ["2", "10", "x"],
+    "axis('some').ticks(-9, 9, 9)[0][1]": "(none)",
+    "axis('some').at(undefined) < axis('some').at(1)": True,
+    "axis('some').at(2)": 2,
+}
+TRIALS = [
+    {"params": {"rate": 0.1, "size": 1, "wide": 1, "act": "relu", "mixed": 10, "some": 1}},
+    {"params": {"rate": 1.0, "size": 3, "wide": 100, "act": "new", "mixed": "x", "some": 2}},
+    {"params": {"rate": 5.0, "size": 2, "wide": 3.5, "act": "tanh", "mixed": 2}},
+]
+SCALES = {"rate": LOG, "act": {"kind": "category", "values": ["tanh", "relu"]}}
+
+
+def test_texts_and_axes(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(TRIALS, scales=SCALES))
+
+    assert found(page, TEXTS) == TEXTS
+    assert found(page, AXES) == AXES
+    page.run("run = new Run(DATA.runs[0], 0); axis = (name) => paramAxis(run, name, run.trials)")
+    assert found(page, PARAMETERS) == PARAMETERS
+    assert page.errors == []
+
+
+RANKS = {
+    "run.sign": -1,
+    "run.params": ["y", "x"],
+    "run.shown.map((trial) => trial.n)": [0, 1, 2, 4],
+    "[...levelsOf(run, run.scored, 'rank')].map(([trial, level]) => [trial.n, level])": [
+        [1, 0],
+        [4, 2],
+        [2, 5],
+        [0, 7],
+    ],
+    "[...levelsOf(run, run.scored, 'value')].map(([trial, level]) => [trial.n, level])": [
+        [1, 0],
+        [4, 1],
+        [2, 2],
+        [0, 7],
+    ],
+    "[...placesBy(run, 'trial').values()]": [0, 1, 2, 3, 4],
+    "[...placesBy(run, 'start')].map(([trial, at]) => [trial.n, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
+    "[...placesBy(run, 'end')].map(([trial, at]) => [trial.n, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
+    "[...placesBy(run, 'work')].map(([trial, at]) => [trial.n, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
+    "bestSoFar(run, placesBy(run, 'trial'))": [[0, 1], [1, 9], [2, 9], [4, 9]],
+    "bestSoFar(run, placesBy(run, 'start'))": [[0, 1], [5, 9], [20, 9], [50, 9]],
+    "workers(run).map(({trial, begin, end, worker}) => [trial.n, begin, end, worker])": [
+        *([0, 0, 10, 0], [1, 5, 15, 1], [4, 20, 100, 0], [1, 30, 40, 1], [2, 50, 100, 1])
+    ],
+    "thinned(run.trials, run.sign, 3).map((trial) => trial.n)": [0, 1, 4],
+    "thinned(run.trials, run.sign, 5).length": 5,
+    "run.about(run.trials[3])": "trial 3 · failed\ny: 3\nx: 3\nValueError: no",
+    "run.about(run.trials[1]).split('\\n').slice(0, 2)": ["trial 1 · stopped at 2", "loss: 9"],
+    "run.worked(run.trials[1])": 20,
+}
+POINTS = {
+    "dominates([1, 2], [1, 3])": True,
+    "dominates([1, 2], [1, 2])": False,
+    "dominates([1, 4], [2, 3])": False,
+    "hypervolume([[0]], [4])": 4,
+    "hypervolume([[1, 2], [2, 1]], [3, 3])": 3,
+    "hypervolume([[1, 2], [2, 1], [9, 0]], [3, 3])": 3,
+    "hypervolume([[0, 0, 0], [1, 1, 1]], [2, 2, 2])": 8,
+    "hypervolume([[0, 1, 1], [1, 0, 0]], [2, 2, 2])": 5,
+    "hypervolume([[3, 3]], [3, 3])": 0,
+}
+
+
+def test_ranks_places_and_workers_of_trials(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [1.0], "spans": [[0, 10]]},
+        {"curve": [9.0], "spans": [[5, 15], [30, 40]], "way": "stopped", "ended": "stopped at 2"},
+        {"curve": [7.0], "working": 50},
+        {"curve": [], "value": None, "way": "failed", "ended": "failed", "error": "ValueError: no"},
+        {"curve": [8.0], "spans": [[20, 100]]},
+    ]
+    for n, trial in enumerate(trials):
+        trial["params"] = {"x": n, "y": n, "same": 1}
+    importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "confidence": "reliable"}
+    page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances=importances))
+
+    page.run("run = new Run(DATA.runs[0], 0)")
+    assert found(page, RANKS) == RANKS
+    assert found(page, POINTS) == POINTS
+    assert page.errors == []
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
+
+
+def layers(page: Page, view: str) -> list[dict[str, Any]]:
+    """The layers of a plot that have something, in coordinates of its axes."""
+    script = f"document.querySelector('[data-view={view}]').card.charts[0].spec.layers"
+    drawn: list[dict[str, Any]] = json.loads(page.run(f"JSON.stringify({script})"))
+    return [one for one in drawn if any(one.get(name) for name in ("points", "lines", "boxes"))]
+
+
+def hits(page: Page, view: str) -> list[str]:
+    """What a plot tells of the things in it, where the mouse is over them."""
+    told: list[str] = page.run(
+        f"document.querySelector('[data-view={view}]').card.charts[0].hits.map((hit) => hit.text())"
+    )
+    return told
+
+
+def choose(page: Page, view: str, name: str, value: str) -> None:
+    """Choose an option of a plot."""
+    page.run(
+        f"(() => {{ const choice = document.querySelector('[data-view={view}] [data-name={name}]'); "
+        f"choice.value = '{value}'; choice.dispatchEvent(new Event('change')); }})()"
+    )
+
+
+PARALLEL = "[...document.querySelectorAll('[data-view=parallel] svg > text > title')].map((one) => one.textContent)"
+"""The names of the parallel axes."""
+CURVES: list[dict[str, Any]] = [
+    {"curve": [4.0, 2.0], "params": {"x": 1, "y": 0.5}, "spans": [[0, 10]], "copies": []},
+    {"curve": [5.0, None, 1.0], "steps": [10, 20, 30], "params": {"x": 2, "y": 0.6}, "spans": [[0, 5], [10, 30]]},
+    {"curve": [8.0], "params": {"x": 3, "y": 0.7}, "way": "cut short", "ended": "cut short at 1", "spans": [[5, 30]]},
+]
+
+
+def test_curves_are_drawn_at_their_steps_and_the_best_one_is_thick(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1))
+    drawn = layers(page, "curves")
+    assert [(one["kind"], one["cls"], one.get("lines") or one["points"]) for one in drawn] == [
+        ("lines", "finished", [[[1, 4], [2, 2]], [[10, 5], [30, 1]]]),
+        ("lines", "stopped", [[[1, 8]]]),
+        ("points", "stopped", [[1, 8]]),
+        ("lines", "best", [[[10, 5], [30, 1]]]),
+    ]
+    assert hits(page, "curves")[3].startswith("step 30: 1\ntrial 1 · finished\nloss: 1\n")
+
+    page.click("[data-view=curves] [data-name=isLogCurves]")
+    assert layers(page, "curves")[-1]["lines"] == [[[10, pytest.approx(0.69897)], [30, 0]]]
+
+
+def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1))
+    places = {"trial": [0, 1, 2], "start": [0, 0, 5], "end": [10, 30, 30], "work": [10, 35, 60]}
+    for by, (first, second, third) in places.items():
+        choose(page, "history", "by", by)
+        dots, marks, line, ring = layers(page, "history")
+        assert (dots["points"], marks["points"]) == ([[first, 2], [second, 1]], [[third, 8]])
+        assert line["lines"] == [[[first, 2], [second, 1], [third, 1]]]
+        assert ring["points"] == [[second, 1]]
+    page.click("[data-view=history] [data-name=stopped]")
+    assert "trials that are switched off" in page.run("document.querySelector('[data-view=history] .note').textContent")
+    assert len(hits(page, "history")) == 2
+    assert len(hits(page, "slice")) == 2, "they are off in all plots"
+
+
+def test_a_change_of_an_axis_ends_the_zoom(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1))
+    chart = "document.querySelector('[data-view=history]').card.charts[0]"
+    page.run(f"{chart}.zoomTo([90, 60], [200, 200])")
+    assert page.run(f"{chart}.zoom !== null && !document.querySelector('[data-view=history] .head > button').hidden")
+    choose(page, "history", "by", "work")
+    assert page.run(f"{chart}.zoom === null && document.querySelector('[data-view=history] .head > button').hidden")
+
+
+def test_parallel_lines_go_through_the_parameters_to_the_objective(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1, scales={"y": LOG}))
+    frame, *lines = layers(page, "parallel")
+    assert frame["lines"] == [[[0, 0], [0, 1]], [[1, 0], [1, 1]], [[2, 0], [2, 1]]]
+    assert [one["cls"] for one in lines] == ["c7", "c4", "c0"], "the best one lies above the others"
+    margin = 0.03 / 1.06
+    for one, x, loss in zip(lines, (1, 0, 0.5), (1, 1 / 7, 0), strict=True):
+        ((of_x, of_y, of_loss),) = one["lines"]
+        assert (of_x, of_loss) == ([0, pytest.approx(margin + x / 1.06)], [2, pytest.approx(margin + loss / 1.06)])
+        assert 0.6 < of_y[1] < 0.8, "0.5 to 0.7 on a logarithmic axis from 0.001 to 10"
+    assert page.run(PARALLEL) == ["x", "y", "loss"]
+    marks = "[...document.querySelectorAll('[data-view=parallel] svg > .tick')].map((mark) => mark.textContent)"
+    assert page.run(marks) == [*("1", "2", "3"), *("0.001", "0.1", "10"), *("2", "4", "6", "8")]
+    assert page.run("document.querySelector('[data-view=parallel] .scale').textContent") == "best 1worst 8"
+
+
+def test_workers_have_a_row_each(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES))
+    finished, stopped = layers(page, "timeline")
+    assert [box[:3:2] + [round(box[1] + 0.4)] for box in finished["boxes"]] == [[0, 5, 0], [0, 10, 1], [10, 30, 1]]
+    assert [box[:3:2] + [round(box[1] + 0.4)] for box in stopped["boxes"]] == [[5, 30, 0]]
+    assert hits(page, "timeline")[3].startswith("20 s\ntrial 1 · finished")
+
+
+def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: Path) -> None:
+    copies = [[[1, 2]], [[1, 3]], []]
+    page = opened(chromium, tmp_path, run_of([{**one, "copies": own} for one, own in zip(CURVES, copies, strict=True)]))
+    training, copy, end = layers(page, "lineage")
+    assert training["lines"] == [[[0, 0], [2, 0]], [[0, 1], [30, 1]], [[0, 2], [1, 2]]]
+    assert (copy["lines"], end["points"]) == ([[[2, 1], [2, 0]]], [[2, 0]])
+    assert hits(page, "lineage")[0] == "trial 0 continued from trial 1 after step 2"
+
+
+def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path) -> None:
+    importances = {"mean": {"y": 0.75, "x": 0.25}, "std": {"y": 0.3, "x": 0.05}, "confidence": "rough: so so"}
+    page = opened(chromium, tmp_path, run_of(CURVES, importances=importances))
+    bars, deviations = layers(page, "importances")
+    assert [box[2] for box in bars["boxes"]] == [0.75, 0.25]
+    assert [[end[0] for end in line] for line in deviations["lines"]] == [[0.45, 1], [pytest.approx(0.2), 0.3]]
+    assert page.run("document.querySelector('[data-view=importances] .note').textContent") == "rough: so so"
+    assert page.run(PARALLEL) == ["y", "x", "loss"], "the most important one comes first"
+
+
+def test_shares_of_trials_grow_to_one(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES), only={"view": "edf"})
+    (line,) = layers(page, "edf")
+    assert line["lines"] == [[[1, pytest.approx(1 / 3)], [2, pytest.approx(2 / 3)], [8, 1]]]
+    assert hits(page, "edf")[1] == "66.7% of trials are at most 2"
+
+
+def test_a_plot_of_some_parameters_begins_with_these(chromium: Browser, tmp_path: Path) -> None:
+    names = "[...document.querySelectorAll('.plot:not([hidden]) > svg')].map((svg) => svg.getAttribute('aria-label'))"
+    run = run_of(CURVES, best=1)
+    for view, shown in (("slice", ["loss over y"]), ("parallel", [" over "])):
+        page = opened(chromium, tmp_path, run, only={"view": view, "params": ["y"]})
+        assert page.run(names) == shown
+    assert page.run(PARALLEL) == ["y", "loss"]
+    page = opened(chromium, tmp_path, run, only={"view": "contour", "params": ["y", "x"], "colour": "value"})
+    assert page.run(names) == ["x over y"]
+    assert page.run("document.querySelector('[data-name=colour]').value") == "value"
+    assert page.run("document.querySelector('.scale').textContent") == "best 1worst 8"
+
+
+def test_cells_of_categories_take_only_their_own_trials(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": "rs"[n // 2]}} for n in range(3)]
+    page = opened(chromium, tmp_path, run_of(trials))
+    cells = {one["cls"]: one["boxes"] for one in layers(page, "contour") if one["kind"] == "cells"}
+    assert cells == {
+        "c0": [[-0.5, -0.5, 0.5, 0.5]],
+        "c4": [[0.5, -0.5, 1.5, 0.5]],
+        "c7": [[-0.5, 0.5, 0.5, 1.5]],
+    }
+
+
+OBJECTIVES = {"loss": "min", "gain": "max"}
+
+
+def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path: Path) -> None:
+    points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (2.0, 3.0), (0.5, None)]
+    trials = [{"curve": [loss], "metrics": {"gain": gain}, "params": {"x": loss}} for loss, gain in points]
+    page = opened(chromium, tmp_path, run_of(trials, objectives=OBJECTIVES, metrics=["loss", "gain"]))
+    dots, line, front = layers(page, "front")
+    assert dots["points"] == [[1, 1], [2, 3], [3, 2], [2, 3]]
+    assert line["lines"] == [front["points"]] == [[[1, 1], [2, 3], [2, 3]]]
+    assert page.run("document.querySelector('[data-view=front] .note').textContent") == (
+        "On the front: 3 of 4 trials (0, 1, 3)."
+    )
+    assert hits(page, "front")[0].startswith("on the front: loss 1, gain 1\n")
+    assert hits(page, "front")[2].startswith("loss 3, gain 2\n")
+    (line,) = layers(page, "hypervolume")
+    assert line["lines"] == [[[0, 0], [1, 2], [2, 2], [3, 2]]]
+
+
+def test_a_finger_opens_a_trial_with_its_second_tap(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1), width=390)
+    chart = "document.querySelector('[data-view=history]').card.charts[0]"
+    page.run(
+        f"tap = () => {{ const {{px, py}} = {chart}.hits[2], box = {chart}.svg.getBoundingClientRect(); "
+        f"const scale = box.width / {chart}.width; for (const kind of ['pointerdown', 'pointerup']) "
+        f"{chart}.svg.dispatchEvent(new PointerEvent(kind, {{ pointerType: 'touch', button: 0, bubbles: true, "
+        "clientX: box.left + px * scale, clientY: box.top + py * scale })); }"
+    )
+    page.run("tap()")
+    assert page.run("[tip.hidden, dialog.open]") == [False, False]
+    assert page.run("tip.textContent").startswith("trial 2 · cut short at 1")
+    page.run("tap()")
+    assert page.run("document.querySelector('dialog h2').textContent") == "Trial 2"
+    assert page.errors == []
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+ROWS = (
+    "[...document.querySelectorAll('.rows tbody tr:not(.pad)')]"
+    ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+)
+HEADS = "[...document.querySelectorAll('.rows th')].map((head) => head.textContent)"
+
+
+def definitions(page: Page, place: str) -> dict[str, str]:
+    """A list of facts."""
+    terms = f"[...document.querySelectorAll('{place} .facts dt')]"
+    return dict(page.run(f"{terms}.map((one) => [one.textContent, one.nextSibling.textContent])"))
+
+
+LISTED: list[dict[str, Any]] = [
+    {"curve": [4.0, 2.0], "params": {"x": 1, "act": None}, "spans": [[0, 10.5]]},
+    {"curve": [], "params": {"x": 10}, "way": "failed", "ended": "failed", "error": "ValueError: No"},
+    {"curve": [3.0], "params": {"x": 9.5, "act": "tanh"}, "metrics": {"f1": 0.5}, "facts": {"rank": 2, "of": 3}},
+    {"curve": [1.0], "params": {"x": 0, "act": True}, "steps": [7], "why": "because"},
+]
+
+
+def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(LISTED, metrics=["loss", "f1"], best=3))
+    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iterations", "worked (s)", "error"]
+    assert page.run(ROWS) == [
+        ["3", "1", "finished", "0", "True", "7", "0", ""],
+        ["0", "2", "finished", "1", "None", "2", "10.5", ""],
+        ["2", "3", "finished", "9.5", "tanh", "1", "0", ""],
+        ["1", "", "failed", "10", "", "0", "0", "ValueError: No"],
+    ]
+    for column, order in ((1, "2031"), (4, "2301"), (4, "3201"), (3, "3021"), (3, "1203")):
+        page.run(f"document.querySelectorAll('.rows th button')[{column}].click()")
+        assert "".join(row[0] for row in page.run(ROWS)) == order
+    while page.run("document.querySelector('.columns input:not(:checked)') !== null"):
+        page.click(".columns input:not(:checked)")
+    heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
+    assert heads == [
+        *("trial", "loss", "ended", "f1", "x", "act", "iterations", "worked (s)"),
+        *("rank", "cutoff", "why", "error", "name"),
+    ]
+    _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
+    assert (third["f1"], third["rank"], last["why"]) == ("0.5", "2 of 3", "because")
+
+
+def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(LISTED, mode="max"))
+    assert page.run(HEADS)[1] == "loss ▾"
+    assert [row[0] for row in page.run(ROWS)] == ["2", "0", "3", "1"]
+
+
+@pytest.mark.parametrize("filters", [
+    {
+        "x < 1": "3", "x <= 1": "30", "x > 9.5": "1", "x >= 9.5": "21", "x = 10": "1", "x == 10": "1", "x != 10": "302",
+        "act = None": "", "act = tanh": "2", "act != tanh": "3", "loss < 3": "30", "ended = failed": "1",
+        "valueerror": "1", "NO value": "1", "finished tanh": "2", "nothing": "", "  ": "3021",
+    }
+])  # fmt: skip
+def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path, filters: dict[str, str]) -> None:
+    page = opened(chromium, tmp_path, run_of(LISTED))
+    shown = {}
+    for words in filters:
+        page.run(
+            f"(() => {{ const input = document.querySelector('[type=search]'); input.value = {json.dumps(words)}; "
+            "input.dispatchEvent(new Event('input')); })()"
+        )
+        shown[words] = "".join(row[0] for row in page.run(ROWS))
+        assert page.run("document.querySelector('.count').textContent") == f"{len(shown[words])} of 4 trials"
+    assert shown == filters
+
+
+DETAILS = {
+    "config": {"x": 1, "deep": [None]},
+    "seed": 77,
+    "attempt": 2,
+    "directory": "/runs/made/0",
+    "decisions": ["after iteration 1: promoted"],
+    "checkpoints": [{"path": "/runs/made/0/checkpoint_000001", "iteration": 2, "bytes": 12345}],
+    "error": "",
+    "output": "hello\nthere",
+    "commands": {"run it again": "minitune rerun /runs/made 0", "its output": "minitune logs /runs/made 0"},
+}
+
+
+def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chromium: Browser, tmp_path: Path) -> None:
+    facts = {"rank": 2, "of": 3, "rung": 4, "cutoff": 0.25}
+    first = {**LISTED[0], "details": DETAILS, "why": "it has returned", "metrics": {"f1": 0.5}, "facts": facts}
+    page = opened(chromium, tmp_path, run_of([first, *LISTED[1:]], metrics=["f1"]))
+    page.run("document.querySelectorAll('.rows tbody tr')[1].click()")
+    page.wait_for("document.querySelector('#config') !== null")
+    assert definitions(page, "dialog") == {
+        "name": "train_t0000",
+        "ended": "finished",
+        "why": "it has returned",
+        "loss": "2",
+        "f1": "0.5",
+        "rank": "2 of 3 at 4",
+        "cutoff": "0.25",
+        "worked": "10.5 s",
+        "attempt": "2",
+        "seed": "77",
+        "directory": "/runs/made/0",
+    }
+    told = page.run("dialog.textContent")
+    for text in ("after iteration 2, 12,345 bytes", "after iteration 1: promoted", "hello\nthere", "To see its output"):
+        assert text in told
+    assert page.run("[...dialog.querySelectorAll('.copy pre')].map((one) => one.textContent)") == [
+        "/runs/made/0/checkpoint_000001",
+        "minitune rerun /runs/made 0",
+        "minitune logs /runs/made 0",
+    ]
+    for button, title in ((1, "Trial 2"), (1, "Trial 1"), (0, "Trial 2"), (0, "Trial 0"), (0, "Trial 3")):
+        page.run(f"dialog.querySelectorAll('header button')[{button}].click()")
+        page.wait_for(f"dialog.querySelector('h2').textContent === '{title}'")
+    assert page.run("dialog.querySelectorAll('header button')[0].disabled")
+    assert page.errors == []
+
+
+def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browser, tmp_path: Path) -> None:
+    state = {"state": "killed", "stateText": "killed, after 3 s", "resume": "minitune resume /runs/made"}
+    failed = [{**LISTED[1], "error": f"ValueError: {n}"} for n in range(30)]
+    run = run_of([*LISTED, *failed], best=3, notDrawn=5, onceBetter="trial 0 was at 0.5 in step 1", **state)
+    page = opened(chromium, tmp_path, run)
+    assert page.run("document.querySelector('.badge.failed').textContent") == "killed"
+    told = definitions(page, "main")
+    assert told.pop("begun")
+    assert told == {
+        "state": "killed, after 3 s",
+        "trials": "3 finished, 31 failed, 5 not drawn yet",
+        "objective": "loss (min)",
+        "trainable": "train",
+        "worked for": "100 s",
+        "seed": "7",
+        "directory": "/runs/made",
+        "ended": "finished",
+        "once better": "trial 0 was at 0.5 in step 1",
+        "x": "0",
+        "act": "True",
+    }
+    assert page.run("[...document.querySelectorAll('.bar i')].map((part) => part.style.flexGrow)") == ["3", "31", "5"]
+    assert page.run("document.querySelector('.copy pre').textContent") == "minitune resume /runs/made"
+    errors = page.run("[...document.querySelectorAll('.errors li')].map((one) => one.textContent)")
+    assert (len(errors), errors[:2]) == (20, ["trial 1: ValueError: No", "trial 4: ValueError: 0"])
+    assert "and 11 more: filter the table by failed" in page.run("document.querySelector('main').textContent")
+
+
+def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(
+        chromium,
+        tmp_path,
+        run_of(CURVES, best=0, name="one", onceBetter="trial 1 was at 0"),
+        run_of(LISTED[1:2], name="two", notDrawn=3, seed=None),
+    )
+    rows = dict(
+        page.run(
+            "[...document.querySelectorAll('table.side tbody tr')].map((row) => [row.cells[0].textContent, "
+            "[row.cells[1].textContent, row.cells[2].textContent]])"
+        )
+    )
+    assert rows.pop("begun")
+    assert rows == {
+        "state": ["finished", "finished"],
+        "trainable": ["train", "train"],
+        "objective": ["loss (min)", "loss (min)"],
+        "trials": ["3", "1"],
+        "failed": ["0", "1"],
+        "not drawn": ["", "3"],
+        "reports": ["6", "0"],
+        "work of trials": ["60 s", "0 s"],
+        "best value": ["2", ""],
+        "best trial": ["0", ""],
+        "once better": ["trial 1 was at 0", ""],
+        "x": ["1", ""],
+        "y": ["0.5", ""],
+    }
+    assert [one["lines"] for one in layers(page, "history")] == [[[[0, 2], [1, 1], [2, 1]]], [[]]]
+
+
+def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
+    rows = [
+        {"name": "a", "href": "run/a/", "state": "running", "trials": 3, "failed": 0, "begun": 1e9, "updated": 1e9},
+        {"name": "b", "href": None, "state": "damaged", "begun": 0.0},
+        {"name": "c", "href": "run/c/", "state": "killed", "trials": 0, "failed": 2, "begun": 1e9, "updated": 1e9},
+    ]
+    path = tmp_path / "list.html"
+    path.write_bytes(fill_page("runs", json.dumps({"list": rows})))
+    page = chromium.open(path.as_uri())
+    cells = page.run("[...document.querySelectorAll('td')].map((cell) => cell.textContent)")
+    assert [cells[at : at + 4] for at in (0, 6, 12)] == [
+        ["a", "running", "3", ""],
+        ["b", "damaged", "", ""],
+        ["c", "killed", "0", "2"],
+    ]
+    assert cells[10:12] == ["", ""]
+    assert page.run("[...document.querySelectorAll('td span')].map((one) => one.className)") == [
+        "live",
+        "failed",
+        "failed",
+    ]
+    assert page.run("[...document.querySelectorAll('td a')].map((one) => one.textContent)") == ["a", "c"]
