@@ -299,7 +299,9 @@ def test_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_named(
     assert RunHistory(path, "accuracy", "min").once_better == "", "the best trial was the best one before, too"
 
 
-def test_the_mode_of_another_metric_must_be_given(minitune: Minitune, tmp_path: Path) -> None:
+def test_the_mode_of_another_metric_must_be_given(
+    minitune: Minitune, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     space = {"losses": tune.grid_search([[0.5], [0.9]])}
     grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
     path = grid.experiment_path
@@ -314,6 +316,9 @@ def test_the_mode_of_another_metric_must_be_given(minitune: Minitune, tmp_path: 
         with pytest.raises(ValueError, match="which gives 'accuracy' no mode; pass --mode min"):
             RunHistory(run, metric="accuracy")
     assert grid.get_best_result("accuracy").config == {"losses": [0.9]}, "the run's mode, as in Ray Tune"
+    assert caplog.messages[-1:] == [
+        "the mode of metric='accuracy' is not given; 'min' is used, which is that of loss (min)"
+    ]
 
 
 def test_a_metric_may_be_nested_and_have_a_slash_in_its_name(minitune: Minitune, tmp_path: Path) -> None:
@@ -481,6 +486,8 @@ def test_all_views_show_the_parameters_of_the_last_report(
     assert {row["trial_id"]: [row["config/size"], row["config/layers/0"]] for row in listed} == used
     frame_rows = ExperimentAnalysis(run).get_rows()
     assert {row["trial_id"]: [row["config/size"], row["config/layers"][0]] for row in frame_rows} == used
+    for row in ExperimentAnalysis(run).get_rows("height", "min"):  # each from before the first exchange
+        assert [row["config/size"], row["config/layers"][0]] == row["used"]
     shown = json.loads(minitune("best", run, "--json")[1])
     assert [shown["config"]["size"], shown["config"]["layers"][0]] == used[shown["trial"]]
     assert {one.trial.trial_id: [one.params["size"], one.params["layers/0"]] for one in RunHistory(grid).trials} == used

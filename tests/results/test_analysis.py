@@ -92,6 +92,22 @@ def test_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixtu
         analysis.get_best_checkpoint(first, "loss")
 
 
+def test_what_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> None:
+    trials = list(ExperimentAnalysis(grid.experiment_path).trials)
+    analysis = ExperimentAnalysis(grid.experiment_path, trials=trials, default_metric="loss", default_mode="min")
+    assert analysis.best_config is not None
+    for config in (*analysis.get_all_configs().values(), analysis.best_config):
+        config["i"] = "changed"
+    trials.clear()
+    assert [trial.config["i"] for trial in analysis.trials] == [0, 1, 2]
+
+
+def test_the_state_of_a_run_counts_the_time_and_the_failures_of_all_trials(grid: ResultGrid) -> None:
+    data = ExperimentAnalysis(grid.experiment_path).runner_data()
+    assert data["_total_time"] == pytest.approx(sum(result.metrics["time_total_s"] for result in grid))
+    assert data["_has_errored"], "one of three"
+
+
 def test_the_default_metric(grid: ResultGrid) -> None:
     with pytest.raises(ValueError, match="metric and mode must be set"):
         _ = ExperimentAnalysis(grid.experiment_path).best_trial

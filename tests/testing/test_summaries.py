@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, listening
 
 from minitune import grid_search, report, run, simulate
+from minitune.analysis.summary import append_to
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -105,6 +110,50 @@ def test_odd_values_do_no_harm(tmp_path: Path, page: Path) -> None:
 def test_the_page_does_not_grow_without_bound(tmp_path: Path, page: Path) -> None:
     fit_rates(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
     assert 1_000 < page.stat().st_size < 20_000
+    assert "\n| and 71 more |  |\n" in page.read_text()
     page.write_bytes(b"." * 999_990)
     fit_rates(tmp_path, [1])
     assert page.stat().st_size == 999_990
+
+
+def test_a_summary_fills_the_page_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    for text, limit_bytes in (("abc", 3), ("de", 4), ("de", 5)):
+        append_to(str(path), text, "PAGE", limit_bytes=limit_bytes)
+    assert path.read_text() == "abcde"
+
+
+def test_of_many_kinds_of_errors_thirty_are_told_the_most_frequent_first(tmp_path: Path, page: Path) -> None:
+    def fails(config: dict[str, Any]) -> None:
+        raise ValueError("a" * (config["n"] + 1 - (config["n"] == 35)))
+
+    fit(fails, {"n": grid_search(list(range(36)))}, storage_path=tmp_path / "runs")
+    errors = [line for line in page.read_text().splitlines() if line.startswith("- ")]
+    assert errors[0] == f"- 2 x ValueError: {'a' * 35}"
+    assert len(errors) == 31
+    assert errors[-1] == "- and 5 other kinds"
+
+
+def test_an_interrupted_run_tells_what_has_ended_and_what_has_not(tmp_path: Path, page: Path) -> None:
+    interrupt = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
+    space = {"lr": grid_search([0.5, 0.25])}
+    fit(train, space, callbacks=[interrupt], max_concurrent_trials=1, num_samples=2, storage_path=tmp_path / "runs")
+    text = page.read_text()
+    assert re.search(r"^1 trial in [\d.]+ s \\\(interrupted\\\): 1 cut short\.$", text, re.MULTILINE)
+    assert "Ended early: interrupted by SIGINT; 0 of 1 trials had ended, 1 was cut short." in text
+
+
+def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [2.0, -math.inf, 0.5, math.nan, 1.0]
+
+    def falls(config: dict[str, Any]) -> None:
+        report({"loss": -9})
+        report({"loss": values[config["n"]], "eval": {"acc": config["n"]}})
+
+    monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
+    fit(falls, {"n": grid_search(list(range(5)))}, storage_path=tmp_path / "runs")
+    (line,) = (tmp_path / "ended").read_text().splitlines()
+    extremes = json.loads(line)["extremes"]
+    assert (extremes["loss"], extremes["eval/acc"]) == ([0.5, 2.0], [0, 4])
