@@ -188,7 +188,7 @@ class RunData:
         place = {number: index for index, number in enumerate(best)}
         for each in sorted(history.trials, key=lambda each: (not each.failed, place.get(each.number, len(best)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
-            left_bytes -= len(details["output"])
+            left_bytes -= len(details["output"].encode())
             data = {**self._of_trial(each), "details": details}
             self._texts[each.trial.trial_id] = self.version, json_text.dumps(data)
 

@@ -14,12 +14,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import SavedCounter, fit, raiser, report_n, restore, run_path
+from kit import (
+    SavedCounter,
+    deciding,
+    fit,
+    listening,
+    raiser,
+    report_n,
+    report_state,
+    restore,
+    restored_state,
+    run_path,
+)
 
 import minitune as tune
-from minitune import cli, grid_search, report
+from minitune import cli, clock, grid_search, report
 from minitune import visualization as plots
+from minitune.clock import VirtualClock
+from minitune.decision import PAUSE, Decision
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler
+from minitune.visualization.history import RunHistory
+from minitune.visualization.page import RunData
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
@@ -110,14 +127,119 @@ def test_a_trial_has_its_curve_its_end_and_its_commands(stopped: tune.ResultGrid
     assert (finished["curve"], finished["steps"]) == ([-2, -4, -6, -8], None)
     assert cut["ended"] == "stopped at 2 by ASHA"
     assert cut["facts"].keys() >= {"rank", "of", "cutoff"}
+    assert finished["facts"] == {"rung": 4}, "those of its last decision"
     assert finished["metrics"]["other"] == 2
     assert finished["details"]["config"] == {"i": 2, "c": {"deep": [1, None, True]}}
     assert "hello" not in cut["details"]["error"]
     assert "Traceback" in failed["details"]["error"]
     assert "document.title" in failed["error"]
-    commands = list(failed["details"]["commands"].values())
-    assert f"minitune rerun {run['path']} 0 --pdb" in commands
+    again, output = f"minitune rerun {run['path']}", f"minitune logs {run['path']}"
+    debugger = "run it again in the debugger"
+    assert failed["details"]["commands"] == {
+        "run it again": f"{again} 0",
+        debugger: f"{again} 0 --pdb",
+        "its output": f"{output} 0",
+    }
+    assert finished["details"]["commands"] == {"run it again": f"{again} 1", "its output": f"{output} 1"}
     assert all(begin >= 0 and end >= begin for trial in run["trials"] for begin, end in trial["spans"])
+
+
+def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
+    def waits(config: dict[str, Any]) -> None:
+        clock.current.sleep(config["s"])
+        report({"loss": 1 / 3, "training_iteration": 10})
+        if config["s"] == 2:
+            shown.append(run_of())
+        clock.current.sleep(1)
+        report({"loss": math.nan, "training_iteration": 20})
+
+    shown: list[dict[str, Any]] = []
+    slow = listening(on_trial_start=lambda **info: clock.current.sleep(5))
+    space = {"s": grid_search([2, 3, 4])}
+    with clock.use(VirtualClock(1e9)):  # before the run begins, because its record has the time
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        fit(waits, space, executor=executor, seed=7, callbacks=[slow], max_concurrent_trials=1, **OBJECTIVE)
+    run = run_of()
+    assert (run["seed"], run["count"], run["notDrawn"], run["isLive"], run["best"]) == (7, 3, 0, False, None)
+    assert run["updated"] - run["begun"] == run["worked"] == pytest.approx(27)
+    assert [trial["spans"] for trial in run["trials"]] == [[[0, 8]], [[8, 17]], [[17, 27]]]
+    assert [(trial["curve"], trial["steps"]) for trial in run["trials"]] == [([0.3333333, None], [10, 20])] * 3
+    (live,) = shown
+    assert (live["isLive"], live["count"], live["notDrawn"]) == (True, 1, 2)
+    assert (live["trials"][0]["working"], live["trials"][0]["spans"]) == (0, [])
+
+
+def test_a_trial_tells_its_attempt_its_whole_output_and_its_last_decisions() -> None:
+    def fails(config: dict[str, Any]) -> None:
+        for _ in range(restored_state(), 30):
+            report_state(1, {"loss": 1})
+        raise ValueError("no")
+
+    def all_go_on(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+        return Decision("CONTINUE", f"reason {result['training_iteration']}")
+
+    space = {"c": {"deep": [1, print]}}
+    (result,) = fit(fails, space, scheduler=deciding(all_go_on), max_failures=1, **OBJECTIVE)
+    for name in ("stdout", "stderr"):
+        Path(result.path, name).write_text(f"to {name}\n")
+    (trial,) = run_of()["trials"]
+    details = trial["details"]
+    assert details["attempt"] == 2
+    assert details["output"] == "to stdout\nto stderr"
+    assert details["config"] == {"c": {"deep": [1, "<built-in function print>"]}}
+    assert len(details["decisions"]) == 20
+    assert "failed for good" in details["decisions"][-1]
+    checkpoint = details["checkpoints"][-1]
+    assert checkpoint["bytes"] == sum(file.stat().st_size for file in Path(checkpoint["path"]).iterdir())
+
+
+@pytest.mark.parametrize(("character", "count"), [("x", 100), ("é", 50)])
+def test_where_there_is_too_much_output_that_of_errors_and_of_the_best_has_more_room(
+    character: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.visualization.page._FILE_OUTPUT_BYTES", 200)
+    for result in fit(curve, {"i": grid_search([2, 8, 5, 9])}, **OBJECTIVE):
+        Path(result.path, "stdout").write_text(character * 1000, encoding="utf-8")
+    failed, *others = (len(run_of()["trials"][number]["details"]["output"]) for number in (3, 1, 2, 0))
+    assert failed == count
+    assert others == pytest.approx([count / 2, count / 4, count / 8], abs=1)
+
+
+def test_a_copy_is_told_with_its_donor_and_its_step() -> None:
+    def trains(config: dict[str, Any]) -> None:
+        for step in range(restored_state(), 4):
+            report_state(step + 1, {"loss": -config["i"]})
+
+    def exploit(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+        donor = context.get_trials()[1]
+        if trial.number == 0 and result["training_iteration"] == 3 and trial.attempt.number == 1:
+            return Decision(PAUSE, exploit=(donor, {"i": 3}))
+        return "CONTINUE"
+
+    fit(trains, {"i": grid_search([1, 2])}, scheduler=deciding(exploit), **OBJECTIVE)
+    assert [trial["copies"] for trial in run_of()["trials"]] == [[[1, 3]], []]
+
+
+def test_what_has_not_changed_since_a_version_is_left_out_and_new_columns_change_all() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 1, "a": "text" if config["i"] == 0 else 1})
+
+    texts: list[dict[str, Any]] = []
+    live: list[RunData] = []
+
+    def look(trial: Any, **info: Any) -> None:
+        if not live:
+            live.append(RunData(RunHistory(run_path())))
+        else:
+            live[0].history.read_new()
+            live[0].update()
+        texts.append(json.loads(live[0].text()))
+        assert json.loads(live[0].text(live[0].version))["trials"] == []
+
+    look_at_ends = listening(on_trial_complete=look)
+    fit(train, {"i": grid_search([0, 1])}, callbacks=[look_at_ends], max_concurrent_trials=1, **OBJECTIVE)
+    assert [text["metrics"] for text in texts] == [[], ["a"]]
+    assert [trial["metrics"] for trial in texts[1]["trials"]] == [{"a": "text"}, {"a": 1}]
 
 
 def test_a_long_error_is_cut_at_its_end() -> None:
@@ -223,13 +345,14 @@ def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
 
 
 def test_a_report_of_a_killed_run_says_how_to_continue_it() -> None:
-    fit(lambda config: {"loss": config["a"]}, {"a": tune.uniform(0, 1)}, num_samples=12, **OBJECTIVE)
-    journal = run_path() / "journal"
+    fit(lambda config: {"loss": config["a"]}, {"a": tune.uniform(0, 1)}, num_samples=12, name="my run", **OBJECTIVE)
+    journal = run_path("my run") / "journal"
     journal.write_bytes(journal.read_bytes()[: journal.stat().st_size * 2 // 3])
 
-    run = run_of()
+    run = run_of(run_path("my run"))
     assert run["state"] == "killed"
-    assert run["resume"] == f"minitune resume {run_path()}"
+    assert run["resume"] == f"minitune resume '{run_path('my run')}'"
+    assert run["trials"][0]["details"]["commands"]["continue the run"] == run["resume"]
 
 
 PLOTS: list[Callable[..., plots.Plot]] = [
@@ -265,6 +388,33 @@ def test_each_plot_takes_a_grid_or_a_path(
         plot(stopped, mode="best")
 
 
+@pytest.mark.parametrize(
+    ("made", "only"),
+    [
+        (lambda run: plots.plot_optimization_history(run), {"view": "history", "by": "trial"}),
+        (lambda run: plots.plot_optimization_history(run, by="time"), {"view": "history", "by": "end"}),
+        (lambda run: plots.plot_optimization_history(run, by="work"), {"view": "history", "by": "work"}),
+        (lambda run: plots.plot_contour(run, params=["i"]), {"view": "contour", "params": ["i"], "colour": "value"}),
+        (lambda run: plots.plot_rank(run), {"view": "contour", "colour": "rank"}),
+        (lambda run: plots.plot_slice(run, params=["i"]), {"view": "slice", "params": ["i"]}),
+        (lambda run: plots.plot_parallel_coordinate(run), {"view": "parallel"}),
+        (lambda run: plots.plot_edf([run, run]), {"view": "edf"}),
+        (lambda run: plots.plot_param_importances(run), {"view": "importances"}),
+    ],
+)
+def test_a_plot_begins_with_its_arguments(
+    made: Callable[[Any], plots.Plot], only: dict[str, Any], stopped: tune.ResultGrid
+) -> None:
+    data = data_of(made(stopped).html)
+    assert data["only"] == only
+    has_importances = only["view"] in ("contour", "slice", "importances")
+    assert [run["importances"] is not None for run in data["runs"]] == [has_importances] * len(data["runs"])
+
+
+def test_a_plot_in_a_notebook_can_reach_nothing_of_it(stopped: tune.ResultGrid) -> None:
+    assert plots.plot_edf(stopped)._repr_html_().startswith('<iframe sandbox="allow-scripts" width=')
+
+
 def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
     with pytest.raises(ValueError, match=r"params must be some of i, but got 'j'"):
         plots.plot_slice(stopped, params=["j"])
@@ -272,6 +422,8 @@ def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
         plots.plot_optimization_history(stopped, by="moon")
     front = data_of(plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "max"]).html)
     assert front["runs"][0]["objectives"] == {"loss": "min", "other": "max"}
+    with pytest.raises(ValueError, match="mode must be"):
+        plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "best"])
     with pytest.raises(ValueError, match="two of each"):
         plots.plot_pareto_front(stopped, ["loss"], ["min"])
     with pytest.raises(ValueError, match=r"no trial of 3 has reported 'sizes'; reported were: "):
