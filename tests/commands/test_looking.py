@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import pickle
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_runs import Minitune, fit_three, train
-from kit import fit, make_tuner, restore
+from kit import cut, fit, make_tuner, raiser, report_state, restore
 
 import minitune as tune
-from minitune import ResultGrid
+from minitune import ResultGrid, clock
 from minitune.analysis import ExperimentAnalysis
+from minitune.clock import VirtualClock
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.story import PastRun, read_earlier
 from minitune.visualization import RunHistory
 
@@ -43,6 +48,46 @@ def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
     assert [row["trial"] for row in rows(minitune, "--filter", "status == ERROR")] == [2]
     assert [row["trial"] for row in rows(minitune, "--filter", "x != 1", "--filter", "loss < 2")] == [0]
     assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
+
+
+def test_rows_are_sorted_by_several_columns_and_turned_round(minitune: Minitune) -> None:
+    assert [row["trial"] for row in rows(minitune, "--desc")] == [2, 1, 0]
+    assert [row["trial"] for row in rows(minitune, "--sort", "status,x")] == [2, 0, 1]
+    assert [row["trial"] for row in rows(minitune, "--sort", "status,x", "--desc")] == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "trials"),
+    [
+        ("loss <= 1", [0]),
+        ("loss < 1", []),
+        ("loss >= 2", [1, 2]),
+        ("loss > 2", []),
+        ("loss == 2.0", [1, 2]),
+        ("status == 'ERROR'", [2]),
+        ('status != "ERROR"', [0, 1]),
+        ("done == TRUE", [0, 1]),
+        ("done != true", [2]),
+    ],
+)
+def test_conditions_hold_as_they_say(minitune: Minitune, condition: str, trials: list[int]) -> None:
+    assert [row["trial"] for row in rows(minitune, "--filter", condition)] == trials
+
+
+def test_numbers_come_before_texts_and_nan_comes_last(minitune: Minitune, tmp_path: Path) -> None:
+    values = [10, "b", math.nan, 9, "a", None]
+
+    def odd(config: dict[str, int]) -> dict[str, Any]:
+        return {"odd": values[config["x"]]}
+
+    fit(odd, {"x": tune.grid_search(list(range(6)))}, storage_path=tmp_path, name="odd")
+    for options, order in (([], [3, 0, 4, 1, 2, 5]), (["--desc"], [1, 4, 0, 3, 2, 5])):
+        out = minitune("ls", tmp_path / "odd", "--json", "--sort", "odd", *options)[1]
+        assert [json.loads(line)["trial"] for line in out.splitlines()] == order
+
+
+def test_a_table_says_that_it_is_a_part(minitune: Minitune) -> None:
+    assert minitune("ls", "run", "--limit", "2")[1].splitlines()[0].endswith(": 3 trials, finished; shown: 2")
 
 
 def test_the_nodes_of_a_cluster_are_listed(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +164,14 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     ]
 
 
+def test_a_csv_file_has_the_columns_that_were_chosen_and_programs_get_them_too(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    status, out, _ = minitune("ls", "run", "--columns", "loss,x", "--json", "--output", tmp_path / "f.csv")
+    assert (status, json.loads(out.splitlines()[0])) == (0, {"loss": 1, "config/x": 0})
+    assert (tmp_path / "f.csv").read_text().splitlines() == ["loss,config/x", "1,0", "2,1", "2,2"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -175,6 +228,31 @@ def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
     assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
     assert minitune("ls", storage)[1].startswith(f"{storage}: 1 run\n")
+
+
+def waits(config: dict[str, Any]) -> None:
+    clock.current.sleep(3600)
+    tune.report({"loss": config["x"]})
+
+
+def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_path: Path) -> None:
+    settings = {"storage_path": tmp_path, "name": "cut", "metric": "loss", "mode": "min", "max_concurrent_trials": 1}
+    with clock.use(VirtualClock(1e9)):
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        cut(waits, {"x": tune.grid_search([3, 2, 1, 0])}, results=2, how="SIGINT", executor=executor, **settings)
+    path = tmp_path / "cut"
+
+    (row,) = map(json.loads, minitune("ls", tmp_path, "--json")[1].splitlines())
+    told = json.loads(minitune("show", path, "--json")[1])
+    for begun, updated in ((row["begun"], row["last_updated"]), (told["begun"], told["last_updated"])):
+        seconds = [datetime.fromisoformat(time).timestamp() for time in (begun, updated)]
+        assert seconds == [1e9, 1e9 + 7200]
+    assert (row["total_trials"], row["terminated"], row["left"], row["not_drawn"]) == (2, 1, 1, 2)
+    assert "2 trials, 2 not drawn yet, interrupted" in minitune("ls", path)[1]
+    assert "min of loss, scope last, of 2 trials so far (the run was interrupted)" in minitune("best", path)[1]
+    compared = dict(line.split("|")[1:3] for line in minitune("compare", path)[1].splitlines() if "|" in line)
+    facts = {name.strip(): value.strip() for name, value in compared.items()}
+    assert (facts["seconds of training"], facts["reports"], facts["trials"]) == ("7200", "2", "2")
 
 
 def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
@@ -239,6 +317,51 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
     ):
         assert text in shown[1]
     assert "minitune/trainable" not in shown[1]
+
+
+def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitune: Minitune, tmp_path: Path) -> None:
+    def fails_twice(config: dict[str, Any]) -> None:
+        tune.report({"loss": 1})
+        if len(failures) < 2:
+            failures.append(1)
+            raise ValueError("not yet")
+
+    failures: list[int] = []
+    space = {"x": 1, "deep": {"a": [2, {"b": 3}]}}
+    fit(fails_twice, space, max_failures=2, storage_path=tmp_path, name="saved")
+    out = minitune("show", tmp_path / "saved", "0")[1]
+    assert "status          TERMINATED, attempt 3, 2 failures\n" in out
+    assert "ValueError: not yet\n" in out
+    assert "  deep/a: [2, {'b': 3}]\n" in out
+    assert "status          TERMINATED\n" in minitune("show", "run", "0")[1]
+    assert "status          ERROR\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"
+
+
+def test_of_many_failed_trials_five_are_shown_and_the_others_counted(minitune: Minitune, tmp_path: Path) -> None:
+    fit(raiser(ValueError("no")), num_samples=8, storage_path=tmp_path, name="failed")
+    lines = minitune("show", tmp_path / "failed")[1].splitlines()
+    errors = lines[lines.index("errors") + 1 :]
+    assert [line.split()[1] for line in errors[:-1]] == [*"01234"]
+    assert errors[-1] == "  and 3 more"
+
+
+def test_runs_of_one_name_in_two_directories_are_compared_by_their_paths(minitune: Minitune, tmp_path: Path) -> None:
+    for storage in ("a", "b"):
+        fit_three(tmp_path / storage)
+    head = minitune("compare", tmp_path / "a" / "run", tmp_path / "b" / "run")[1].splitlines()[1]
+    assert [cell.strip() for cell in head.split("|")[2:4]] == [f"{tmp_path}/a/run", f"{tmp_path}/b/run"]
+
+
+def test_the_last_checkpoint_is_told_if_it_is_another_one_than_the_best(minitune: Minitune, tmp_path: Path) -> None:
+    told = json.loads(minitune("best", "run", "--mode", "max", "--json")[1])
+    assert told["best_checkpoint"]["iteration"] == 1
+    assert told["last_checkpoint"]["iteration"] == 3
+    fit(report_state_once, {}, metric="loss", mode="min", storage_path=tmp_path, name="one")
+    assert "last_checkpoint" not in json.loads(minitune("best", tmp_path / "one", "--json")[1])
+
+
+def report_state_once(config: dict[str, Any]) -> None:
+    report_state(1, {"loss": 1})
 
 
 def test_a_run_with_a_timestamp_that_is_no_time_is_shown(minitune: Minitune, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kit import fit, listening
 
 from minitune import grid_search, report, run, simulate
-from minitune.analysis.summary import append_to
+from minitune.analysis.summary import Summary, append_to
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -108,7 +108,7 @@ def test_odd_values_do_no_harm(tmp_path: Path, page: Path) -> None:
 
 
 def test_the_page_does_not_grow_without_bound(tmp_path: Path, page: Path) -> None:
-    fit_rates(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
+    fit_rates(tmp_path, [2], **{f"p{number}" + "y" * 5_000: "x" * 10_000 for number in range(100)})
     assert 1_000 < page.stat().st_size < 20_000
     assert "\n| and 71 more |  |\n" in page.read_text()
     page.write_bytes(b"." * 999_990)
@@ -132,6 +132,19 @@ def test_of_many_kinds_of_errors_thirty_are_told_the_most_frequent_first(tmp_pat
     assert errors[0] == f"- 2 x ValueError: {'a' * 35}"
     assert len(errors) == 31
     assert errors[-1] == "- and 5 other kinds"
+
+
+def test_a_log_gets_each_kind_of_error_on_a_line(tmp_path: Path) -> None:
+    def fails(config: dict[str, Any]) -> None:
+        raise ValueError(config["text"])
+
+    grid = fit(fails, {"text": grid_search(["one", "two", "two"])}, storage_path=tmp_path, name="run")
+    assert Summary.of(grid._run, 1.25, is_interrupted=False).lines() == [
+        "run run: 3 trials in 1.2 s: 3 failed",
+        "  failed: 2 x ValueError: two",
+        "  failed: 1 x ValueError: one",
+        f"  {grid.experiment_path}",
+    ]
 
 
 def test_an_interrupted_run_tells_what_has_ended_and_what_has_not(tmp_path: Path, page: Path) -> None:
