@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from minitune.base.checks import shown
 from minitune.base.numbers import item_of
 from minitune.checkpoint import CheckpointRecord
+from minitune.experiment.endings import Ending
 
 TIMESTAMP = "timestamp"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
@@ -107,12 +108,14 @@ class Report(NamedTuple):
         checkpoint: The checkpoint of this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
         has_returned: True if the metrics are the return value of a function, so that no report will follow.
+        ending: Why the trial has ended, if its sender knows. Such a sender saves nothing.
     """
 
     metrics: dict[str, Any] | None
     checkpoint: CheckpointRecord | None = None
     done: bool = False
     has_returned: bool = False
+    ending: Ending | None = None
 
 
 MISSING = object()

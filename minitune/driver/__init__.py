@@ -18,6 +18,7 @@ Modules
     tune_controller       TuneController: one turn of the loop
     events                EventHandler: what follows from an event. ReportHandler: from a report or a save
     launching             TrialSource: draws trials from the searcher. TrialLauncher: starts waiting trials
+    earlier_results       EarlierResults: finds the result of a trial whose configuration was tried before
     hooks                 Hooks: all calls to plug-ins
     step                  Run: the parts that all others work on. `take`: a step of a trial, its record, and the hooks
                           before and after it, by two tables

@@ -206,7 +206,7 @@ class ReportHandler:
         """Handle a report, in the order of the module's docstring."""
         trial = running.trial
         state = self._run.state
-        result, checkpoint, is_done, has_returned = report
+        result, checkpoint, is_done, has_returned, ending = report
         if result is None:
             if checkpoint is None:
                 self._on_return(running)
@@ -228,7 +228,7 @@ class ReportHandler:
                 return
         decision = GO_ON
         if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = self._run.hooks.decide(trial, result, ends=is_done)
+            decision = self._run.hooks.decide(trial, result, ends=is_done, ending=ending)
         running.ends_by_itself = decision == STOP
         if self._shows_results:
             self._run.hooks.result(trial, result)
@@ -239,7 +239,9 @@ class ReportHandler:
             decision = Decision.stop(self._run.hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
         experiment = self._experiments[trial.experiment_number]
-        is_to_be_saved = experiment.saves and self._save_is_due(trial, experiment.checkpoints, result, decision)
+        is_to_be_saved = False
+        if experiment.saves and ending is None:
+            is_to_be_saved = self._save_is_due(trial, experiment.checkpoints, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)

@@ -12,28 +12,22 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from minitune import clock
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
-from minitune.decision import Decision
 from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial
 from minitune.driver.step import Run, take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
-from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
-from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
-from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.space.domains import component_seed
-from minitune.space.parameters import config_key
 from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")
@@ -42,8 +36,6 @@ _AHEAD = 200
 """How many trials are drawn ahead: so many, or a tenth more than there are CPUs."""
 _AHEAD_PER_TURN = 50
 """How many of them are drawn in one turn of the loop, so that events do not wait long."""
-_REUSED_PER_TURN = 50
-"""How many trials that need no worker end in one turn, for the same reason."""
 
 
 class Refusal(Exception):
@@ -142,9 +134,6 @@ class TrialLauncher:
         run: The run.
         actions: Carries out what the scheduler asks for when it chooses.
         on_started: Called for a trial whose worker is ready at once.
-
-    Attributes:
-        has_to_go_on: Whether `launch` has returned early, after many trials that needed no worker, and must go on.
     """
 
     def __init__(
@@ -156,7 +145,6 @@ class TrialLauncher:
         self._run = run
         hooks = run.hooks
         settings = run.state.settings
-        self.has_to_go_on = False
         self._actions = actions
         self._on_started = on_started
         self._source = TrialSource(run)
@@ -178,19 +166,18 @@ class TrialLauncher:
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
-        self.has_to_go_on = False
         asked_at = None
         try:
             # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
             while state.supply != asked_at:
                 asked_at = state.supply
                 # A stopped actor has its resources until it has exited.
-                while len(state.running) + len(waiting.leaving) < self._max_running and not self.has_to_go_on:
+                while len(state.running) + len(waiting.leaving) < self._max_running:
                     has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
                     if not ((has_waiting and self._start_one()) or self._source.draw()):
                         break
             room = self._max_running - len(state.running) - len(waiting.leaving)
-            is_done = not self.has_to_go_on and self._source.look_ahead(room)
+            is_done = self._source.look_ahead(room)
         except Refusal as refusal:
             return refusal
         if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
@@ -335,77 +322,6 @@ class _WorkerKind(NamedTuple):
 
     factory: ActorFactory
     reuse_key: str | None
-
-
-class ReusingLauncher(TrialLauncher):
-    """Ends a trial whose configuration was tried before, with the result of the earlier trial, without a worker.
-
-    For the plug-ins the trial begins, reports once and ends.
-    """
-
-    def __init__(self, *parts: Any):
-        super().__init__(*parts)
-        self._by_key: dict[str, list[Trial]] = {}
-        self._num_known = 0
-        self._num_reused = 0
-
-    def launch(self) -> Refusal | None:
-        self._num_reused = 0
-        return super().launch()
-
-    def _start_worker(self, trial: Trial, directory: str) -> None:
-        earlier = self._earlier(trial)
-        if earlier is None:
-            super()._start_worker(trial, directory)
-        else:
-            self._make_files(trial)
-            self._end(trial, earlier)
-            self._num_reused += 1
-            self.has_to_go_on = self._num_reused >= _REUSED_PER_TURN
-
-    def _earlier(self, trial: Trial) -> Trial | None:
-        """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
-        while self._num_known < len(self._run.state.trials):
-            known = self._run.state.trials[self._num_known]
-            self._by_key.setdefault(config_key(known.raw_config), []).append(known)
-            self._num_known += 1
-        if trial.attempt.number > 1 or trial.progress.num_reports:
-            return None
-        key = config_key(trial.raw_config)
-        for earlier in self._by_key.get(key, ()):
-            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.progress.metrics.get(DONE))
-            if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
-                return earlier
-        return None
-
-    def _make_files(self, trial: Trial) -> None:
-        """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
-        try:
-            self._run.recorder.directories.fault(trial)
-            if self._workers_write and trial.light_config is trial.raw_config:
-                write_parameters(trial.local_path, trial.raw_config)
-        except OSError as error:  # the trial's loggers meet the same error, and log it
-            self._run.recorder.directories.raise_if_run_ends(error, trial.local_path)
-
-    def _end(self, trial: Trial, earlier: Trial) -> None:
-        """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one."""
-        trial.attempt.start_time = clock.current.time()
-        self._run.hooks.tell("on_trial_start", trial)
-        take(self._run, trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
-        result = {**earlier.progress.metrics, TRIAL_ID: trial.trial_id}
-        if CHECKPOINT_DIR_NAME in result:
-            result[CHECKPOINT_DIR_NAME] = None
-        decision = self._run.hooks.decide(trial, result, ends=True)
-        self._run.hooks.result(trial, result)
-        result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result)
-        if decision.ending.kind is EndKind.DONE:
-            detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
-            decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
-        self._run.recorder.result(trial, result, decision, None, ends=decision.ending)
-        trial.completes()
-        take(self._run, trial, Step.STOP, decision.ending)
-        self._actions.is_over(trial)
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:

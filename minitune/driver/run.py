@@ -34,6 +34,7 @@ from minitune.base.checks import duration_s
 from minitune.base.randomness import lending
 from minitune.base.user_code import user_code
 from minitune.config import default_storage_path
+from minitune.driver.earlier_results import EarlierResults
 from minitune.driver.hooks import Hooks
 from minitune.driver.open_run import OpenRun
 from minitune.driver.parts import (
@@ -50,6 +51,7 @@ from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import DiskError, SampleError, as_cause
+from minitune.executors.known_reports import KnownReports
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
@@ -351,7 +353,12 @@ class Driver:
         total = self.components.search_alg.total_samples
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-        self.controller = TuneController(Run(self.executor, self.state, self.hooks, self.opened.recorder))
+        recorder = self.opened.recorder
+        executor: TrialExecutor = self.executor
+        if plan.tune_config.on_duplicate == REUSE:
+            earlier = EarlierResults(self.state, recorder)
+            executor = KnownReports(executor, earlier.report, is_ordered=self._settings.is_ordered)
+        self.controller = TuneController(Run(executor, self.state, self.hooks, recorder))
         self._progress.begin(
             max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
             plan.experiment.param_space if self.is_new else {},
@@ -622,6 +629,5 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
         trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
         report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
-        reuses_results=tune.on_duplicate == REUSE,
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
     )

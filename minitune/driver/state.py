@@ -70,7 +70,6 @@ class RunSettings(NamedTuple):
         free_restore_failures: How many failed restores of a trial do not count as failures.
         trial_timeout_s: How many seconds one attempt of a trial may take, or None.
         report_timeout_s: How many seconds a trial may take to answer a pull with a report, or None.
-        reuses_results: Whether a trial with a configuration that was tried before gets the earlier result.
         strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
         answered: In a run with logical order, returns the actors whose answers have arrived and wait for their turn.
             Else None.
@@ -89,7 +88,6 @@ class RunSettings(NamedTuple):
     trial_timeout_s: float | None = None
     report_timeout_s: float | None = None
     strict_metric: bool = True
-    reuses_results: bool = False
     answered: Callable[[], Iterator[str]] | None = None
 
     @property

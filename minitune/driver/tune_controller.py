@@ -18,7 +18,7 @@ from minitune.decision import Decision
 from minitune.driver.actions import TrialActions
 from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
-from minitune.driver.launching import ReusingLauncher, TrialLauncher
+from minitune.driver.launching import TrialLauncher
 from minitune.driver.limits import REPORT
 from minitune.driver.state import ENDED, WAITING
 from minitune.driver.step import Run, take
@@ -65,11 +65,10 @@ class TuneController:
         self._run = run
         state = run.state
         hooks = run.hooks
-        launcher = ReusingLauncher if state.settings.reuses_results else TrialLauncher
         self._actions = TrialActions(run)
         self._failures = Failures(run, self._actions, self.end_run)
         self._events = EventHandler(run, self._actions, self._failures)
-        self._launcher = launcher(run, self._actions, self._events.on_started)
+        self._launcher = TrialLauncher(run, self._actions, self._events.on_started)
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
@@ -111,11 +110,9 @@ class TuneController:
         if state.ending is None and (state.may_start or state.requests or not state.running):
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == ENDED
-        must_go_on = self._launcher.has_to_go_on
-        # In logical order, an event that comes meanwhile must not count before the launches that are left.
-        if not (is_over or (must_go_on and state.settings.is_ordered)):
+        if not is_over:
             wait_s = max_wait_s
-            if not state.running or must_go_on or self._wait_limits or state.backoff.is_active:
+            if not state.running or self._wait_limits or state.backoff.is_active:
                 wait_s = self._patience_s(max_wait_s)
             self._apply(wait_s)
         for check in self._checks:
@@ -148,7 +145,7 @@ class TuneController:
         """
         state = self._run.state
         is_idle = not (state.running or state.waiting.leaving)
-        return is_idle or not state.settings.is_ordered or self._launcher.has_to_go_on
+        return is_idle or not state.settings.is_ordered
 
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
@@ -213,8 +210,6 @@ class TuneController:
         """How long to wait for an event, in seconds; None means no limit."""
         state = self._run.state
         limits = [math.inf if max_wait_s is None else max_wait_s]
-        if self._launcher.has_to_go_on:
-            limits.append(0.0)
         if not state.running and state.supply == WAITING and not state.waiting.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:

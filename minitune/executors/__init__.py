@@ -15,6 +15,7 @@ Modules
     ray              RayTrialExecutor: each actor in a Ray actor. ray_actor is its side on the node, ray_cluster asks
                      about nodes and admits actors, ray_files carries checkpoints and output
     logical_order    OrderedExecutor: puts the events of another executor into an order that does not depend on time
+    known_reports    KnownReports: answers for actors whose report is known, in place of another executor
     ledger           Ledger: which actors have which CPUs, memory and GPUs, and which requests wait
     devices          what this machine has
 

@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "tpe": (bowl, LINE, {"search_alg": TPESearch(n_initial_points=2), **MINIMISE}),
     "auto": (bowl, LINE, {"search_alg": AutoSearch(n_initial_points=2), **MINIMISE}),
     "resampled": (bowl, {"x": choice([0, 1, 2])}, {"search_alg": "tpe", "on_duplicate": "resample", **MINIMISE}),
+    "reused": (bowl, {"x": choice([0, 1])}, {"on_duplicate": "reuse", **MINIMISE, "max_concurrent_trials": 2}),
     "bands": (
         bowl,
         LINE,
@@ -132,6 +133,22 @@ def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Pat
     _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last])), Kind)
     assert table(tuner.fit())[0][1] == 2
     assert steps == []
+
+
+def test_a_trial_that_was_cut_off_before_its_reused_result_does_not_train(tmp_path: Path) -> None:
+    configs = []
+
+    def noted(config: dict[str, Any]) -> dict[str, Any]:
+        configs.append(config)
+        return {"n": 1}
+
+    whole = fit(noted, {"x": grid_search([0, 0, 0])}, max_concurrent_trials=1, on_duplicate="reuse")
+    kinds = [record["type"] for record in journal_of()]
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    last_start = len(kinds) - kinds[::-1].index("start")
+    _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last_start])), noted)
+    assert table(tuner.fit()) == table(whole)
+    assert len(configs) == 1
 
 
 def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import FakeExperiment, Listed, fit
+from kit import FakeExperiment, Listed, SavedCounter, fit, journal_of
 
 import minitune as tune
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator
@@ -464,6 +465,60 @@ def test_an_equal_trial_gets_the_earlier_result_and_does_not_run(tmp_path: Path)
     restored = tune.Tuner.restore(str(tmp_path / "run"), counted, add_samples=1).fit()
     assert [result.metrics["loss"] for result in restored] == [0, 1] * 5
     assert len(runs) == 2
+
+
+def test_loggers_write_a_reused_result_as_any_other(tmp_path: Path) -> None:
+    grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=3, max_concurrent_trials=1, on_duplicate="reuse")
+
+    for result in grid:
+        lines = Path(result.path, "result.json").read_text().splitlines()
+        assert [json.loads(line)["loss"] for line in lines] == [1]
+        assert len(Path(result.path, "progress.csv").read_text().splitlines()) == 2
+        assert json.loads(Path(result.path, "params.json").read_text()) == {"a": 1}
+
+
+def test_the_end_of_a_trial_with_a_reused_result_names_the_earlier_trial(tmp_path: Path) -> None:
+    grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=2, max_concurrent_trials=1, on_duplicate="reuse")
+
+    first = grid[0].metrics["trial_id"]
+    ends = [record["facts"] for record in journal_of(tmp_path / "run") if record.get("facts", {}).get("same_as")]
+    assert [facts["same_as"] for facts in ends] == [first]
+    decision = grid[1].decisions[-1]
+    assert "whose configuration is equal" in str(decision)
+
+
+def test_a_class_with_a_reused_result_is_not_saved(tmp_path: Path) -> None:
+    """The earlier trial has the checkpoint."""
+    checkpoints = tune.CheckpointConfig(checkpoint_at_end=True, checkpoint_frequency=1)
+
+    grid = minimise(
+        tmp_path,
+        {"end": tune.choice([2])},
+        SavedCounter,
+        metric="n",
+        num_samples=4,
+        max_concurrent_trials=2,
+        on_duplicate="reuse",
+        checkpoint_config=checkpoints,
+    )
+
+    assert [result.metrics["n"] for result in grid] == [2] * 4
+    assert [result.checkpoint is not None for result in grid] == [True, True, False, False]
+    assert not grid.num_errors
+
+
+def test_many_reused_results_need_no_worker(tmp_path: Path) -> None:
+    """More than may be in flight at the same time."""
+    runs = []
+
+    def noted(config: dict[str, Any]) -> dict[str, Any]:
+        runs.append(config)
+        return {"loss": config["a"]}
+
+    grid = minimise(tmp_path, {"a": tune.grid_search([1] * 200)}, noted, on_duplicate="reuse")
+
+    assert [result.metrics["loss"] for result in grid] == [1] * 200
+    assert len(runs) < 10
 
 
 def test_failed_configuration_is_tried_again(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""KnownReports: an executor around another one, for actors whose only report is known before they start.
+
+Such an actor has no process and holds no resources. For the caller it starts at once, answers `train` with its report,
+and exits when it is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Shared, Started, TrialExecutor
+from minitune.resources import Allocation, Resources
+from minitune.result import Report
+
+_AT_ONCE = 50
+"""How many of these actors there may be, so that a turn of the driver stays short."""
+
+
+class KnownReports:
+    """Answers for the actors whose report is known, and lets another executor run all others; see the module.
+
+    Args:
+        executor: Runs the others.
+        find: Returns the report of an actor that is to be started; None if it has to run.
+        is_ordered: Whether the other executor's events come in logical order. Then those of known actors, which take no
+            logical time, come before them.
+    """
+
+    def __init__(self, executor: TrialExecutor, find: Callable[[ActorSpec], Report | None], *, is_ordered: bool):
+        self.clock = executor.clock
+        self.isolates = executor.isolates
+        self.has_queue = executor.has_queue
+        self.makes_directories = executor.makes_directories
+        self._executor = executor
+        self._find = find
+        self._is_ordered = is_ordered
+        self._host = socket.gethostname()
+        self._reports: dict[str, Report] = {}  # of the actors that are here
+        self._answers: dict[str, CallReturned] = {}  # those that the caller has not taken yet, by actor
+
+    # -- resources and values ----------------------------------------------------------------------------------------
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._executor.resources()
+
+    def share(self, value: Any) -> Shared:
+        """See `TrialExecutor.share`."""
+        return self._executor.share(value)
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`."""
+        has_room = self._executor.can_start(request, waiter)  # in any case: it refuses what can never start
+        return has_room and len(self._reports) < _AT_ONCE
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._executor.forget(waiter)
+
+    # -- actors ------------------------------------------------------------------------------------------------------
+
+    def start(self, spec: ActorSpec) -> Started | None:
+        """See `TrialExecutor.start`."""
+        report = self._find(spec)
+        if report is None:
+            return self._executor.start(spec)
+        actor_id = spec.actor_id
+        self._executor.forget(actor_id.rpartition("#")[0])  # it may have waited for resources
+        self._reports[actor_id] = report
+        return Started(actor_id, os.getpid(), self._host, Allocation())
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`."""
+        report = self._reports.get(actor_id)
+        if report is None:
+            self._executor.call(actor_id, method, *args)
+        elif method == "train":
+            self._answers[actor_id] = CallReturned(actor_id, report)
+        else:  # it loads a checkpoint, which changes nothing
+            self._answers[actor_id] = CallReturned(actor_id, None)
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
+        """See `TrialExecutor.stop`."""
+        if self._reports.pop(actor_id, None) is None:
+            return self._executor.stop(actor_id, grace_s, keep, dump)
+        self._answers.pop(actor_id, None)
+        return Exited(actor_id, "stopped", "stopped", exit_code=0)
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`."""
+        if not self._answers:
+            return self._executor.wait(timeout_s)
+        events: list[Event] = list(self._answers.values())
+        self._answers.clear()
+        if not self._is_ordered:  # what has come from the others does not wait until no known actor is left
+            events += self._executor.wait(0)
+        return events
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._executor.wake()
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`."""
+        self._reports.clear()
+        self._answers.clear()
+        self._executor.shutdown(grace_s)
