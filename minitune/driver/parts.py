@@ -343,7 +343,8 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
             executor.check_room(request)
     has_gpus = executor.resources()[0].get(GPU, 0)
     if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
-        logger.warning("this machine has GPUs, but the trials do not ask for one; see with_resources")
+        where = "the cluster" if executor.has_queue else "this machine"
+        logger.warning("%s has GPUs, but the trials do not ask for one; see with_resources", where)
 
 
 def warn_of_clocks(plan: Plan, components: Components) -> None:

@@ -100,8 +100,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         if not has_room and len(self._actors) < self._window:
             warn_once(
                 f"deterministic=True: with {len(self._actors)} trials running there is no room for one more, although "
-                f"max_concurrent_trials={self._window} would allow it; so this run is the same only on machines with "
-                f"{_text(self._ledger.totals())}",
+                f"max_concurrent_trials={self._window} would allow it; so this run is the same only where the totals "
+                f"are {_text(self._ledger.totals())}",
                 "deterministic=True limited by the machine",
             )
         return has_room
@@ -124,11 +124,14 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
                 needed = request.required_resources
                 all_there = ledger.totals()
                 totals = {name: all_there.get(name, 0) for name in needed}
+                way_out = "set the totals with init(num_cpus=...) or MINITUNE_NUM_CPUS"
+                if self.has_queue:
+                    way_out = "add nodes to the cluster"
                 raise TuneError(
-                    f"deterministic=True runs max_concurrent_trials={self._window} trials side by side on every "
-                    f"machine, but there is room for {found} here: a trial needs {_text(needed)}, the totals are "
+                    f"deterministic=True runs max_concurrent_trials={self._window} trials side by side "
+                    f"everywhere, but there is room for {found} here: a trial needs {_text(needed)}, the totals are "
                     f"{_text(totals)}. Lower max_concurrent_trials (each number is repeatable, but gives another run), "
-                    "let trials ask for less, or set the totals with init(num_cpus=...) or MINITUNE_NUM_CPUS"
+                    f"let trials ask for less, or {way_out}"
                 )
             ledger.acquire(str(found), request)
 

@@ -49,7 +49,15 @@ from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
 from minitune.executors.ray_actor import CONTROL, REPORTS, Here, RayActor
-from minitune.executors.ray_cluster import ClusterLedger, amounts_text, connect, in_words, refuse_client, signals_kept
+from minitune.executors.ray_cluster import (
+    ClusterLedger,
+    amounts_text,
+    connect,
+    in_words,
+    refuse_client,
+    signals_kept,
+    why_died,
+)
 from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Proof, Steps, collect
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
@@ -771,7 +779,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             self._room.refresh()
             cause = f"the node {here.host} ({here.ip}) is gone"
             return Exited(actor.actor_id, "lost", cause, last_lines=lines, counts=False, pid=here.pid)
-        return Exited(actor.actor_id, "died", in_words(error), last_lines=lines, pid=here.pid)
+        return Exited(actor.actor_id, "died", why_died(error), last_lines=lines, pid=here.pid)
 
     def _end(self, actor: _ActorOnCluster, exited: Exited) -> None:
         """Report the end of an actor."""

@@ -32,7 +32,7 @@ from minitune.base import shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import DiskError, RemoteError
-from minitune.executors.ray_files import Answer, Home, Proof, Scratch
+from minitune.executors.ray_files import Answer, Home, Proof, Scratch, sweep
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 from minitune.settings import ORIG_WORKING_DIR
@@ -91,6 +91,7 @@ class RayWorker:
         self._number = 0
         self._answer: bytes | Answer = b""
         self._name = ""
+        self._job = ""
         self._scratch: Scratch | None = None  # once a trial needs it, because its own directory is not seen here
         self._outbox: list[int] = []
 
@@ -164,6 +165,8 @@ class RayWorker:
             raise ImportError(f"minitune {__version__} is installed on this node, but the driver has {version}")
         context = ray.get_runtime_context()
         self._name = proof.name
+        self._job = context.get_job_id()
+        sweep(proof.run, _has_ended)
         proof.give()
         # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
         # `runtime_env` or Ray has brought to this node has precedence over them.
@@ -297,7 +300,7 @@ class RayWorker:
             self._surroundings.apply(Place(directory, *home.outputs))
             return {}
         if self._scratch is None:
-            self._scratch = Scratch(self._name)
+            self._scratch = Scratch(self._name, self._job)
         self._surroundings.apply(self._scratch.settle(home))
         return {"directory": self._scratch.trial}
 
@@ -307,6 +310,19 @@ class RayWorker:
             # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
             checkpoint.rename_prepared(temporary, trial_directory, number)
         self._outbox.append(number)
+
+
+def _has_ended(job: str) -> bool:
+    """Whether a job has ended, as far as Ray knows."""
+    import ray
+
+    # Ray has no public function for this that works without its dashboard. If this part of Ray changes, the answer is
+    # no, and what a killed driver has left goes a minute later.
+    try:
+        jobs = ray._private.state.jobs()  # type: ignore[no-untyped-call,unused-ignore]  # see `look`
+        return all(found["IsDead"] for found in jobs if found["JobID"] == job)
+    except Exception:
+        return False
 
 
 def _value_of(reference: Any) -> Any:

@@ -381,6 +381,17 @@ def has_autoscaler(ray: Any) -> bool | None:
         return None
 
 
+def why_died(error: BaseException) -> str:
+    """Why the process of an actor has died on a node that lives."""
+    kind = type(error).__name__
+    if kind == "OutOfMemoryError":
+        return "Ray has killed it, because its node was short of memory"
+    # Ray has seen no more than the end of a connection, and lists what may be the reason in several sentences.
+    if kind == "ActorDiedError":
+        return "it was killed, ran out of memory, crashed, or ended by itself (Ray does not say which)"
+    return in_words(error)
+
+
 def in_words(error: BaseException) -> str:
     """Ray's error in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -23,7 +23,7 @@ import pickle
 import stat
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -46,9 +46,12 @@ PIECE_BYTES = 4 * 1024 * 1024
 _ENTRY_BYTES = 256
 """What an entry without content counts, so that a piece has a limited number of them."""
 _PREFIX = "minitune-ray-"
+_LANDMARK = ".node-"
 _LOCK = "lock"
-_NEW_S = 60.0
-"""How old a lock is at least when its directory is removed because it is not locked."""
+_NEW = ".new"
+"""The end of a directory's name until it is locked."""
+_OLD_S = 60.0
+"""After this time, a driver has collected the output of a dead process."""
 _OUTPUTS = ("stdout", "stderr")
 
 
@@ -200,6 +203,11 @@ class Proof(NamedTuple):
     name: str
 
     @property
+    def run(self) -> str:
+        """The beginning of the names that this driver gives."""
+        return self.name.rpartition("-")[0]
+
+    @property
     def answer(self) -> str:
         """The file that the actor creates beside the landmark."""
         return f"{self.landmark}-{self.name}"
@@ -228,8 +236,12 @@ class Landmark:
 
     def __init__(self, directory: str) -> None:
         self._name = os.urandom(16).hex()
-        self._path = os.path.join(directory, f".node-{self._name}")
+        self._path = os.path.join(directory, f"{_LANDMARK}{self._name}")
         self._numbers = itertools.count(1)
+        # Those of drivers that were killed: a run has one driver at a time.
+        for path in glob.glob(os.path.join(glob.escape(directory), f"{_LANDMARK}*")):
+            with suppress(OSError):
+                os.unlink(path)
         with open(self._path, "x", encoding="utf-8"):
             pass
 
@@ -355,26 +367,30 @@ class Scratch:
     """The directory of a process with trials, on a machine that does not see that of the run.
 
     A process that is killed leaves it behind. So each one has a lock file, which the system unlocks when the process
-    ends, and a new process removes those of its user that are not locked.
-
-    Args:
-        name: Its name, which no other process on the machine uses.
+    ends. See `sweep`.
 
     Directories that the driver sends lie beside the trial's, since their names may be those of the trial's own
     checkpoints: a member of a population gets the checkpoint of another one.
+
+    Args:
+        name: Its name, which no other process on the machine uses: the `Proof`'s.
+        job: Ray's id of the driver's job.
 
     Attributes:
         trial: The directory that stands for the trial's.
         received: The directory that the driver has sent last; empty if there is none.
     """
 
-    def __init__(self, name: str) -> None:
-        _sweep()
+    def __init__(self, name: str, job: str) -> None:
         self._path = _path_of(name)
-        os.mkdir(self._path, mode=0o700)
+        # It gets its name once it is locked, since another process may come by at any time.
+        new = f"{self._path}{_NEW}"
+        os.mkdir(new, mode=0o700)
         # The system releases the lock with the process, however that ends.
-        self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115 - stays open
+        self._lock = open(os.path.join(new, _LOCK), "wb", buffering=0)  # noqa: SIM115 - stays open
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._lock.write(job.encode())
+        os.rename(new, self._path)
         self.trial = ""
         self.received = ""
         self._outputs: list[str] = []
@@ -472,16 +488,28 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-def _sweep() -> None:
-    """Remove the directories of processes that have ended."""
+def sweep(run: str, has_ended: Callable[[str], bool]) -> None:
+    """Remove the directories that processes of other runs have left behind. Blocks while it removes files.
+
+    Those of dead processes whose driver lives are left for a while, since it collects their last output.
+
+    Args:
+        run: The beginning of the names of this run's own directories, which its driver removes.
+        has_ended: Whether the job with this id has ended, as far as Ray knows.
+    """
     directory = tempfile.gettempdir()
     for name in os.listdir(directory):
-        if not name.startswith(_PREFIX):
+        if not name.startswith(_PREFIX) or name.startswith(f"{_PREFIX}{run}"):
             continue
         path = os.path.join(directory, name)
-        with suppress(OSError), files.open_to_read(os.path.join(path, _LOCK)) as lock:
-            # Between the making of a file and its lock, another process may come by. So a new one is left alone.
-            if time.time() - os.fstat(lock.fileno()).st_mtime < _NEW_S:
+        with suppress(OSError):
+            changes_s = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path))
+            is_old = time.time() - max(changes_s, default=os.stat(path).st_mtime) > _OLD_S
+            if name.endswith(_NEW):
+                if is_old:
+                    files.discard_tree(path)
                 continue
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
-            files.discard_tree(path)
+            with files.open_to_read(os.path.join(path, _LOCK)) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
+                if is_old or has_ended(lock.read().decode()):
+                    files.discard_tree(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
 from minitune.executors import ray_files
-from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Scratch, write_piece
+from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Scratch, sweep, write_piece
 
 
 class Node:
@@ -67,7 +68,7 @@ def home(tmp_path):
 def node(tmp_path, home, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(ray_files, "PIECE_BYTES", 1000)
-    scratch = Scratch("test")
+    scratch = Scratch("run-1", "job")
     yield Node(scratch, home)
     scratch.settle(home)  # for the next trial
     scratch.remove()
@@ -211,13 +212,74 @@ def test_a_node_sees_the_run_if_the_driver_sees_its_answer(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["elsewhere"]
 
 
-def test_what_a_dead_process_has_left_is_removed(tmp_path, home, monkeypatch):
+@pytest.fixture
+def scratches(tmp_path, monkeypatch):
+    """The names of the directories that are left after a sweep of a process of the run `mine`."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(ray_files, "_NEW_S", 0)
-    dead = Scratch("dead")
-    alive = Scratch("alive")
-    dead._lock.close()  # as the system does when a process ends
-    Scratch("new").remove()
 
-    assert [path.name for path in tmp_path.glob("minitune-ray-*")] == ["minitune-ray-alive"]
-    alive.remove()
+    def swept(ended_jobs=()):
+        sweep("mine", lambda job: job in ended_jobs)
+        return sorted(path.name.removeprefix("minitune-ray-") for path in tmp_path.glob("minitune-ray-*"))
+
+    return swept
+
+
+def end(scratch):
+    """As the system does when a process ends."""
+    scratch._lock.close()
+
+
+def test_what_the_processes_of_a_killed_driver_have_left_goes_with_the_next_run(scratches):
+    """But not what a driver that lives may still collect, and nothing of a process that lives."""
+    alive, dead = Scratch("a-1", "killed"), Scratch("a-2", "killed")
+    of_other, mine = Scratch("b-1", "alive"), Scratch("mine-1", "killed")
+    for scratch in (dead, of_other, mine):
+        end(scratch)
+
+    assert scratches({"killed"}) == ["a-1", "b-1", "mine-1"]
+    end(alive)
+    assert scratches({"killed"}) == ["b-1", "mine-1"]
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_old_directory_goes_whatever_ray_knows(scratches, tmp_path, is_named):
+    """Also one of a process that has died before it has locked it."""
+    if is_named:
+        end(Scratch("a-1", "job"))
+    else:
+        (tmp_path / "minitune-ray-a-1.new").mkdir()
+    (left,) = tmp_path.glob("minitune-ray-*")
+    assert scratches() == [left.name.removeprefix("minitune-ray-")]
+    for path in (*left.iterdir(), left):
+        os.utime(path, (0, 0))
+
+    assert not scratches()
+
+
+def test_a_process_that_is_about_to_lock_its_directory_keeps_it(scratches, monkeypatch):
+    """Another process may come by at any time."""
+    flock = fcntl.flock
+    found = []
+
+    def look_first(file, operation):
+        if not found:
+            found.append(0)
+            found[:] = scratches({"job"})
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", look_first)
+    scratch = Scratch("a-1", "job")
+
+    assert found == ["a-1.new"]
+    assert scratches({"job"}) == ["a-1"]
+    scratch.remove()
+    assert not scratches()
+
+
+def test_the_marks_of_a_killed_driver_go_with_the_next_one(tmp_path):
+    before = Landmark(str(tmp_path))
+    before.proof().give()
+    landmark = Landmark(str(tmp_path))
+    landmark.remove()
+
+    assert not list(tmp_path.iterdir())

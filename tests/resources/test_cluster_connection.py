@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from minitune.executors import ray_cluster
-from minitune.executors.ray_cluster import connect, refuse_client
+from minitune.executors.ray_cluster import connect, in_words, refuse_client, why_died
 
 
 class Ray:
@@ -83,3 +83,28 @@ def test_other_connections_are_not_refused(monkeypatch):
     refuse_client(Ray(), "10.0.0.1:6379")
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     refuse_client(Ray(), None)
+
+
+class ActorDiedError(Exception):
+    """As Ray's, whose class says that the process is dead."""
+
+
+class OutOfMemoryError(Exception):
+    """As Ray's."""
+
+
+LONG = "The actor is dead because its worker process has died. " + "Some common causes include. " * 30
+
+
+def test_a_death_is_told_in_a_few_words():
+    """Ray lists all causes that it can think of."""
+    assert why_died(ActorDiedError(f"pid: 5\n{LONG}")).endswith("(Ray does not say which)")
+    assert "short of memory" in why_died(OutOfMemoryError(LONG))
+    assert why_died(TimeoutError("too late")) == "too late"
+
+
+def test_other_errors_are_told_in_rays_words():
+    """Of a process that could not be started, they are all that is known. Facts about the actor come before them."""
+    assert in_words(ActorDiedError("pid: 5\nits creation has failed")) == "its creation has failed"
+    assert in_words(ValueError("one\n  two")) == "one two"
+    assert len(in_words(ActorDiedError(LONG))) <= 400

@@ -117,8 +117,9 @@ def kill_node():
     time.sleep(600)
 
 
-def test_functions_report_checkpoint_and_print(tmp_path):
+def test_functions_report_checkpoint_and_print(tmp_path, caplog):
     grid = fit(counting, tmp_path, {"x": tune.grid_search([1, 2])})
+    assert "the cluster has GPUs, but the trials do not ask for one" in caplog.text
 
     assert [result.metrics["n"] for result in grid] == [4, 4]
     assert {result.metrics["node_ip"] for result in grid} == {ray.util.get_node_ip_address()}
@@ -167,7 +168,7 @@ def test_a_killed_worker_is_a_failure_of_its_trial(tmp_path):
         fit(counting, tmp_path / str(spare), {"fault": kill_worker}, max_failures=spare)[0] for spare in (0, 1)
     )
 
-    assert "died" in str(spoiled.error)
+    assert "(Ray does not say which)" in str(spoiled.error).splitlines()[0]
     assert spared.error is None
     assert (spared.metrics["n"], spared.metrics["begin"]) == (4, 2)
 

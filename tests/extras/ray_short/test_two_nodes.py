@@ -6,10 +6,14 @@ This is the short form of the tests in `tests/extras/ray`, which take ten minute
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import signal
+import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 import types
 from pathlib import Path
@@ -320,6 +324,63 @@ def test_a_trial_waits_for_a_node_like_the_lost_one(tmp_path: Path, two_nodes: C
 
     assert (result.error, result.metrics["n"], result.metrics["begin"]) == (None, 4, 2)
     assert len(handler.heard) == 1
+
+
+SCRIPT = """
+    import pathlib, sys, time
+    import minitune as tune
+    from minitune.executors.ray_files import Landmark
+
+    proof = Landmark.proof
+    Landmark.proof = lambda self: proof(self)._replace(landmark="/elsewhere")
+
+    def hanging(config):
+        pathlib.Path(sys.argv[1]).touch()
+        time.sleep(600)
+
+    tune.Tuner(
+        hanging,
+        tune_config=tune.TuneConfig(executor="ray"),
+        run_config=tune.RunConfig(storage_path=sys.argv[2], verbose=0),
+    ).fit()
+"""
+
+
+def test_what_a_killed_driver_has_left_on_the_nodes_goes_with_the_next_run(tmp_path: Path) -> None:
+    def scratches():
+        return list(Path(tempfile.gettempdir()).glob("minitune-ray-*"))
+
+    def wait_until(condition):
+        until_s = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    runs = tmp_path / "killed"
+    driver = subprocess.Popen([sys.executable, script, tmp_path / "begun", runs], stderr=subprocess.DEVNULL)
+    try:
+        wait_until((tmp_path / "begun").exists)
+    finally:
+        driver.kill()
+        driver.wait()
+    (left,) = scratches()
+    with (left / "lock").open("rb") as lock:
+        wait_until(lambda: is_free(lock))
+
+    fit(lambda config: 1, tmp_path / "next")
+
+    assert not scratches()
+
+
+def is_free(lock):
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    return True
 
 
 def test_a_full_disk_of_a_node_is_a_failure_of_its_trial(tmp_path: Path) -> None:
