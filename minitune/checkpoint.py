@@ -28,6 +28,7 @@ from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.disk import disk_error, refuses_writes
 from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
+from minitune.base.forks import only_here
 from minitune.base.pickling import PROTOCOL, by_value_pickler
 
 METADATA_FILE = ".metadata.json"
@@ -117,7 +118,7 @@ class Checkpoint:
         import tempfile
 
         checkpoint = cls(tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX))
-        weakref.finalize(checkpoint, _remove_own, os.getpid(), checkpoint.path)
+        weakref.finalize(checkpoint, only_here(files.discard_tree), checkpoint.path)
         write_dict(checkpoint.path, dict(data))
         return checkpoint
 
@@ -243,12 +244,6 @@ class Checkpoint:
     def to_air_checkpoint(self) -> Checkpoint:
         """This checkpoint itself. Ray 2.0 to 2.6 had two classes for checkpoints."""
         return self
-
-
-def _remove_own(owner_pid: int, path: str) -> None:
-    """Remove a temporary directory, but not in a forked child: the directory belongs to its parent."""
-    if os.getpid() == owner_pid:
-        files.discard_tree(path)
 
 
 def require_directory(path: str) -> None:

@@ -7,11 +7,11 @@ reporter. Both use these functions.
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
+from minitune.base.forks import Origin
 from minitune.base.user_code import runs, user_code
 from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import Trial
@@ -20,19 +20,6 @@ from minitune.search.searcher import SearcherWrapper
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEPT = "the run was ended; its reports are kept"
-
-num_forks = 0
-"""How many forks lead from the first process to this one: it shows whether a hook has forked. It is looked up after
-each call of a hook, where `os.getpid` would be a system call."""
-
-
-def _count_fork() -> None:
-    global num_forks
-    num_forks += 1
-
-
-if hasattr(os, "register_at_fork"):  # Windows imports this module, and has no forks
-    os.register_at_fork(after_in_child=_count_fork)
 
 
 class PluginError(TuneError):
@@ -56,7 +43,7 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
         PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
         TuneError: In a child process that the hook has forked, if the child returns from the hook.
     """
-    forks = num_forks
+    origin = Origin()
     outer = user_code.running
     try:
         user_code.running = hook, time.monotonic()
@@ -64,12 +51,12 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except PluginError:
         raise
     except Exception as error:
-        if num_forks != forks:  # a forked child handles its own errors
+        if not origin.is_here():  # a forked child handles its own errors
             raise
         raise_told(hook, trial, error)
     finally:
         user_code.running = outer
-    if num_forks != forks:
+    if not origin.is_here():
         raise forked_error(hook_name(hook))
     return value
 
@@ -104,13 +91,13 @@ def guarded(function: _Function, name: str) -> _Function:
         function: The function.
         name: Its name for users.
     """
-    forks = num_forks
+    origin = Origin()
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         with runs(name):
             value = function(*args)
-        if num_forks != forks:
+        if not origin.is_here():
             raise forked_error(name)
         return value
 

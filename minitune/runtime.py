@@ -10,11 +10,12 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
 from minitune.base.checks import require_flag
+from minitune.base.forks import Origin
 from minitune.base.shared_values import ObjectRef, ValueFile, store
 from minitune.trainable.session import current_session
 
@@ -59,7 +60,7 @@ class _State:
         local_mode: Whether runs that name no executor run their trials in this process.
         address: The address of the cluster from `init`, or None.
         values: The file in which `put` stores values; None before the first `put`.
-        owner_pid: The process that created `values`.
+        origin: The process that created `values`.
     """
 
     machine: Machine | None = None
@@ -67,7 +68,7 @@ class _State:
     local_mode: bool = False
     address: str | None = None
     values: ValueFile | None = None
-    owner_pid: int = 0
+    origin: Origin = field(default_factory=Origin)
 
 
 _state = _State()
@@ -338,7 +339,7 @@ def default_executor() -> str | None:
 
 def _values() -> ValueFile:
     """The file in which this process stores values, created on first use."""
-    if _state.values is None or _state.owner_pid != os.getpid():
+    if _state.values is None or not _state.origin.is_here():
         import tempfile
 
         from minitune.executors.devices import memory_for_values
@@ -348,7 +349,7 @@ def _values() -> ValueFile:
             "set TMPDIR to a directory with more space, or free stored values with shutdown()",
             memory_bytes=memory_for_values(),
         )
-        _state.owner_pid = os.getpid()
+        _state.origin = Origin()
     return _state.values
 
 

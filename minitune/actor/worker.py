@@ -72,6 +72,7 @@ from minitune.actor.surroundings import (
 )
 from minitune.base import processes
 from minitune.base.files import OWN_DIRECTORY_MODE
+from minitune.base.forks import Origin
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError, TrialStopped
 
@@ -241,7 +242,7 @@ class Worker:
             value = run(*args)
         except BaseException as raised:
             error = raised
-        if self._process.is_copy():  # a child that user code has forked, and that has returned from it
+        if not self._process.origin.is_here():  # a child that user code has forked, and that has returned from it
             _leave()
         with self._lock:  # another thread of the user may report: its exchange ends first
             if self._depth == 1:  # otherwise this call was made within a report
@@ -332,7 +333,7 @@ class Worker:
         Raises:
             Exception: If the report cannot be made or pickled, or is too long; nothing was sent.
         """
-        if self._process.is_copy():  # the pipes belong to its parent
+        if not self._process.origin.is_here():  # the pipes belong to its parent
             raise RuntimeError("a process that the trial has forked cannot report: only the trial's own process can")
         with self._lock:
             if self._is_reporting:
@@ -408,7 +409,7 @@ class Worker:
 
     def _end_tree(self, error: ChannelClosedError) -> NoReturn:
         """End at once. The driver has ended, so none of our processes may stay; or user code has closed our pipe."""
-        if self._process.is_copy():
+        if not self._process.origin.is_here():
             _leave()
         if error.is_ours:
             try:
@@ -470,7 +471,7 @@ class Worker:
         os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=disarm)
 
     def _on_terminate(self, number: int, frame: FrameType | None) -> None:
-        if self.is_stopped and not self._process.is_copy():
+        if self.is_stopped and self._process.origin.is_here():
             raise TrialStopped("the actor was told to stop and its grace period is over")
         _die_of(number)
 
@@ -554,21 +555,19 @@ class _Process:
 
     Attributes:
         pid: Its number.
+        origin: Tells it from a child that user code has forked.
         control_thread: The identifier of our own second thread.
         surroundings: Its state before any user code ran. None if it has only one actor, so that nothing is restored.
     """
 
     def __init__(self, marker: str, reaper_pid: int):
         self.pid = os.getpid()
+        self.origin = Origin()
         self.control_thread = 0
         self.surroundings: Surroundings | None = None
         self._marker = marker
         self._reaper_pid = reaper_pid
         self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
-
-    def is_copy(self) -> bool:
-        """Whether the calling process is a child that user code has forked from this one."""
-        return os.getpid() != self.pid
 
     def has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""

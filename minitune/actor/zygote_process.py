@@ -21,6 +21,7 @@ from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Outbox
 from minitune.actor.sockets import socket_pair
 from minitune.base.files import search_path
+from minitune.base.forks import Origin
 
 
 class ZygoteProcess:
@@ -62,13 +63,13 @@ class ZygoteProcess:
         except BaseException:
             self.end.close()
             raise
-        self._driver_pid = os.getpid()
+        self._origin = Origin()
         self.end.setblocking(False)
         self.outbox.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
     def drop(self) -> None:
         """Kill it, unless it is closed already: no worker was requested from it. Blocks for a moment."""
-        if os.getpid() == self._driver_pid:
+        if self._origin.is_here():
             self.popen.kill()
             self.close()
 
@@ -79,7 +80,7 @@ class ZygoteProcess:
             Whether it was killed. Then its workers have died with it, but not their descendants.
         """
         self.outbox.drop()
-        if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
+        if self.end.fileno() < 0 or not self._origin.is_here():
             return False
         with suppress(OSError):  # it is dead
             # Closing is not enough: a process that the user forked from the driver may hold the socket, too.

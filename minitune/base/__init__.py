@@ -15,6 +15,7 @@ Modules
     files          paths and files of a run: open, replace, append, sync, remove
     disk           which errors of a disk end a run, and what they say
     descriptors    how many files may be open
+    forks          which process made an object: a child that is forked later has a copy
     processes      whether a process lives, since when, and its environment
     limits         why a process or a thread cannot be started
     cgroups        the control groups of this process
@@ -28,6 +29,6 @@ What calls what
 ---------------
 `checks`, `json_text` and `table` make their texts with `text`, and `calls` its hints with `checks`. `files` asks `disk`
 whether an error ends the run, and `descriptors` how many files may stay open. `shared_values` writes with `pickling`
-into files of `files`. `actor_thread` starts its thread by `limits`, which reads `cgroups`. The others know no module of
-this folder.
+into files of `files`, and asks `forks` whether they are its own. `actor_thread` starts its thread by `limits`, which
+reads `cgroups`. The others know no module of this folder.
 """

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from minitune.base import files
+from minitune.base.forks import only_here
 from minitune.base.pickling import dump, load
 from minitune.error import ObjectLostError
 
@@ -322,7 +323,7 @@ class ValueFile:
         self._memory = _open_memory() if memory_bytes > 0 else None
         self._disk: _OpenFile | None = None
         self._opened = [self._memory] if self._memory is not None else []
-        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._opened)
+        self._finalizer = weakref.finalize(self, only_here(_release), self._opened)
 
     def add(self, value: Any, what: str = "the value") -> Location:
         """Store any value, and return its position. Blocks while it writes.
@@ -400,9 +401,7 @@ def _path_without_name(descriptor: int) -> str | None:
     return None
 
 
-def _release(owner_pid: int, opened: list[_OpenFile]) -> None:
-    if os.getpid() != owner_pid:  # a forked child must not remove its parent's file
-        return
+def _release(opened: list[_OpenFile]) -> None:
     while opened:
         opened.pop().close()
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from minitune.base import files
+from minitune.base.forks import Origin
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
@@ -87,7 +88,7 @@ class OpenRun:
         self._dirname_creators = dirname_creators
         self._listen = listen
         self._closing = contextlib.ExitStack()
-        self._pid = os.getpid()
+        self._origin = Origin()
 
     def __enter__(self) -> OpenRun:
         with contextlib.ExitStack() as stack:
@@ -113,7 +114,7 @@ class OpenRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if os.getpid() == self._pid:  # otherwise a child that a plug-in forked exits; the run continues in its parent
+        if self._origin.is_here():  # otherwise a child that a plug-in forked exits; the run continues in its parent
             self._closing.close()
 
     def _prepare(self) -> None:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock, runtime
 from minitune._version import __version__
 from minitune.base.checks import duration_s
+from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.user_code import user_code
 from minitune.config import default_storage_path
@@ -516,7 +517,7 @@ class Interrupts:
         self._hung = ""  # what the handler has interrupted
         self._wake: Callable[[], None] = _do_nothing
         self._previous: dict[int, Any] = {}
-        self._pid = os.getpid()
+        self._origin = Origin()
 
     @contextmanager
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -564,11 +565,11 @@ class Interrupts:
 
     def deliver_again(self) -> None:
         """Send a received SIGTERM or SIGHUP again, now that the run has ended. May end the process."""
-        if self._again is not None and os.getpid() == self._pid:
+        if self._again is not None and self._origin.is_here():
             os.kill(os.getpid(), self._again)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a child that a plug-in forked inherited this handler
+        if not self._origin.is_here():  # a child that a plug-in forked inherited this handler
             signal.signal(number, self._previous.get(number, signal.SIG_DFL))
             os.kill(os.getpid(), number)
             return

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base import descriptors, files
+from minitune.base.forks import Origin
 from minitune.base.pickling import by_value_pickler, loads_referring
 from minitune.base.snapshots import CALLBACKS, NAME, SCHEDULER, SEARCHER, STOPPER, PluginState, decode, encode
 from minitune.base.user_code import runs
@@ -342,7 +343,7 @@ def _told(error: Exception) -> str:
 def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> Iterator[str]:
     """A temporary directory in the run's directory, with these files. It is removed at the end of the `with` block."""
     directory = os.path.join(run.path, files.temporary_name())
-    pid = os.getpid()
+    origin = Origin()
     os.mkdir(directory, 0o700)
     try:
         for name, data in (contents or {}).items():
@@ -350,7 +351,7 @@ def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> 
                 file.write(data)
         yield directory
     finally:
-        if os.getpid() == pid:  # not in a child that the plug-in forked: the parent still uses the directory
+        if origin.is_here():  # not in a child that the plug-in forked: the parent still uses the directory
             files.discard_tree(directory)
 
 

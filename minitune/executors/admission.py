@@ -7,7 +7,6 @@ another request waiting.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import deque
@@ -16,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from minitune import clock as clocks
 from minitune.actor.loop import Loop
+from minitune.base.forks import Origin, only_here
 from minitune.clock import Clock
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
@@ -86,8 +86,8 @@ class LoopExecutor(Admission[_Actor, _Parked]):
         self._loop = loop
         self._told: deque[Any] = deque()  # events that have come, and what only `_complete` of a subclass knows
         self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
-        self._driver_pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, end_all)
+        self._origin = Origin()
+        self._finalizer = weakref.finalize(self, only_here(_release), loop, end_all)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
@@ -173,10 +173,8 @@ def ledger_of(machine: Machine) -> Ledger:
     return Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
 
 
-def _release(driver_pid: int, loop: Loop, end_all: Callable[[], object]) -> None:
+def _release(loop: Loop, end_all: Callable[[], object]) -> None:
     """Free everything, also for an executor that was not shut down, and at exit."""
-    if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
-        return
     if not threading.main_thread().is_alive():  # the interpreter is exiting
         loop.halt()  # before the workers are killed: their deaths are not news for a thread that drives the loop
     end_all()

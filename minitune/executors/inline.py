@@ -33,6 +33,7 @@ from typing import Any
 
 from minitune import clock as clocks
 from minitune.base.actor_thread import ActorThread
+from minitune.base.forks import Origin
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject
@@ -118,7 +119,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._sequence = itertools.count()
         self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so signal handlers may call it
         self._stop_deadline_s = math.inf
-        self._pid = os.getpid()
+        self._origin = Origin()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an executor belongs to the process that made it; make another one in this process")
@@ -187,7 +188,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
-        if os.getpid() != self._pid:  # a forked child does not have the threads
+        if not self._origin.is_here():  # a forked child does not have the threads
             return
         self._stop_deadline_s = time.monotonic() + grace_s + UNWIND_S
         for actor_id in list(self._actors):

@@ -284,7 +284,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
-        if self._finalizer.alive and os.getpid() == self._driver_pid:
+        if self._finalizer.alive and self._origin.is_here():
             try:
                 for process in list(self._processes):
                     process.actor.stop(grace_s)

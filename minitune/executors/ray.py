@@ -394,7 +394,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
-        if not self._finalizer.alive or os.getpid() != self._driver_pid:
+        if not self._finalizer.alive or not self._origin.is_here():
             return
         try:
             # At its own shutdown Ray would end all of them, too, but without a grace period.

@@ -16,13 +16,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minitune.base.forks import Origin
 from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
 from minitune.settings import shared_variable
 
 _FALLBACK_SIZE = (80, 24)
 
-_owner: tuple[int, Screen] | None = None
+_owner: tuple[Origin, Screen] | None = None
 """The process and the screen that use the terminal. A fork of the process does not use it."""
 _owner_lock = threading.Lock()
 
@@ -46,7 +47,7 @@ class _CoveredStreams:
         self._lock = lock
         self._before = before
         self._after = after
-        self._pid = os.getpid()
+        self._origin = Origin()
         self._covered: list[tuple[Any, Any, Any]] = []  # the stream, our method, and what was in its place
         # By identity, because a stream may stand in several places, and two wrappers would erase twice.
         for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
@@ -58,7 +59,7 @@ class _CoveredStreams:
         original = getattr(stream, "__dict__", {}).get("write")
 
         def covered(text: str, *more: Any) -> Any:
-            if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
+            if not self._origin.is_here():  # a fork has a copy of this, but no block on the terminal
                 return write(text, *more)
             with self._lock:
                 if self.is_ours:
@@ -237,10 +238,10 @@ def open_screen() -> Screen | None:
         return None
     with _owner_lock:
         # Two blocks on one terminal would overwrite each other.
-        if _owner is not None and _owner[0] == os.getpid():
+        if _owner is not None and _owner[0].is_here():
             return None
         screen = Screen(stream)
-        _owner = os.getpid(), screen
+        _owner = Origin(), screen
     return screen
 
 

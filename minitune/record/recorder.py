@@ -9,10 +9,10 @@ turn of the driver's loop. The caller must call `write` before it acts on an eve
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from minitune.base.forks import Origin
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.experiment.endings import Ending
@@ -66,7 +66,7 @@ class Recorder:
         self.add_encoded = journal.add_encoded
         self._checkpoints = checkpoints
         self.is_closed = False
-        self._pid = os.getpid()
+        self._origin = Origin()
         self._ended: set[str] = set()  # the ids of trials whose last result is recorded as their end
         # by trial id: the facts that plug-ins may change, as they were last recorded
         self._known: dict[str, _Changeable] = {}
@@ -74,7 +74,7 @@ class Recorder:
     @property
     def is_ours(self) -> bool:
         """Whether this is the driver's process. A child that a plug-in forked must not end anything of the run."""
-        return os.getpid() == self._pid
+        return self._origin.is_here()
 
     @property
     def offset(self) -> int:

@@ -34,6 +34,7 @@ from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.summary import Target, best_of_run, grouped_errors
 from minitune.base.checks import is_real, require
 from minitune.base.files import discard_tree
+from minitune.base.forks import only_here
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
@@ -260,13 +261,7 @@ def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, d
 def _own_directory() -> str:
     """The directory for the runs of this process. It exists until the process ends, so a test can read its results."""
     directory = tempfile.mkdtemp(prefix="minitune-smoke-")
-    owner_pid = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner_pid:  # not in a forked child
-            discard_tree(directory)
-
-    atexit.register(remove)
+    atexit.register(only_here(discard_tree), directory)
     return directory
 
 

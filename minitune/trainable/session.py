@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.base import user_thread
 from minitune.base.checks import shown
+from minitune.base.forks import Origin
 from minitune.base.numbers import as_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
@@ -106,6 +107,7 @@ class Session:
         checkpoint: The checkpoint to continue from: the restored one, later the last reported one.
         last_record: The last checkpoint that was saved in this attempt, or None.
         is_stopping: Whether the trial was told to stop.
+        origin: The process that the connection to the driver belongs to.
         at_end: Functions that are called on the user's thread after the user's function has ended. The argument is
             whether it failed. Not used for class trainables.
     """
@@ -120,6 +122,7 @@ class Session:
         self.last_record: CheckpointRecord | None = None
         self._unreported: CheckpointRecord | None = None
         self.is_stopping = False
+        self.origin = Origin()
         self.at_end: list[Callable[[bool], None]] = []
         self._at_stop: list[Callable[[], object]] = []
         self._next_checkpoint = info.next_checkpoint
@@ -285,19 +288,11 @@ _of_thread = _OfThread()
 
 
 def current_session() -> Session | None:
-    """The session of the calling thread, or else of the process; None outside of trials."""
-    return _of_thread.session or _of_process
-
-
-def _forget_sessions() -> None:
-    """Remove the sessions in a forked child, because the connection to the driver belongs to its parent."""
-    global _of_process
-    _of_thread.session = None
-    _of_process = None
-
-
-if hasattr(os, "register_at_fork"):  # on Windows, this module can only be imported
-    os.register_at_fork(after_in_child=_forget_sessions)
+    """The session of the calling thread, or else of the process; None outside of trials and in a forked child."""
+    session = _of_thread.session or _of_process
+    if session is None or not session.origin.is_here():
+        return None
+    return session
 
 
 def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:

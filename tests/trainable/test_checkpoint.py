@@ -217,6 +217,17 @@ def test_only_a_dict_is_one(source: Path) -> None:
         Checkpoint(source).to_dict()
 
 
+def test_a_forked_child_does_not_remove_the_files_of_a_dict() -> None:
+    checkpoint = Checkpoint.from_dict({"step": 3})
+    child = os.fork()
+    if child == 0:
+        del checkpoint
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert checkpoint.to_dict() == {"step": 3}
+
+
 # -- what a directory may hold --------------------------------------------------------------------------------------
 
 
