@@ -245,6 +245,7 @@ class _TunerFile:
     def config(self, name: str, default: Any) -> Any:
         """Load a config. Fields that were lost have their default."""
         found = {field.name: f"{name}.{field.name}" for field in fields(default)}
+        found.pop("durability", None)  # runs of earlier versions have recorded it, and it has no effect
         return replace(
             default,
             **{field: self.load(part) for field, part in found.items() if self.parts.get(part, _LOST) != _LOST},
