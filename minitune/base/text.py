@@ -267,8 +267,8 @@ def name_of_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:  # Python knows only the first and the last real-time signal
-        first = getattr(signal, "SIGRTMIN", None)
-        if first is not None and first < number <= signal.SIGRTMAX:
+        first = getattr(signal, "SIGRTMIN", number)  # macOS has none
+        if first < number <= getattr(signal, "SIGRTMAX", number):
             return f"SIGRTMIN+{number - first}"
         return f"signal {number}"
 

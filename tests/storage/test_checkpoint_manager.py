@@ -19,11 +19,15 @@ from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.housekeeper import Housekeeper
 
 
-class AtOnce(Housekeeper):
-    """Deletes in the thread of the caller."""
+class Removes(Housekeeper):
+    """Syncs no checkpoints: which one is synced at a moment depends on the disk."""
 
     def sync_checkpoint(self, directory: str) -> None:
-        """Do nothing: these checkpoints are not synced."""
+        """Do nothing."""
+
+
+class AtOnce(Removes):
+    """Deletes in the thread of the caller."""
 
     def delete(self, path: str) -> None:
         shutil.rmtree(path)
@@ -261,7 +265,7 @@ def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
 
 
 def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path: Path) -> None:
-    with closing(Housekeeper()) as housekeeper:
+    with closing(Removes()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
         trial = run.trial()

@@ -69,8 +69,7 @@ def test_values_of_an_earlier_version_are_read(run: Path) -> None:
     assert same(trial["config"], {"x": 1, "values": VALUES})
     for record in records:
         if record["type"] == "result":
-            numbers = record["metrics"]["values"].pop("numpy")
-            assert numbers == [1.5, 3, True]  # plain numbers without NumPy
+            assert record["metrics"]["numpy"] == [1.5, 3, True]  # equal numbers, with NumPy and without
             assert same(record["metrics"]["values"], VALUES)
     assert ExperimentAnalysis(str(run)).trials[0].last_result["n"] == 3
 
