@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
-from minitune.base.text import counted, cut, one_line, warn_once
+from minitune.base.text import counted, cut, number_text, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.goal import SCOPES, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
@@ -103,7 +103,7 @@ class Best:
 
     def __str__(self) -> str:
         config = ", ".join(f"{key}={_shown(value)}" for key, value in config_of(self.trial).items())
-        return f"{self.metric} = {self.value:.6g} of trial {self.trial.trial_id} ({config})"
+        return f"{self.metric} = {number_text(self.value)} of trial {self.trial.trial_id} ({config})"
 
 
 def best_of_run(results: RunResults, target: Target) -> Best | None:
@@ -176,7 +176,7 @@ class Summary:
         if results.goal.metric is not None and results.goal.mode is not None:
             best = best_of_run(results, Target(results.goal.metric, None, None, results.goal.mode))
             if best is not None:
-                best_text = f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})"
+                best_text = f"{best.metric} = {number_text(best.value)} (trial {best.trial.trial_id})"
                 config = {key: _shown(value) for key, value in config_of(best.trial).items()}
         return cls(
             os.path.basename(results.path),

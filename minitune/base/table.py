@@ -14,12 +14,10 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
 
-from minitune.base.text import ShortRepr, is_long, one_line, plain_numbers, width_of
+from minitune.base.text import ShortRepr, is_long, number_text, one_line, plain_number, width_of
 
 # A cell looks at only so many characters, at the end of a text.
 _MAX_CELL = 100_000
-# Only floats with more characters are rounded.
-_EXACT_LENGTH = 8
 MAX_ROWS = 100
 """The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 # The maximum number of values in a curve, evenly chosen.
@@ -52,7 +50,7 @@ Part: TypeAlias = "str | Table"
 
 
 def format_cell(value: Any, max_length: int) -> str:
-    """A value as one short line: floats with six digits, and only the end of a long text.
+    """A value as one short line: numbers as in `number_text`, and only the end of a long text.
 
     Args:
         value: Any value; the text of None is empty.
@@ -60,18 +58,18 @@ def format_cell(value: Any, max_length: int) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, bool):
-        return str(value)
     try:
+        value = plain_number(value)
+        if isinstance(value, float):
+            return number_text(value)
         if isinstance(value, str):
             text = value[-_MAX_CELL:]
+        elif is_long(value):
+            text = _CELL.repr(value)
+        elif type(value) in _CONTAINERS:
+            text = _ROUNDED.repr(value)
         else:
-            if is_long(value):
-                text = _CELL.repr(value)
-            else:
-                text = str(plain_numbers(value))
+            text = str(value)
         text = " ".join(text.split())
     except Exception:  # an object of the user's
         text = f"<{type(value).__name__}>"
@@ -81,21 +79,21 @@ def format_cell(value: Any, max_length: int) -> str:
 
 
 class _Rounded(ShortRepr):
-    """Rounds floats of many digits to six."""
+    """Shows floats as `number_text` does."""
 
     def repr_float(self, value: float, level: int) -> str:
         """Called by `reprlib` for a float."""
-        text = repr(value)
-        return f"{value:.6g}" if len(text) > _EXACT_LENGTH else text
+        return number_text(value)
 
 
+_CONTAINERS = frozenset((list, tuple, dict))
 _CELL = ShortRepr()
 _EXACT = ShortRepr(members=20)
 _ROUNDED = _Rounded(members=20)
 
 
 def short_repr(value: Any, *, rounds: bool = False) -> str:
-    """The `repr` of a value on one line, shortened if it is large. With `rounds`, long floats have six digits."""
+    """The `repr` of a value on one line, shortened if it is large. With `rounds`, numbers are rounded."""
     return " ".join((_ROUNDED if rounds else _EXACT).repr(value).split())
 
 

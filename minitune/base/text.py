@@ -42,6 +42,7 @@ class _Logger(logging.Logger):
 logger = logging.getLogger("minitune")
 logger.__class__ = _Logger  # the logger may exist already, and other modules may hold it
 
+_LARGEST_WHOLE = 1e15
 # Longer texts and bytes take noticeable time to format if there are many of them.
 _LONG = 10_000
 # The same for containers: their number of members.
@@ -74,6 +75,14 @@ def plain_number(value: Any) -> Any:
         return value
     item = item_of(value)
     return item if type(item) in _OWN_TYPES else value
+
+
+def number_text(value: float) -> str:
+    """A number as all views show it: a whole one in full, any other rounded to six digits. `page.js` does the same."""
+    # JavaScript, which draws the page, has one type for whole numbers and for others.
+    if isinstance(value, float) and not (value.is_integer() and abs(value) < _LARGEST_WHOLE):
+        return f"{value:.6g}"
+    return str(int(value))
 
 
 def plain_numbers(value: Any) -> Any:

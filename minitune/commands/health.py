@@ -36,7 +36,7 @@ from minitune.actor.launcher import start_method
 from minitune.analysis import summary
 from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base.checks import did_you_mean
-from minitune.base.text import echo
+from minitune.base.text import echo, number_text
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
@@ -408,7 +408,7 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
         value = max(high for _, high in found)
     if target.is_met(value):
         return None
-    return f"expected {target}, got {value:.6g}"
+    return f"expected {target}, got {number_text(value)}"
 
 
 def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:

@@ -39,10 +39,20 @@ from minitune.commands.selecting import (
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.experiment.goal import SCOPES, best_of, best_trial, once_better, require_reported, scored_by, why_no_best
+from minitune.experiment.goal import (
+    SCOPES,
+    Goal,
+    best_of,
+    best_trial,
+    once_better,
+    require_reported,
+    scored_by,
+    why_no_best,
+)
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
-from minitune.output.table import ending, infer_metrics, look_up, metrics_of
+from minitune.output.rows import shown_metric
+from minitune.output.table import ending, infer_metrics, metrics_of, once_better_text
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
@@ -56,6 +66,7 @@ from minitune.result import (
     TRIAL_ID,
     flatten,
 )
+from minitune.space.tree import value_at_text
 
 Row = dict[str, Any]
 
@@ -226,10 +237,11 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 def _trials(name: str) -> _Listing:
     run, state = read_standing(existing_run(name))
     is_over = state.name in (FINISHED_RUN, STOPPED)
-    rows = [_row(trial) for trial in run.trials]
+    goal = run.setup.goal
+    rows = [_row(trial, goal) for trial in run.trials]
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
-    own = infer_metrics(run.trials, run.setup.goal.metrics, 4)
-    metrics = [*run.setup.goal.metrics, *own]
+    own = infer_metrics(run.trials, goal.metrics, 4)
+    metrics = [*goal.metrics, *own]
     shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
@@ -242,14 +254,15 @@ def _trials(name: str) -> _Listing:
     how = "status"
     if all(row["ended"] for row in rows):
         how = "ended"  # it says more than TERMINATED
-    vital = ["trial", *(run.setup.goal.metrics or own[:1]), *searched, how]
+    vital = ["trial", *(goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
 
-def _row(trial: Trial) -> Row:
+def _row(trial: Trial, goal: Goal) -> Row:
     from minitune.analysis.trial_rows import flat_row
 
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
+    aims = {name: shown_metric(trial, name) for name in goal.metrics}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
     ended = None
     if trial.shown_status in _ENDED_STATUSES:
@@ -263,6 +276,7 @@ def _row(trial: Trial) -> Row:
         "status": trial.shown_status,
         "ended": ended,
         **flat_row(result),
+        **{name: value for name, value in aims.items() if value is not None},
         **automatic,
         **flat_row({CONFIG: trial.shown_config}),
         **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
@@ -496,7 +510,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
     metric = run.setup.goal.metric
     mode = run.setup.goal.mode
     if metric and mode and (found := best_trial(run.trials, metric, mode)):
-        value = _short(look_up(found.progress.metrics, metric))
+        value = _short(shown_metric(found, metric))
         facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.setup.goal.objectives:
@@ -583,7 +597,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     if scope == "last":
         facts["once better"] = _once_better(run.trials, trial, metric, mode)
     # The best value may belong to a report without a checkpoint, or with one that was removed.
-    scored = [(look_up(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
+    scored = [(value_at_text(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(scored_by(scored), mode)
     facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
@@ -598,15 +612,13 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
         return None
     value = trial.progress.analysis.get(metric, mode)
     iteration = _iteration_of(trial, metric, value)
-    text = f"trial {trial.number} was at {_short(value)}"
-    if iteration is not None:
-        text += f" in step {iteration}"
-    return _Said({"trial": trial.trial_id, "value": value, "iteration": iteration}, text)
+    data = {"trial": trial.trial_id, "value": value, "iteration": iteration}
+    return _Said(data, once_better_text(trial, metric, mode, iteration))
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     """The iteration in which a trial first reported this value; None if it is unknown."""
-    if look_up(trial.progress.metrics, metric) == value:
+    if value_at_text(trial.progress.metrics, metric) == value:
         return trial.progress.metrics.get(TRAINING_ITERATION)
     from minitune.analysis.trial_rows import trial_rows
 
@@ -618,7 +630,7 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
     path = os.path.join(trial.local_path, kept.record.directory)
     iteration = kept.progress.metrics.get(TRAINING_ITERATION)
-    value = metric and look_up(kept.progress.metrics, metric)
+    value = metric and value_at_text(kept.progress.metrics, metric)
     told = [f"iteration {iteration}"]
     if value is not None:
         told.append(f"{metric}={_short(value)}")

@@ -18,7 +18,7 @@ import json
 from typing import Any
 
 from minitune.base.checks import did_you_mean
-from minitune.base.text import counted, echo
+from minitune.base.text import counted, echo, number_text
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -236,7 +236,7 @@ def _best(simulation: Simulation) -> Improvement | None:
 def _text(best: Improvement | None) -> str:
     if best is None:
         return "nothing"
-    return f"{best.value:.6g}"
+    return number_text(best.value)
 
 
 # -- report, importance ------------------------------------------------------------------------------------------------

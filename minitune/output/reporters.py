@@ -43,6 +43,7 @@ from minitune.output.live import (
     render_html,
     seconds_left,
 )
+from minitune.output.rows import shown_metric
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
@@ -788,7 +789,7 @@ class LiveReporter(ScreenReporter):
         time_s = trial.progress.metrics.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
-        values = {name: table.look_up(result, name) for name in metrics}
+        values = {name: shown_metric(trial, name) for name in metrics}
         return TrialLine(
             trial.name,
             {name: trial.shown_parameter(name) for name in self._parameter_columns or trial.evaluated_params},

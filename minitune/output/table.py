@@ -19,11 +19,12 @@ from typing import Any
 from minitune import clock
 from minitune.base.numbers import known_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
-from minitune.base.text import counted, cut, date, one_line
+from minitune.base.text import counted, cut, date, number_text, one_line
 from minitune.error import ProgramError
 from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
+from minitune.output.rows import shown_metric
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
@@ -34,7 +35,6 @@ from minitune.result import (
     TRAINING_ITERATION,
     flatten,
 )
-from minitune.space.tree import value_at_text
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """The order in which statuses are shown. See `Trial.shown_status`."""
@@ -130,11 +130,6 @@ class RunInfo:
         if free < 0.1 * total:
             warning = " (less than 10 % is free)"
         return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
-
-
-def look_up(result: Mapping[str, Any], name: str) -> Any:
-    """The value in a nested result under a flattened name such as `a/b`, or None. A key may contain `/`, too."""
-    return value_at_text(result, name)
 
 
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -277,6 +272,14 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
     return rank
 
 
+def once_better_text(trial: Trial, metric: str, mode: str, step: float | None) -> str:
+    """The text on the trial that was once better than the best one, see `goal.once_better`; `step` may be unknown."""
+    text = f"trial {trial.number} was at {format_cell(trial.progress.analysis.get(metric, mode), 20)}"
+    if step is not None:
+        text += f" in step {number_text(step)}"
+    return text
+
+
 def best_trials(trials: Iterable[Trial], goal: Goal, count: int) -> list[Trial]:
     """The best trials with a finite value of the metric, the best first."""
     rank = rank_by(goal)
@@ -326,7 +329,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         return []
     names = list(names or flatten(best.shown_config))[:MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{one_line(name)}={short_repr(best.shown_parameter(name), rounds=True)}" for name in names)
-    text = f"Best: {metric}={short_repr(look_up(best.progress.metrics, metric), rounds=True)}"
+    text = f"Best: {metric}={short_repr(shown_metric(best, metric), rounds=True)}"
     if config:
         text += f" with {config}"
     if best.status == ERROR:
@@ -380,7 +383,7 @@ def trial_table(
         is_over: Whether the table shows how each trial has ended, in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
-    values = {name: [look_up(trial.progress.metrics, name) for trial in trials] for name in metrics}
+    values = {name: [shown_metric(trial, name) for trial in trials] for name in metrics}
     # The usual names of metrics are tried for each run, and most runs have few of them.
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])

@@ -16,15 +16,16 @@ from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.numbers import as_number
 from minitune.base.text import plain_or_short
-from minitune.experiment.goal import best_of, once_better, require_reported
+from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.table import ending, last_line, look_up, way_of
+from minitune.output.table import ending, last_line, once_better_text, way_of
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
 from minitune.record.story import Change, Decisions, RunFollower, TrialDecision, read_description
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
+from minitune.space.tree import value_at_text
 
 RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
@@ -74,6 +75,7 @@ class TrialHistory:
         why: The text of its `ending`; empty if it has not ended.
         error: The last line of its error; empty if it has not failed.
         working_s: Since when it has its present worker, in seconds since the epoch; None if it has none.
+        value: Its last value of the objective; NaN if there is none.
     """
 
     trial: Trial
@@ -87,11 +89,13 @@ class TrialHistory:
     why: str = ""
     error: str = ""
     working_s: float | None = None
+    value: float = math.nan
 
-    def describe(self, paths: Sequence[str], begun_s: float | None) -> None:
+    def describe(self, metric: str, paths: Sequence[str], begun_s: float | None) -> None:
         """Fill in what follows from the trial's present state.
 
         Args:
+            metric: The objective; empty if there is none.
             paths: The parameters of the run.
             begun_s: Since when it has its present worker; None if it has none.
         """
@@ -107,17 +111,14 @@ class TrialHistory:
         self.why = "" if trial.ending is None else trial.ending.text
         self.error = last_line(trial)
         self.metrics = flatten(trial.progress.metrics)
+        last = trial.progress.analysis.get(metric, "last")
+        self.value = math.nan if last is None else float(last)
         self.working_s = begun_s
 
     @property
     def number(self) -> int:
         """Its position in the order of submission, from 0."""
         return self.trial.number
-
-    @property
-    def value(self) -> float:
-        """Its last value of the objective; NaN if there is none."""
-        return self.points[-1].value if self.points else math.nan
 
     @property
     def failed(self) -> bool:
@@ -233,7 +234,7 @@ class RunHistory:
             self._paths = paths
         for history in self.trials:
             if history.trial.trial_id in changed:
-                history.describe(paths, self._reader.working(history))
+                history.describe(self.metric, paths, self._reader.working(history))
         present = {path for history in self.trials for path in history.params}
         self.params = [path for path in paths if path in present]
 
@@ -257,9 +258,9 @@ class RunHistory:
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best last result, a failed one included, as in `best_trial`; None if none has one."""
-        values = ((history.value, history) for history in self.trials if math.isfinite(history.value))
-        return best_of(values, self.mode)
+        """The trial with the best last result, a failed one included, see `best_trial`; None if none has one."""
+        found = best_trial(self._follower.run.trials, self.metric, self.mode)
+        return None if found is None else self._reader.trials[found.trial_id]
 
     @property
     def once_better(self) -> str:
@@ -272,7 +273,7 @@ class RunHistory:
             return ""
         points = next(history.points for history in self.trials if history.trial is other)
         found = best_of(((point.value, point) for point in points if math.isfinite(point.value)), self.mode)
-        return "" if found is None else f"trial {other.number} was at {found.value:.6g} in step {found.step:g}"
+        return "" if found is None else once_better_text(other, self.metric, self.mode, found.step)
 
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
@@ -368,7 +369,7 @@ class _HistoryReader(Decisions):
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
-        value = look_up(metrics, self._metric) if self._metric is not None else None
+        value = value_at_text(metrics, self._metric) if self._metric is not None else None
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         history.points.append(
             ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))

@@ -24,6 +24,7 @@ from typing import Any
 from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
 from minitune.base.text import plain_number, plain_or_short
+from minitune.output.rows import shown_metric
 from minitune.output.table import infer_metrics
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
@@ -233,6 +234,7 @@ class RunData:
         is_counted = steps == list(range(1, len(steps) + 1))
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
+        metrics = {name: shown_metric(each.trial, name) for name in self._metrics}
         return {
             "n": each.number,
             "id": each.trial.trial_id,
@@ -243,7 +245,7 @@ class RunData:
             "error": each.error,
             "value": _finite(each.value),
             "params": each.params,
-            "metrics": {name: plain_or_short(each.metrics[name]) for name in self._metrics if name in each.metrics},
+            "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
             "curve": [_rounded(point.value) for point in each.points],
             "steps": None if is_counted else steps,
             "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],

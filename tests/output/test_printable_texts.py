@@ -113,7 +113,7 @@ def test_a_name_with_a_line_break_makes_no_line_of_its_own(tmp_path: Path, capfd
         assert cli.main([command, grid.experiment_path, *(["0"] if command == "show" else [])]) == 0
     shown = capfd.readouterr().out
     assert shown.count("x Best: loss=0 with y: 1\n") == 2
-    assert "Best: loss=2.0 with x Best: loss=0 with y=1, z=1" in shown
+    assert "Best: loss=2 with x Best: loss=0 with y=1, z=1" in shown
     assert re.search(r"^ *Best: loss=0", shown, re.MULTILINE) is None
 
 

@@ -189,7 +189,7 @@ def test_shown_metric_is_detected() -> None:
 def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
     trial = finished(0, 1.0, config={"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None})
     data = ", ".join(map(str, range(20)))
-    line = f"Best: loss=1.0 with lr=0.1, data=[{data}, ...], none=None, net/act='relu' (trial t0000)"
+    line = f"Best: loss=1 with lr=0.1, data=[{data}, ...], none=None, net/act='relu' (trial t0000)"
     assert line in show(ready(), [trial])
 
 

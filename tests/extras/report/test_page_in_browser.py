@@ -14,6 +14,7 @@ from kit import fit
 
 from minitune import ResultGrid, uniform
 from minitune import visualization as plots
+from minitune.base.text import number_text
 from minitune.visualization.page import fill_page
 
 TRIALS = 60
@@ -104,6 +105,12 @@ def test_long_names_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
 
     assert outside == []
     assert page.run("innerWidth") == 390, "a page that is too wide is shown smaller"
+
+
+def test_numbers_have_the_text_that_they_have_elsewhere(chromium: Browser, report: str) -> None:
+    numbers = [0.1, 3.0, 3, 1e8, 1e-7, 123456.7, 1234567.5, 2e30, -0.0, 999999.7, 0.0001, 0.00012345678, -1e-5, 1e16]
+    shown = chromium.open(report).run(f"{json.dumps(numbers)}.map((value) => number(value))")
+    assert shown == [number_text(value) for value in numbers]
 
 
 def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> None:

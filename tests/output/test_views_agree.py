@@ -1,0 +1,170 @@
+"""All views of a run agree: on the names of its trials, on columns, on numbers as text, and on what is called best."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from kit import EndAfter, deciding, fit
+
+from minitune import ResultGrid, TrialScheduler, cli, grid_search, report
+from minitune.base.text import number_text
+from minitune.visualization import RunHistory
+from minitune.visualization.page import RunData
+
+OBJECTIVE = {"metric": "loss", "mode": "min"}
+SMALL, TIE, EQUAL, ODD, FAILS, STOPPED, SILENT, CUT, LATE = range(9)
+LOSSES = {
+    SMALL: [0.5, 1e-7, 7.0],
+    TIE: [0.3, 0.123456789012],
+    EQUAL: [0.2, 0.123456789012],
+    ODD: [math.nan],
+    FAILS: [1234567.5],
+    STOPPED: [123456.7, 4.0],
+    SILENT: [0.25, None],
+    CUT: [3e30, 1e8, 2.0, 3.0],
+    LATE: [1.0],
+}
+"""The losses of each trial in order; None stands for a report without a loss."""
+
+
+def train(config: dict[str, Any]) -> None:
+    case = config["case"]["number"]
+    for loss in LOSSES[case]:
+        metrics = {"eval": {"share": (case + 1) / 3, "seen": 123456789}, "whole": 20_000.0}
+        if loss is not None:
+            metrics["loss"] = loss
+        report(metrics)
+    if case == FAILS:
+        raise ValueError("bad luck")
+
+
+def decide(context: object, trial: Any, result: dict[str, Any]) -> str:
+    stops = trial.config["case"]["number"] == STOPPED
+    return TrialScheduler.STOP if stops else TrialScheduler.CONTINUE
+
+
+def table_in(text: str) -> list[dict[str, str]]:
+    """The first framed table in a text: its rows, by header."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    head, *rows = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def html_table_in(text: str) -> list[dict[str, str]]:
+    """The same of HTML."""
+    body = re.sub(r"<style>.*?</style>", "", text)
+    lines = re.findall(r"<tr>(.*?)</tr>", body.partition("</table>")[0])
+    head, *rows = ([html.unescape(cell) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", line)] for line in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+@pytest.fixture
+def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[ResultGrid, str]:
+    """A run with trials of all ends, and what it has printed."""
+    monkeypatch.setenv("MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    space = {"case": {"number": grid_search(list(LOSSES)), "rate": grid_search([1.23456789012e-5])}, "opt": "adam"}
+    grid = fit(
+        train,
+        space,
+        scheduler=deciding(decide),
+        stop=EndAfter(sum(map(len, LOSSES.values())) - 2),
+        max_concurrent_trials=1,
+        verbose=1,
+        **OBJECTIVE,
+    )
+    return grid, capsys.readouterr().out
+
+
+class Commands:
+    """Runs commands on the run, and gives what they print."""
+
+    def __init__(self, grid: ResultGrid, capsys: pytest.CaptureFixture[str]):
+        self._path = grid.experiment_path
+        self._capsys = capsys
+
+    def __call__(self, command: str, *arguments: str) -> str:
+        cli.main([command, self._path, *arguments])
+        return self._capsys.readouterr().out
+
+
+def page_of(grid: ResultGrid) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(RunData(RunHistory(grid)).text())
+    return data
+
+
+def test_all_views_call_the_same_trial_best(ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    best = grid.get_best_result()
+    trial_id = best.metrics["trial_id"]
+    number = best.config["case"]["number"]
+    page = page_of(grid)
+    line = next(line for line in printed.splitlines() if line.startswith("Best: "))
+
+    assert number == TIE, "the first of equal trials; the one that was once better does not count"
+    assert f"(trial {trial_id})" in line
+    assert line in call("watch").splitlines()
+    assert line in html.unescape(grid._repr_html_())
+    assert f"best            trial {number} ({trial_id}): loss=0.123457" in call("show")
+    assert json.loads(call("best", "--json"))["trial"] == trial_id
+    assert table_in(call("compare"))
+    assert page["best"] == number
+    once = f"trial {SMALL} was at 1e-07 in step 2"
+    assert page["onceBetter"] == once
+    assert all(once in call(command) for command in ("show", "best", "compare"))
+
+
+def test_a_trial_without_a_last_value_is_best_by_the_value_that_views_show(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    grid = fit(train, {"case": {"number": grid_search([SILENT, CUT])}}, verbose=1, **OBJECTIVE)
+    printed = capsys.readouterr().out
+    call = Commands(grid, capsys)
+    page = page_of(grid)
+
+    assert grid.get_best_result().config["case"]["number"] == SILENT
+    assert "Best: loss=0.25 with " in printed
+    assert table_in(printed)[0]["loss"] == table_in(call("ls"))[0]["loss"] == "0.25"
+    assert html_table_in(grid._repr_html_())[0]["loss"] == "0.25"
+    assert ": loss=0.25\n" in call("show")
+    assert (page["best"], page["trials"][0]["value"]) == (0, 0.25)
+    assert [each.number for each in RunHistory(grid).ranked()] == [0, 1]
+
+
+def test_numbers_have_the_same_text_in_all_views(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    listed = {row["trial"]: row for row in table_in(call("ls"))}
+    in_notebook = {row["Trial name"]: row for row in html_table_in(grid._repr_html_())}
+
+    for row in table_in(printed):
+        number = str(int(row["Trial name"].rpartition("_")[2]))
+        other = listed[number]
+        for shown, name in (("loss", "loss"), ("eval/share",) * 2, ("eval/seen",) * 2, ("whole",) * 2):
+            assert row[shown] == other[name] == in_notebook[row["Trial name"]][shown]
+        assert row["case/rate"] == other["config/case/rate"] == "1.23457e-05"
+        assert row["status"] == (other["ended"] or other["status"])
+        facts = call("show", number)
+        if row["loss"]:
+            assert f"  loss: {row['loss']}\n" in facts or number == str(SILENT)
+            assert "  whole: 20000\n" in facts
+        assert "  case/rate: 1.23457e-05\n" in facts
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (3.0, "3"), (3, "3"), (1e8, "100000000"), (1e-7, "1e-07"), (123456.7, "123457"), (1234567.5, "1.23457e+06"),
+        (0.123456789, "0.123457"), (2e30, "2e+30"), (-0.0, "0"), (math.nan, "nan"), (-math.inf, "-inf"),
+    ],
+)  # fmt: skip
+def test_a_number_has_one_text(number: float, text: str) -> None:
+    assert number_text(number) == text
