@@ -25,7 +25,7 @@ if sys.argv[2] == "1":  # before minitune is imported
     time.monotonic = lambda: begin_s + (real_monotonic() - begin_s) / SLOWER
 
 import minitune as tune  # noqa: E402  # after the clock has changed
-from minitune.actor.process_tree import children  # noqa: E402  # likewise
+from minitune.base.processes import children  # noqa: E402  # likewise
 from minitune.output import trial_output  # noqa: E402  # likewise
 
 KIND = sys.argv[1]

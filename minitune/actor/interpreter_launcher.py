@@ -32,6 +32,7 @@ from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
+from minitune.base import processes
 from minitune.base.limits import with_limits
 
 
@@ -218,9 +219,7 @@ class InterpreterLauncher(Launcher):
         if not self._keep_descendants:
             # Until the worker is reaped, its number, and so its session, belongs to it.
             with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
-                worker.hunt.strike(
-                    pid for pid in process_tree.all_pids() if process_tree.session(pid) == worker.popen.pid
-                )
+                worker.hunt.strike(pid for pid in processes.all_pids() if processes.session(pid) == worker.popen.pid)
         self._reap(worker, os.WNOHANG)  # while a debugger traces it, it is dead and cannot be reaped
         if self._keep_descendants and worker.exit_code == 0 and not worker.is_sweeping:
             self._finish(worker, survivors=False)

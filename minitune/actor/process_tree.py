@@ -1,11 +1,8 @@
-"""Process trees: list them, stop them, kill them, and find out whether the kernel has killed one for lack of memory.
+"""Process trees: stop them, kill them, and find out whether the kernel has killed one for lack of memory.
 
 The number of a process that is dead and reaped may belong to another process. So a function that kills needs numbers
 that are certain: of children that the caller has not reaped, of descendants below a stopped parent (`freeze`), or of a
 process whose environment shows our marker at this moment (`marked`).
-
-On Linux, children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a scan of all
-processes. Elsewhere, or if the kernel was built without that file, they come from psutil.
 """
 
 from __future__ import annotations
@@ -26,8 +23,6 @@ RUN_VARIABLE = "MINITUNE_RUN_ID"
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
 # The markers of the workers in which this group itself runs, outermost first.
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-# Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them.
-_EVERY_KIND = 0x40000000
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
 _LOOK_S = 0.5
@@ -61,50 +56,6 @@ def wake_at_end_of_parent() -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
-
-
-def is_childless() -> bool:
-    """Whether the calling process has no child, not even a zombie; False if one call cannot find out."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _EVERY_KIND)
-    except ChildProcessError:
-        return True
-    return False
-
-
-def children(pid: int, has_one_thread: bool = False) -> list[int]:
-    """Return the processes whose parent is `pid`, including zombies. Empty if it has ended.
-
-    Args:
-        pid: The parent.
-        has_one_thread: Whether it is known to have only its main thread, so that one file lists all children.
-    """
-    if not sys.platform.startswith("linux"):
-        return _children_by_psutil(pid)
-    threads = [str(pid)]
-    if not has_one_thread:
-        threads = processes.threads(pid)
-    found: list[int] = []
-    for thread in threads:
-        try:
-            found += map(int, processes.read(f"/proc/{pid}/task/{thread}/children").split())
-        except FileNotFoundError:
-            if thread == str(pid) and os.path.exists(f"/proc/{pid}/task/{thread}"):
-                return _children_by_psutil(pid)  # a kernel without CONFIG_PROC_CHILDREN
-        except OSError:
-            continue
-    return found
-
-
-def _children_by_psutil(pid: int) -> list[int]:
-    import psutil
-
-    try:
-        return [child.pid for child in psutil.Process(pid).children()]
-    except psutil.Error:
-        return []
 
 
 def send_signal(pid: int, signum: int) -> bool:
@@ -153,7 +104,7 @@ def freeze(roots: Iterable[int]) -> list[int]:
     seen = set(found)
     for pid in found:  # the list grows during the loop
         send_signal(pid, signal.SIGSTOP)
-        for child in children(pid):
+        for child in processes.children(pid):
             if child not in seen:
                 seen.add(child)
                 found.append(child)
@@ -199,31 +150,6 @@ class Hunt:
             return 1
 
 
-def inode(pid: int) -> int:
-    """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another one."""
-    try:
-        return os.stat(f"/proc/{pid}").st_ino
-    except OSError:
-        return 0
-
-
-def session(pid: int) -> int:
-    """Return the session of a process; 0 if there is none."""
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return 0
-
-
-def all_pids() -> list[int]:
-    """Return all processes of this machine that we can see."""
-    if sys.platform.startswith("linux"):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    import psutil
-
-    return list(psutil.pids())
-
-
 def marked(markers: Collection[str]) -> list[int]:
     """Return the living processes whose environment holds one of the markers.
 
@@ -239,7 +165,7 @@ def marked(markers: Collection[str]) -> list[int]:
     own = os.getpid()
     wanted = [marker.encode() for marker in markers]
     found = []
-    for pid in all_pids():
+    for pid in processes.all_pids():
         if pid == own:
             continue
         shown = processes.environment(pid)

@@ -416,7 +416,7 @@ class Worker:
                 os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
             finally:  # user code may have closed that stream, too
                 os._exit(CHANNEL_LOST_EXIT)
-        process_tree.Hunt().strike(process_tree.children(self._process.pid))
+        process_tree.Hunt().strike(processes.children(self._process.pid))
         process_tree.kill_group(self._process.pid, _signal.SIGKILL)
         os._exit(1)
 
@@ -510,7 +510,7 @@ class _ForkWarning:
 
     def match(self, message: str) -> bool:
         """Whether this is the warning about a fork of a process with several threads, and there are only our two."""
-        return "multi-threaded, use of fork" in message and len(os.listdir("/proc/self/task")) == 2
+        return "multi-threaded, use of fork" in message and len(processes.threads(os.getpid())) == 2
 
 
 def _ignore_warnings_about_our_thread() -> None:
@@ -574,7 +574,7 @@ class _Process:
         own = (threading.main_thread().ident, self.control_thread)
         if any(thread.ident not in own for thread in threading.enumerate()):
             return True
-        if not process_tree.is_childless() and any(map(processes.life, process_tree.children(self.pid))):
+        if processes.has_living_child():
             return True
         if self._reaper_pid:
             return self._has_orphans()
@@ -592,9 +592,9 @@ class _Process:
         marker = self._marker.encode()
         strangers = self._strangers
         self._strangers = {}
-        for pid in process_tree.children(self._reaper_pid, has_one_thread=True):
+        for pid in processes.children(self._reaper_pid, has_one_thread=True):
             if pid != self.pid:
-                inode = process_tree.inode(pid)
+                inode = processes.inode(pid)
                 if strangers.get(pid) != inode:
                     shown = processes.environment(pid)  # empty while it starts another program; it may be ours then
                     if (not shown or marker in shown) and processes.life(pid):

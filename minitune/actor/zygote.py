@@ -317,11 +317,11 @@ class Zygote:
         """
         orphans = []
         unknown = False
-        for pid in process_tree.children(self._pid, has_one_thread=True):
+        for pid in processes.children(self._pid, has_one_thread=True):
             if pid in self._by_pid:
                 continue
             shown = processes.environment(pid)
-            if process_tree.session(pid) == tracked.pid or tracked.marker.encode() in shown:
+            if processes.session(pid) == tracked.pid or tracked.marker.encode() in shown:
                 orphans.append(pid)
             elif not shown and processes.life(pid):
                 unknown = True
@@ -340,7 +340,7 @@ class Zygote:
         hunt = process_tree.Hunt()
         while time.monotonic() < until:
             self._reap()
-            pids = process_tree.children(self._pid, has_one_thread=True)
+            pids = processes.children(self._pid, has_one_thread=True)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
                 pids = [pid for tracked in alive for pid in (tracked.pid, *self._orphans(tracked)[0])]
@@ -464,7 +464,7 @@ def _why_unsafe() -> str:
 
     A thread does not exist after the fork and may hold a lock for ever. GPU contexts do not survive a fork.
     """
-    threads = len(os.listdir("/proc/self/task"))
+    threads = len(processes.threads(os.getpid()))
     if threads > 1:
         return f"it has started {threads - 1} thread(s)"
     for name in os.listdir("/proc/self/fd"):
@@ -479,13 +479,13 @@ def _why_unsafe() -> str:
 
 def _marker_address() -> int:
     """Return the address of the marker's placeholder in the memory that shows our environment; 0 if it is missing."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    with open("/proc/self/environ", "rb") as file:
-        shown = b"\0" + file.read()
+    fields = processes.stat(os.getpid())
+    shown = b"\0" + processes.read("/proc/self/environ")
     position = shown.find(f"\0{process_tree.TRIAL_VARIABLE}=".encode())
+    if fields is None or position < 0:
+        return 0
     env_start = int(fields[47])  # field 50 of proc(5), counted from 1; the first two are cut off
-    if position < 0 or not env_start:
+    if not env_start:
         return 0
     return env_start + position + len(process_tree.TRIAL_VARIABLE) + 1
 

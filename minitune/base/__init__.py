@@ -16,7 +16,7 @@ Modules
     disk           which errors of a disk end a run, and what they say
     descriptors    how many files may be open
     forks          which process made an object: a child that is forked later has a copy
-    processes      whether a process lives, since when, and its environment
+    processes      whether a process lives, since when, its environment and its children
     limits         why a process or a thread cannot be started
     cgroups        the control groups of this process
     randomness     the global generators of random numbers

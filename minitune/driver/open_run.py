@@ -14,6 +14,7 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.forks import Origin
+from minitune.base.processes import boot_id
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
@@ -26,7 +27,7 @@ from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, Listener, MemoryJournal, ToldJournal
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import Holder, RunLock, boot_id
+from minitune.record.lock import Holder, RunLock
 from minitune.record.recorder import Recorder
 from minitune.record.trial_directories import NoDirectories, TrialDirectories
 

@@ -28,7 +28,7 @@ from minitune import checkpoint
 from minitune._version import __version__
 from minitune.actor.messages import Place
 from minitune.actor.surroundings import Surroundings, dump_stacks
-from minitune.base import shared_values, user_thread
+from minitune.base import processes, shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import DiskError, RemoteError
@@ -265,7 +265,7 @@ class RayWorker:
             logger.warning("the stop of a trial raised an exception", exc_info=error)
             keep = False
         # A child that runs on would have the next trial's directory and devices.
-        return keep and not _has_children()
+        return keep and not processes.has_living_child()
 
     def _stop_object(self) -> None:
         stop = getattr(self._object, "stop", None)
@@ -345,10 +345,3 @@ def _pickled(value: Any) -> bytes:
         kind = type(value).__qualname__
         broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({type(error).__name__}: {error})")
         raise broken from error
-
-
-def _has_children() -> bool:
-    """Whether this process has left child processes running."""
-    import psutil
-
-    return bool(psutil.Process().children())

@@ -228,15 +228,6 @@ def _write(descriptor: int, data: bytes) -> None:
         pass
 
 
-def boot_id() -> str:
-    """Identifies the present boot of the machine; empty if unknown."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 # -- another user ------------------------------------------------------------------------------------------------------
 
 
