@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import numpy
@@ -10,7 +11,9 @@ import pytest
 
 from minitune.search import AutoSearch, auto, gaussian_process
 from minitune.search.length_scales import likely_logs, loss_and_slopes
+from minitune.search.parzen import KernelSpace
 from minitune.space.domains import choice, lograndint, loguniform, quniform, uniform
+from minitune.space.parameters import Axis
 
 SPACE = {
     "lr": loguniform(1e-5, 1e-1),
@@ -88,6 +91,24 @@ def test_the_gradient_of_length_scales_is_that_of_their_loss() -> None:
         assert slope == pytest.approx((above - below) / 2e-5, rel=1e-5)
     found = likely_logs(points.tolist(), [1, 1, 1], values.tolist(), place.tolist(), [(-6, 8)] * 3 + [(-14, 0)], 40)
     assert loss_and_slopes(numpy.array(found), squares, values)[0] < loss - 10
+
+
+@pytest.mark.parametrize("kind", [gaussian_process.Covariance, gaussian_process.NumpyCovariance])
+def test_with_and_without_numpy_length_scales_have_the_same_loss(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian_process, "covariance_kind", lambda: kind)
+    rng = random.Random(0)
+    space = KernelSpace([Axis(uniform(0, 1))] * 2, [3])
+    points = [space.draw_prior(rng) for _ in range(20)]
+    values = [math.sin(4 * point.places[0]) + (point.bits == 1) for point in points]
+    process = gaussian_process.GaussianProcess(space, points, values, [], [], gaussian_process.Scales(), rng)
+    logs = [0.3, -0.5, 0.2, -3.0]
+    inputs = numpy.array([process._coordinates(point) for point in points])
+    differences = (inputs[:, None] - inputs[None]) ** 2
+    squares = numpy.stack([differences[:, :, 0], differences[:, :, 1], differences[:, :, 2:].sum(axis=2)])
+
+    loss, _ = loss_and_slopes(numpy.array(logs), squares, numpy.array(values))
+
+    assert process._loss(logs, [tuple(each) for each in inputs.tolist()], values) == pytest.approx(loss)
 
 
 def test_both_covariances_predict_the_same() -> None:

@@ -1,0 +1,401 @@
+"""The mixtures of `TPESearch`, against plain formulas: kernels, bandwidths, weights, draws, and the choice of the best.
+
+The plain formulas walk over all observations and all axes. They use neither logarithms nor shared bandwidths.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+
+from minitune.search.parzen import (
+    BadSide,
+    GoodSide,
+    Group,
+    Kernels,
+    KernelSpace,
+    Model,
+    Observation,
+    Point,
+    Ranking,
+    best_of,
+    draw_by_ratio,
+)
+from minitune.space.domains import Domain, choice, lograndint, loguniform, qrandn, quniform, randint, randn, uniform
+from minitune.space.parameters import Axis, parameters
+
+SPACES: dict[str, tuple[list[Domain], list[int]]] = {
+    "a number": ([uniform(2, 5)], []),
+    "numbers": ([uniform(0, 1), loguniform(1e-3, 1)], []),
+    "cells": ([randint(0, 4), quniform(0, 1, 0.25)], []),
+    "cells on a logarithmic scale": ([lograndint(1, 9)], []),
+    "without bounds": ([randn(0, 1), qrandn(0, 3, 0.5)], []),
+    "choices": ([], [2, 3]),
+    "mixed": ([uniform(0, 1), randint(0, 9), randn(0, 1)], [4]),
+}
+each_space = pytest.mark.parametrize(("domains", "sizes"), SPACES.values(), ids=SPACES)
+
+
+def kernel_space(domains: Sequence[Domain], sizes: Sequence[int]) -> KernelSpace:
+    return KernelSpace([Axis(each) for each in domains], sizes)
+
+
+def drawn(space: KernelSpace, count: int, seed: int = 0) -> list[Point]:
+    rng = random.Random(seed)
+    return [space.draw_prior(rng) for _ in range(count)]
+
+
+# -- plain formulas ----------------------------------------------------------------------------------------------------
+
+
+def prior(space: KernelSpace, point: Point) -> float:
+    density = 1.0
+    for axis, place in zip(space.axes, point.places, strict=True):
+        density *= truncated(axis, 0.5, axis.prior_sd, place)
+    return density / math.prod(space.sizes)
+
+
+def truncated(axis: Axis, mean: float, deviation: float, place: float) -> float:
+    """The density of a normal distribution within the axis."""
+    normal = NormalDist(mean, deviation)
+    mass = 1.0
+    if axis.high == 1.0:
+        mass = normal.cdf(1.0) - normal.cdf(0.0)
+    return normal.pdf(place) / mass
+
+
+def widened(axis: Axis, bandwidth: float) -> float:
+    """The standard deviation of a normal number plus a uniform one from a cell."""
+    return math.sqrt(bandwidth**2 + axis.width**2 / 12)
+
+
+def kernel(space: KernelSpace, own: Point, bandwidths: Sequence[float], contrast: float, point: Point) -> float:
+    """The density of one observation: a category is `contrast` times as likely if it is the observation's own."""
+    density = 1.0
+    for axis, mean, bandwidth, place in zip(space.axes, own.places, bandwidths, point.places, strict=True):
+        density *= truncated(axis, mean, widened(axis, bandwidth), place)
+    for size, mine, other in zip(space.sizes, space.categories(own.bits), space.categories(point.bits), strict=True):
+        density *= (contrast if mine == other else 1.0) / (contrast + size - 1)
+    return density
+
+
+def good_bandwidths(points: Sequence[Point], axis: int) -> list[float]:
+    """The gap to the farther of the two neighbours, within bounds."""
+    if len(points) == 1:
+        return [1.0]
+    found = []
+    for number, point in enumerate(points):
+        others = [(other.places[axis], index) for index, other in enumerate(points) if index != number]
+        mine = (point.places[axis], number)
+        below = [mine[0] - other[0] for other in others if other < mine]
+        above = [other[0] - mine[0] for other in others if other > mine]
+        gap = max(min(below, default=0.0), min(above, default=0.0))
+        found.append(min(max(gap, 1 / min(100, len(points) + 2)), 1.0))
+    return found
+
+
+def good_weights(count: int) -> list[float]:
+    weights = [math.log(count + 1) - math.log(rank) for rank in range(1, count + 1)]
+    return [weight * count / sum(weights) for weight in weights]
+
+
+def good_density(space: KernelSpace, points: Sequence[Point], point: Point) -> float:
+    """Not normalised: the prior has the weight 1, as a kernel has on average."""
+    columns = [good_bandwidths(points, axis) for axis in range(len(space.axes))]
+    total = prior(space, point)
+    for number, weight in enumerate(good_weights(len(points))):
+        bandwidths = [column[number] for column in columns]
+        total += weight * kernel(space, points[number], bandwidths, len(points) + 2, point)
+    return total
+
+
+def bad_density(space: KernelSpace, points: Sequence[Point], weights: Sequence[float], point: Point) -> float:
+    count = sum(weight > 0 for weight in weights) + 1
+    dimensions = len(space.axes) + len(space.sizes)
+    bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
+    bandwidth = math.exp(0.05 * round(math.log(bandwidth) / 0.05))
+    contrast = max(1, min(count, 25)) + 1
+    total = prior(space, point)
+    for own, weight in zip(points, weights, strict=True):
+        total += weight * kernel(space, own, [bandwidth] * len(space.axes), contrast, point)
+    return total
+
+
+def ages(count: int) -> list[float]:
+    """The weights of bad observations: the newest 25 have 1, the others rise to that from 1 / count."""
+    old = max(0, count - 25)
+    weights = [1.0] * count
+    for place in range(old):
+        weights[place] = 1 / count + place * (1 - 1 / count) / max(old - 1, 1)
+    return weights
+
+
+def bad_side(space: KernelSpace, points: Sequence[Point], *sets: Any) -> BadSide:
+    good, pending, most = (*sets, *((), (), None)[len(sets) :])
+    kernels = Kernels(space)
+    for number, point in enumerate(points):
+        kernels.add(number, point)
+    return BadSide(kernels, good, pending, most)
+
+
+def log_of_bad(space: KernelSpace, bad: BadSide, point: Point) -> float:
+    return bad.log_density(space.log_prior(point), sum(bad.parts(point)))
+
+
+# -- densities ---------------------------------------------------------------------------------------------------------
+
+
+@each_space
+def test_the_prior_covers_the_whole_domain(domains: list[Domain], sizes: list[int]) -> None:
+    space = kernel_space(domains, sizes)
+    for point in drawn(space, 20):
+        assert space.log_prior(point) == pytest.approx(math.log(prior(space, point)))
+
+
+@each_space
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_the_density_of_the_good_side(domains: list[Domain], sizes: list[int], count: int) -> None:
+    space = kernel_space(domains, sizes)
+    points = drawn(space, count)
+    points[count // 2 :] = points[: count - count // 2]  # some are equal
+    good = GoodSide(space, points)
+    for point in [*drawn(space, 10, seed=1), points[0]]:
+        expected = math.log(good_density(space, points, point))
+        assert good.log_density(point, space.log_prior(point)) == pytest.approx(expected)
+
+
+@each_space
+@pytest.mark.parametrize("count", [0, 1, 20, 150])
+def test_the_density_of_the_bad_side(domains: list[Domain], sizes: list[int], count: int) -> None:
+    space = kernel_space(domains, sizes)
+    points = drawn(space, count)
+    bad = bad_side(space, points)
+    for point in drawn(space, 10, seed=1):
+        expected = math.log(bad_density(space, points, ages(count), point))
+        assert log_of_bad(space, bad, point) == pytest.approx(expected)
+
+
+def test_the_bad_side_leaves_out_the_good_ones_and_believes_pending_ones_less() -> None:
+    space = kernel_space(*SPACES["mixed"])
+    points = drawn(space, 60)
+    weights = ages(60)
+    for number in (0, 31, 59):
+        weights[number] = 0.0
+    for number in (1, 40, 58):
+        weights[number] *= 0.3
+    bad = bad_side(space, points, [0, 31, 59], [1, 40, 58])
+    for point in drawn(space, 10, seed=1):
+        assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, points, weights, point)))
+
+
+@pytest.mark.parametrize("most", [1, 10, 40])
+def test_with_a_limit_the_bad_side_knows_the_newest_ones(most: int) -> None:
+    space = kernel_space(*SPACES["mixed"])
+    points = drawn(space, 60)
+    bad = bad_side(space, points, [0, 5], [], most)
+    for point in drawn(space, 10, seed=1):
+        expected = math.log(bad_density(space, points[-most:], ages(most), point))
+        assert log_of_bad(space, bad, point) == pytest.approx(expected)
+
+
+def test_the_kernels_follow_what_is_added_and_removed() -> None:
+    space = kernel_space(*SPACES["mixed"])
+    points = drawn(space, 40)
+    kernels = Kernels(space)
+    for number in range(20):
+        kernels.add(number, points[number])
+    BadSide(kernels, [], [], None)  # from here on, the kernels are scaled
+    for number in range(20, 40):
+        kernels.add(number, points[number])
+    for number in (3, 39, 20, 77):
+        kernels.remove(number)
+    left = [point for number, point in enumerate(points) if number not in (3, 39, 20)]
+    bad = BadSide(kernels, [], [], None)
+    for point in drawn(space, 10, seed=1):
+        assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, left, ages(37), point)))
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([0.3], [1.0]),
+        ([0.1, 0.9], [0.8, 0.8]),
+        ([0.6, 0.1, 0.2], [0.4, 0.2, 0.4]),  # 0.1 has only one neighbour, which is nearer than the least
+        ([0.5, 0.5, 0.5], [0.2, 0.2, 0.2]),
+        ([-3.0, 3.0], [1.0, 1.0]),
+    ],
+)
+def test_bandwidths_of_the_good_side_by_hand(places: list[float], expected: list[float]) -> None:
+    points = [Point((place,), 0) for place in places]
+    good = GoodSide(kernel_space([randn(0, 1)], []), points)
+    assert [bandwidth for (bandwidth,) in good._bandwidths] == pytest.approx(expected)
+    assert good_bandwidths(points, 0) == pytest.approx(expected)
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_prior_is_drawn_uniformly_or_normally() -> None:
+    space = kernel_space([uniform(2, 5), randn(7, 3)], [2, 3])
+    points = drawn(space, 3000)
+    for below in (0.1, 0.5, 0.9):
+        assert sum(point.places[0] < below for point in points) / 3000 == pytest.approx(below, abs=0.03)
+        limit = NormalDist(0.5, 1 / 8).inv_cdf(below)
+        assert sum(point.places[1] < limit for point in points) / 3000 == pytest.approx(below, abs=0.03)
+    shares = Counter(tuple(space.categories(point.bits)) for point in points)
+    assert [*shares.values()] == pytest.approx([500] * 6, abs=80)
+
+
+@pytest.mark.parametrize(("count", "domain"), [(2, uniform(0, 1)), (6, uniform(0, 1)), (6, randint(0, 8))])
+def test_draws_of_the_good_side_follow_its_density(count: int, domain: Domain) -> None:
+    space = kernel_space([domain], [3])
+    points = drawn(space, count, seed=3)
+    good = GoodSide(space, points)
+    rng = random.Random(0)
+    found: Counter[tuple[int, int]] = Counter()
+    for _ in range(4000):
+        point = good.draw(rng)
+        found[int(8 * point.places[0]), space.categories(point.bits)[0]] += 1
+    for cell in range(8):
+        for category in range(3):
+            steps = [Point(((cell + (step + 0.5) / 10) / 8,), 1 << category) for step in range(10)]
+            share = sum(good_density(space, points, each) for each in steps) / 80 / (count + 1)
+            assert found[cell, category] / 4000 == pytest.approx(share, abs=0.025)
+
+
+def test_draws_stay_within_the_bounds_and_in_the_middle_of_cells() -> None:
+    domains = [uniform(0, 1), randint(0, 4), quniform(0, 1, 0.5), randn(0, 1)]
+    space = kernel_space(domains, [])
+    good = GoodSide(space, [Point((0.0, 0.125, 1 / 6, 3.0), 0), Point((1.0, 0.875, 5 / 6, -2.0), 0)])
+    rng = random.Random(0)
+    places = [good.draw(rng).places for _ in range(200)]
+    assert all(0 < place[0] < 1 for place in places)
+    for number, cells in ((1, 4), (2, 3)):  # those of the prior lie anywhere in their cells
+        in_the_middle = Counter(round(2 * cells * place[number], 9) for place in places)
+        assert sum(in_the_middle[index] for index in range(1, 2 * cells, 2)) > 100
+    assert max(place[3] for place in places) > 1
+
+
+# -- the choice --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_candidate_has_the_largest_ratio(seed: int) -> None:
+    space = kernel_space(*SPACES["mixed"])
+    points = drawn(space, 200, seed)
+    best = [*range(0, 200, 20)]
+    good = GoodSide(space, [points[number] for number in best])
+    bad = bad_side(space, points, best)
+    candidates = drawn(space, 24, seed + 100)
+    weights = ages(200)
+    for number in best:
+        weights[number] = 0.0
+
+    def ratio(point: Point) -> float:
+        return good_density(space, good._points, point) / bad_density(space, points, weights, point)
+
+    assert best_of(good, bad, candidates) == max(candidates, key=ratio)
+    assert best_of(good, bad, candidates[::-1]) == max(candidates, key=ratio)
+
+
+def test_a_branch_is_drawn_in_proportion_to_the_ratio_however_often_it_is_a_candidate() -> None:
+    space = kernel_space([], [3])
+    first, second, third = (space.pack((), [index]) for index in range(3))
+    points = [first, second, first, second, second]
+    good = GoodSide(space, [first, second, first])
+    bad = bad_side(space, points, [0, 1, 2])
+    rng = random.Random(0)
+    found = Counter(draw_by_ratio(good, bad, [first] * 22 + [second, third], rng) for _ in range(3000))
+    ratios = []
+    for point in (first, second, third):
+        above = good_density(space, [first, second, first], point)
+        ratios.append(above / bad_density(space, points, [0, 0, 0, 1, 1], point))
+    for point, ratio in zip((first, second, third), ratios, strict=True):
+        assert found[point] / 3000 == pytest.approx(ratio / sum(ratios), abs=0.03)
+
+
+# -- observations ------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_of_the_steps_gets_numbers_in_order() -> None:
+    seen = []
+
+    def least(rows: list[tuple[float, Any]]) -> float:
+        seen.append(rows)
+        return min(value for _, value in rows)
+
+    one = Observation(0, rows={1: 3.0, 2: math.nan, 4: 1.0, 5: None}, value=2.0, step=5, arrival=0)
+    never = Observation(1, rows={1: math.nan}, value=math.nan, step=1, arrival=1)
+    ranking = Ranking(["min"], least, [one, never])
+    assert seen == [[(1, 3.0), (4, 1.0)]]
+    assert ranking.value(0) == 1.0
+    assert math.isnan(ranking.value(1))
+
+
+def group_of(space: dict[str, Any]) -> Group:
+    return Group(None, parameters(space), ())
+
+
+SPACE = {"x": uniform(0, 1), "z": randn(0, 1), "k": choice(["a", "b"])}
+
+
+def test_missing_values_are_drawn_and_known_ones_stay() -> None:
+    group = group_of(SPACE)
+    for number in range(20):
+        group.add(Observation(number, {"x": 0.25, "k": 1}))
+    values = [group.decode(point) for point in group.kernels.points.values()]
+    assert {(each["x"], each["k"]) for each in values} == {(0.25, 1)}
+    assert len({each["z"] for each in values}) == 20
+
+
+@pytest.mark.parametrize("wrong", [{"z": math.inf}, {"z": -math.inf}, {"x": 1.5}, {"x": None}, {"k": 2}, {"k": -1}])
+def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong: dict[str, Any]) -> None:
+    group = group_of(SPACE)
+    group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
+    assert not group.kernels.points
+
+
+NESTED = {
+    "m": choice([{"d": randint(1, 4)}, {"q": choice([{"e": quniform(0, 1, 0.5)}, "plain"])}, "none"]),
+    "one": randint(3, 4),
+}
+
+
+def test_all_configurations_of_a_finite_space_are_counted_and_listed() -> None:
+    model = Model(NESTED, 0.2, 24, None)
+    assert model.count == 3 + (3 + 1) + 1
+    listed = model.untried()
+    assert len({frozenset(values.items()) for values in listed}) == 8
+    assert all(model.configuration(values) is not None for values in listed)
+    model.add(Observation(0, listed[0]))
+    model.add(Observation(1, listed[0]))
+    model.add(Observation(-1, listed[1]), is_own=False)  # another run's
+    assert model.left == 7
+    assert model.untried() == listed[1:]
+    assert model.configuration(listed[0]) is None
+    assert Model({"x": uniform(0, 1)}, 0.2, 24, None).count is None
+
+
+def test_pending_trials_keep_proposals_away_but_less_than_bad_ones() -> None:
+    model = Model({"x": uniform(0, 1)}, 0.2, 24, None)
+    ended = [
+        Observation(number, {"x": number / 20}, value=abs(number - 9), step=1, arrival=number) for number in range(20)
+    ]
+    for each in ended:
+        model.add(each)
+    ranking = Ranking(["min"], "last", ended)
+
+    def near(pending: range) -> int:
+        found = [model.propose(random.Random(seed), ranking, pending)[1]["x"] for seed in range(50)]
+        return sum(abs(x - 0.45) < 0.05 for x in found)
+
+    alone = near(range(0))
+    for number in range(20, 23):
+        model.add(Observation(number, {"x": 0.45}))
+    assert near(range(0)) < near(range(20, 23)) < alone
