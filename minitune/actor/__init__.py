@@ -14,7 +14,7 @@ Modules
 -------
 ::
 
-    remote_actor          RemoteActor, in the driver: an actor's calls, its stop, its events
+    remote_actor          RemoteActor, in the driver: an actor's calls, its stop, its events; TRANSITIONS, its phases
     process               WorkerProcess, in the driver: the process of a worker, from its start to its death
     worker                Worker, in its own process: the loops of its two threads, and reports
     surroundings          what a worker sets for user code (directory, streams, environment), and restores after it

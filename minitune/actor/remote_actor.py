@@ -38,6 +38,7 @@ from minitune.actor.messages import (
     Quit,
     Raised,
     Reported,
+    Returned,
     Show,
     Started,
     Stop,
@@ -55,18 +56,9 @@ INTERRUPTED = (
 
 
 class ActorPhase(Enum):
-    """The phases of an actor.
+    """The phases of an actor. `TRANSITIONS` has the ways between them."""
 
-    ::
-
-        MAKING ----------------------> IDLE | CLEAN <-> BUSY
-        TAKEN [-> MOVING] -> MOVING -> IDLE | BUSY
-        every phase -> [STOPPING ->] QUITTING -> ENDED
-        IDLE -> PARKING, BUSY -> STOPPING_TO_PARK -> PARKING
-        PARKING -> PARKED | PARKED_CLEAN -> QUITTING | ENDED
-        TAKEN | CLEAN -> PARKED_CLEAN
-        STOPPING_TO_PARK | PARKING -> STOPPING, at a second stop that does not keep the process
-    """
+    __hash__ = object.__hash__  # the hash of Enum is written in Python and slow, and phases are dict keys
 
     MAKING = "starting"  # its object is being made
     TAKEN = "taken"  # it has got a parked process; the move is sent with its first call
@@ -83,18 +75,61 @@ class ActorPhase(Enum):
     ENDED = "ended"  # its process has ended, or runs another actor
 
 
-# The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported.
-_READS = frozenset({ActorPhase.IDLE, ActorPhase.CLEAN, ActorPhase.TAKEN, ActorPhase.PARKED, ActorPhase.PARKED_CLEAN})
-_STOPPED = frozenset(
-    {
-        ActorPhase.STOPPING,
-        ActorPhase.STOPPING_TO_PARK,
-        ActorPhase.QUITTING,
-        ActorPhase.PARKING,
-        ActorPhase.PARKED,
-        ActorPhase.PARKED_CLEAN,
-    }
-)
+KEEP = "stop, and keep the process"
+"""The event of a stop after which the process shall be parked. That of any other stop is `Stop`."""
+
+_P = ActorPhase
+_Row = dict[type | str, ActorPhase]
+_END: _Row = {End: _P.ENDED}
+_QUITS: _Row = dict.fromkeys(Answer, _P.QUITTING)
+_PARKS: _Row = dict.fromkeys(Answer, _P.PARKING)
+
+# CLEAN, TAKEN and PARKED_CLEAN save a reused trial two messages and their answers. That is a tenth of the driver's
+# calls and a quarter of its system calls for such a trial (`benchmarks/counts.py`).
+TRANSITIONS: dict[ActorPhase, _Row] = {
+    _P.MAKING: {
+        Move: _P.TAKEN,
+        Call: _P.MAKING,  # of an actor whose parked process has failed: it is sent once the object is made
+        Returned: _P.IDLE,
+        Raised: _P.IDLE,
+        Stop: _P.STOPPING,
+        KEEP: _P.STOPPING,
+        **_END,
+    },
+    _P.TAKEN: {Call: _P.MOVING, Move: _P.MOVING, Stop: _P.QUITTING, KEEP: _P.PARKED_CLEAN, **_END},
+    _P.MOVING: {
+        Returned: _P.IDLE,
+        Raised: _P.IDLE,
+        NotReset: _P.ENDED,
+        Stop: _P.STOPPING,
+        KEEP: _P.STOPPING,
+        **_END,
+    },
+    _P.IDLE: {Call: _P.BUSY, NotReset: _P.ENDED, Stop: _P.QUITTING, KEEP: _P.PARKING, **_END},
+    _P.CLEAN: {Call: _P.BUSY, Stop: _P.QUITTING, KEEP: _P.PARKED_CLEAN, **_END},
+    _P.BUSY: {
+        Reported: _P.IDLE,
+        Returned: _P.IDLE,
+        Finished: _P.CLEAN,
+        Raised: _P.IDLE,
+        Stop: _P.STOPPING,
+        KEEP: _P.STOPPING_TO_PARK,
+        **_END,
+    },
+    _P.STOPPING: {**_QUITS, Stop: _P.STOPPING, KEEP: _P.STOPPING, **_END},
+    _P.STOPPING_TO_PARK: {**_PARKS, Stop: _P.STOPPING, KEEP: _P.STOPPING_TO_PARK, **_END},
+    _P.QUITTING: {Stop: _P.QUITTING, KEEP: _P.QUITTING, **_END},
+    _P.PARKING: {Returned: _P.PARKED, Finished: _P.PARKED_CLEAN, Stop: _P.STOPPING, KEEP: _P.PARKING, **_END},
+    _P.PARKED: {Move: _P.ENDED, Stop: _P.QUITTING, KEEP: _P.QUITTING, **_END},
+    _P.PARKED_CLEAN: {Move: _P.ENDED, Stop: _P.QUITTING, KEEP: _P.QUITTING, **_END},
+    _P.ENDED: {**_END},
+}
+"""For each phase, what may happen in it, and the phase that follows. What happens is a message that the worker sends or
+gets, a stop, or the end of the process."""
+
+# The phases in which user code may run, without a report that waits for an answer.
+_RUNS = frozenset({_P.MAKING, _P.MOVING, _P.BUSY})
+_STOPPED = frozenset({_P.STOPPING, _P.STOPPING_TO_PARK, _P.QUITTING, _P.PARKING, _P.PARKED, _P.PARKED_CLEAN})
 
 
 class RemoteActor:
@@ -174,16 +209,17 @@ class RemoteActor:
         if not isinstance(last, RemoteActor) or last.phase not in (ActorPhase.PARKED, ActorPhase.PARKED_CLEAN):
             raise RuntimeError(f"the process that actor {self.actor_id!r} should take over is not parked")
         is_clean = last.phase is ActorPhase.PARKED_CLEAN
-        last.phase = ActorPhase.ENDED
+        last.phase = TRANSITIONS[last.phase][Move]
+        self.phase = TRANSITIONS[self.phase][Move]
         process.actor = self
         process.work.handle = self.on_message
         self._attempt = process.number + 1
         self._move = Move(self._attempt, self._place, payload)
         self._reset_s = timeout_s
         if not is_clean:
+            self.phase = TRANSITIONS[self.phase][Move]
             self._send_move()
             return None
-        self.phase = ActorPhase.TAKEN
         started = self._started
         self._started = None
         assert started is not None
@@ -203,9 +239,9 @@ class RemoteActor:
             RuntimeError: If another call is running, or the actor has ended.
             ValueError: If the arguments are too large.
         """
-        phase = self.phase
         process = self.process
-        if phase is ActorPhase.IDLE or phase is ActorPhase.CLEAN:
+        after = TRANSITIONS[self.phase].get(Call)
+        if after is ActorPhase.BUSY:
             # The number is kept only once the message was made: one that is too long changes nothing.
             number = process.number + 1
             if method == self._open_method:  # the method that waits for an answer continues
@@ -215,15 +251,16 @@ class RemoteActor:
                 process.work.send(*encode(Call(number, method, payload)))
             process.number = number
             self._method = method
-            self.phase = ActorPhase.BUSY
-        elif self._started is None and self._first is None and phase in (ActorPhase.TAKEN, ActorPhase.MAKING):
+            self.phase = after
+        elif after is not None and self._started is None and self._first is None:
             # Started was told before the object exists, so the caller may call. One write carries move and call: the
             # worker wakes up once.
             self._first = method, payload
-            if phase is ActorPhase.TAKEN:
+            if after is ActorPhase.MOVING:
                 self._send_move()
-        elif phase in _STOPPED or process.phase in (ProcessPhase.STARTING, ProcessPhase.RUNNING):
-            raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {phase.value}")
+            self.phase = after
+        elif self.phase in _STOPPED or process.phase in (ProcessPhase.STARTING, ProcessPhase.RUNNING):
+            raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
         # otherwise the process is dead, and the caller has seen only the last reply so far
 
     def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
@@ -242,41 +279,30 @@ class RemoteActor:
         Returns:
             Exited if the process could be parked at once, because it is clean. Then no event follows.
         """
-        phase = self.phase
+        before = self.phase
         if self.process.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
             return None
-        if keep and phase in (ActorPhase.CLEAN, ActorPhase.TAKEN):  # nothing needs to be sent
-            self.phase = ActorPhase.PARKED_CLEAN
+        after = TRANSITIONS[before][KEEP if keep else Stop]
+        self.phase = after
+        if after is ActorPhase.PARKED_CLEAN:  # nothing needs to be sent
             return Exited(self.actor_id, "parked")
         if dump:
             self._show()
         # At a second stop, the message was sent: only the grace period changes, and whether the process stays.
-        if phase in (ActorPhase.STOPPING_TO_PARK, ActorPhase.PARKING):
-            if not keep:
-                self.phase = ActorPhase.STOPPING
-        elif phase not in (ActorPhase.STOPPING, ActorPhase.QUITTING):
-            parks = keep and phase in (ActorPhase.IDLE, ActorPhase.BUSY)
-            if phase not in _READS or self._open_method:  # user code may run
-                self.process.tell(encode(Stop(self._attempt)))
-            if phase in _READS:
-                self._quit(parks=parks)
-            elif parks:
-                self.phase = ActorPhase.STOPPING_TO_PARK
-            else:
-                self.phase = ActorPhase.STOPPING
+        if before in _RUNS or self._open_method:
+            self._open_method = ""
+            self.process.tell(encode(Stop(self._attempt)))
+        if after is not before and after in (ActorPhase.QUITTING, ActorPhase.PARKING):
+            self._send_quit()
         self.process.limit.set(grace_s, lambda: self.process.limit.follow(self._enforce_stop(grace_s)))
         return None
 
-    def _quit(self, *, parks: bool) -> None:
+    def _send_quit(self) -> None:
         process = self.process
         process.number += 1
-        frames = encode(Quit(process.number, parks))
-        if parks:
-            self.phase = ActorPhase.PARKING
-            process.work.send(*frames)
-        else:
-            self.phase = ActorPhase.QUITTING
-            process.work.send(*frames)
+        parks = self.phase is ActorPhase.PARKING
+        process.work.send(*encode(Quit(process.number, parks)))
+        if not parks:
             process.work.stop_reading()  # the worker only exits, so the end of its pipe is no news
 
     def _enforce_stop(self, grace_s: float) -> Iterator[float]:
@@ -309,25 +335,26 @@ class RemoteActor:
             self._method = self._first[0]
             frames += encode(Call(process.number, *self._first))
         process.work.send(b"".join(frames))
-        self.phase = ActorPhase.MOVING
         process.limit.set(self._reset_s, lambda: self._reject("it took too long"))
 
-    def _on_reset(self, reply: Any) -> None:
+    def _on_moved(self, reply: Any) -> None:
+        """The worker has answered Move."""
         if isinstance(reply, Raised):
             self._reject(reply.error.last_line())
         elif not (reply.payload and pickle.loads(reply.payload)):
             self._reject("reset returned False")
         else:
             self.process.limit.clear()
-            if self._first is not None:
-                self.phase = ActorPhase.BUSY
+            if self._first is not None:  # sent with Move
+                self.phase = TRANSITIONS[self.phase][Call]
             else:
-                self.phase = ActorPhase.IDLE
                 self._tell_started()
 
     def _reject(self, reason: str) -> None:
         """The process cannot run this actor: report that, and kill it."""
-        self.phase = ActorPhase.ENDED  # first: the end of the process must not be told as the end of this actor
+        self.phase = TRANSITIONS[self.phase][
+            NotReset
+        ]  # first: the end of the process must not be told as the end of this actor
         self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
         self.process.kill()
 
@@ -341,8 +368,12 @@ class RemoteActor:
     def on_message(self, message: Any) -> None:
         """See `Occupant.on_message`."""
         phase = self.phase
-        if not isinstance(message, Answer):
-            raise ProtocolError(f"a driver does not expect {type(message).__name__}")
+        after = TRANSITIONS[phase].get(type(message))
+        if after is None:
+            raise ProtocolError(
+                f"a driver does not expect {type(message).__name__} of an actor that is {phase.value}; the last method "
+                f"that was called is {self._method!r}"
+            )
         if message.number != self.process.number and not (
             phase is ActorPhase.MOVING and message.number == self._attempt
         ):
@@ -350,11 +381,9 @@ class RemoteActor:
                 # Quit answers the later one, so that it is not taken for the answer to a call that still runs.
                 return  # a stop has come between the answer to the move and that to the first call
             raise ProtocolError(f"call {message.number} was answered, but the last one was {self.process.number}")
+        self.phase = after
         if phase is ActorPhase.BUSY:
-            self.phase = ActorPhase.IDLE
-            if type(message) is Finished:
-                self.phase = ActorPhase.CLEAN
-            elif type(message) is Reported:
+            if type(message) is Reported:
                 self._open_method = self._method
             event: Event = CallReturned(self.actor_id, None)
             if type(message) is Raised:
@@ -365,16 +394,14 @@ class RemoteActor:
                 except (Exception, SystemExit) as error:
                     event = CallRaised(self.actor_id, self._unloadable(error))
             self._tell(event)
-        elif phase is ActorPhase.STOPPING or phase is ActorPhase.STOPPING_TO_PARK:
-            self._quit(parks=phase is ActorPhase.STOPPING_TO_PARK)
-        elif phase is ActorPhase.PARKING:
-            self._on_parked(message)
-        elif isinstance(message, Reported):
-            raise ProtocolError(f"call {message.number} has reported, but it is not running")
         elif phase is ActorPhase.MAKING:
             self._on_made(message)
         elif phase is ActorPhase.MOVING:
-            self._on_reset(message)
+            self._on_moved(message)
+        elif phase is ActorPhase.PARKING:
+            self._on_parked()
+        else:  # it was told to stop
+            self._send_quit()
 
     def _unloadable(self, error: BaseException) -> RemoteError:
         broken = TypeError(f"the value that actor {self.actor_id!r} returned cannot be loaded here: {error!r}")
@@ -382,7 +409,7 @@ class RemoteActor:
         return RemoteError.of(broken)
 
     def _on_made(self, reply: Any) -> None:
-        self.phase = ActorPhase.IDLE
+        """The worker has answered Boot."""
         if isinstance(reply, Raised):
             self._tell(CallRaised(self.actor_id, reply.error))
         elif self._first is not None:
@@ -390,18 +417,15 @@ class RemoteActor:
         else:
             self._tell_started()
 
-    def _on_parked(self, reply: Any) -> None:
-        """Quit has parked the worker."""
+    def _on_parked(self) -> None:
+        """The worker has answered Quit."""
         self.process.limit.clear()
-        self.phase = ActorPhase.PARKED
-        if type(reply) is Finished:
-            self.phase = ActorPhase.PARKED_CLEAN
         self._tell(Exited(self.actor_id, "parked"))
 
     def on_end(self, end: End) -> None:
         """See `Occupant.on_end`."""
         phase = self.phase
-        self.phase = ActorPhase.ENDED
+        self.phase = TRANSITIONS[phase][End]
         if phase is ActorPhase.ENDED:  # another process runs this actor
             return
         if phase in (ActorPhase.TAKEN, ActorPhase.MOVING):

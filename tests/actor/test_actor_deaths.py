@@ -173,6 +173,22 @@ def _answer_ahead() -> None:
         os.write(descriptor, b"".join(encode(Returned(1000))))
 
 
+@however_it_started
+def test_a_worker_that_answers_twice_is_killed(driver: Driver) -> None:
+    """One of the answers is wrong, and nothing says which one."""
+    driver.start("a")
+    driver.group.call("a", "call", _answer_early)
+    assert isinstance(driver.next("a"), CallReturned)
+    event = driver.ended("a")
+    assert event.cause.startswith("protocol: a driver does not expect ")
+    assert "an actor that is idle; the last method that was called is 'call'" in event.cause
+
+
+def _answer_early() -> None:
+    for descriptor in _channels():
+        os.write(descriptor, b"".join(encode(Returned(1))))
+
+
 def test_signals_never_go_to_whole_groups_by_accident() -> None:
     """For the system, process 0 is the group of the sender, and -1 is every process."""
     assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (process_tree.send_signal, process_tree.kill_group))
