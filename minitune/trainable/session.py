@@ -295,6 +295,47 @@ def current_session() -> Session | None:
     return session
 
 
+class _Program:
+    """Stands for a session in a program of `minitune run`, which may use this package, although it is no trial."""
+
+    def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
+        """Print the report."""
+        if checkpoint is not None:
+            raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
+        print_report(metrics)
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The directory for the program's checkpoint, if there is anything in it."""
+        path = shared_variable(CHECKPOINT_DIR)
+        if path and os.path.isdir(path) and os.listdir(path):
+            return Checkpoint(path)
+        return None
+
+
+class _Outside:
+    """Stands for a session where there is neither a trial nor a program: it warns once."""
+
+    def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
+        """Do nothing."""
+        warn_once("report() was called outside of a trial: nothing is recorded")
+
+    @property
+    def checkpoint(self) -> None:
+        """There is none."""
+        warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
+
+
+def _session_or_stand_in() -> Session | _Program | _Outside:
+    """The session of the calling code, or what stands for one."""
+    session = current_session()
+    if session is not None:
+        return session
+    if shared_variable(PROGRAM):
+        return _Program()
+    return _Outside()
+
+
 def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
     """Report one result of the calling trial, and block until the driver asks for the next one.
 
@@ -320,17 +361,8 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
         warn_once("report(loss=...) is deprecated: use report({'loss': ...})")
         metrics = legacy
-    session = current_session()
-    # A program of `minitune run` may use this package, although it is no trial itself.
-    if session is None and shared_variable(PROGRAM):
-        if checkpoint is not None:
-            raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
-        print_report(metrics)  # type: ignore[arg-type]  # for None it raises an error with a helpful text
-        return
-    if session is None:
-        warn_once("report() was called outside of a trial: nothing is recorded")
-        return
-    session.report(metrics, checkpoint)  # type: ignore[arg-type]  # for None it raises an error with a helpful text
+    # For None, where metrics are needed, there is an error with a helpful text.
+    _session_or_stand_in().report(metrics, checkpoint)  # type: ignore[arg-type]
 
 
 def get_checkpoint() -> Checkpoint | None:
@@ -340,16 +372,7 @@ def get_checkpoint() -> Checkpoint | None:
         The checkpoint, or None at a fresh start. Outside of a trial it warns once and returns None. In a program of
         `minitune run`, the directory `MINITUNE_CHECKPOINT_DIR`.
     """
-    session = current_session()
-    own = shared_variable(CHECKPOINT_DIR)
-    if session is None and own:
-        if os.path.isdir(own) and os.listdir(own):
-            return Checkpoint(own)
-        return None
-    if session is None:
-        warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
-        return None
-    return session.checkpoint
+    return _session_or_stand_in().checkpoint
 
 
 def warn_outside(name: str) -> None:
