@@ -1,0 +1,88 @@
+"""The manual's table of what plug-ins hear is what `take` tells them."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kit import Log, LoggingScheduler, LoggingSearcher
+from manual_pages import MANUAL
+
+from minitune import Callback
+from minitune.driver.hooks import Hooks
+from minitune.driver.state import RunState
+from minitune.driver.step import take
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
+from minitune.search.search_algorithm import PlainExperiment, SearchGenerator
+from minitune.stopper import NoopStopper
+
+RUNS = [Step.START, Step.TRAIN]
+STEPS: dict[str, tuple[list[Step], Step, Ending | str]] = {
+    "it pauses": (RUNS, Step.PAUSE, ""),
+    "it goes on after a pause": ([*RUNS, Step.PAUSE], Step.UNPAUSE, ""),
+    "it ends while it runs": (RUNS, Step.STOP, Ending.of(EndKind.DONE)),
+    "it ends while it waits or is paused": ([], Step.STOP, Ending.of(EndKind.SCHEDULER)),
+    "it fails, and is tried again": (RUNS, Step.RETRY, Ending.of(EndKind.FAILED)),
+    "it fails for good": (RUNS, Step.FAIL, Ending.of(EndKind.FAILED)),
+    "its worker is lost": (RUNS, Step.RETRY, Ending.of(EndKind.LOST)),
+    "a resume continues it after its end": ([Step.STOP], Step.REVIVE, "resumed"),
+}
+
+
+class LoggingCallback(Callback):
+    """Logs its hooks about steps."""
+
+    def __init__(self, log: Log):
+        self.log = log
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.log.add("callbacks.on_trial_complete")
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.log.add("callbacks.on_trial_recover")
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.log.add("callbacks.on_trial_error")
+
+
+def rows() -> dict[str, list[str]]:
+    """The manual's table: by step, the hooks before it, the step, and the hooks after it."""
+    page = (MANUAL / "extending.md").read_text(encoding="utf-8")
+    table = page.partition("## What plug-ins hear")[2].partition("## ")[0]
+    found = {}
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[0] in STEPS:
+            hooks = [re.sub(r" `(\w+)`", r".\1", cell).split(", ") if cell else [] for cell in cells[1:]]
+            found[cells[0]] = [*hooks[0], "the step", *hooks[1]]
+    return found
+
+
+def told(name: str) -> list[str]:
+    """What plug-ins hear of a step, and when it is recorded."""
+    log = Log()
+    searcher = SearchGenerator(LoggingSearcher(log))
+    searcher.add_configurations([PlainExperiment({}, 1, TrialMaker("train"))])
+    state = RunState()
+    hooks = Hooks(LoggingScheduler(log), searcher, NoopStopper(), [LoggingCallback(log)], state, {})
+    hooks.setup(stop=None, num_samples=1, total_num_samples=1)
+    trial = hooks.next_trial()
+    assert trial is not None
+    state.add(trial)
+    before, step, why = STEPS[name]
+    for earlier in before:
+        state.move(trial, earlier, Ending.of(EndKind.DONE) if earlier is Step.STOP else "")
+    log.lines.clear()
+    recorder = SimpleNamespace(status=lambda trial, why: log.add("the step"))
+    take(SimpleNamespace(state=state, hooks=hooks, recorder=recorder), trial, step, why)
+    return [line if line == "the step" else line.split()[0] for line in log.lines]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_manual_has_the_order_of_hooks_of_each_step(name: str) -> None:
+    assert rows()[name] == told(name)
