@@ -313,9 +313,9 @@ def band(max_t: int, eta: int) -> tuple[int, int]:
         alive = math.ceil((s_max + 1) / (s + 1) * eta**s)
         trials, reached = trials + alive, 0
         for i in range(s + 1):
-            milestone = max(1, round(max_t * eta ** (i - s))) if i < s else max_t
-            epochs += alive * (milestone - reached)
-            reached, alive = milestone, max(1, alive // eta)
+            rung = max(1, round(max_t * eta ** (i - s))) if i < s else max_t
+            epochs += alive * (rung - reached)
+            reached, alive = rung, max(1, alive // eta)
     return trials, epochs
 
 

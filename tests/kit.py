@@ -568,10 +568,10 @@ class LastFirst(FIFOScheduler):
         self.paused_at: set[tuple[str, int]] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        milestone = (trial.trial_id, result["training_iteration"])
-        if result["training_iteration"] % 2 or milestone in self.paused_at:
+        moment = (trial.trial_id, result["training_iteration"])
+        if result["training_iteration"] % 2 or moment in self.paused_at:
             return self.CONTINUE
-        self.paused_at.add(milestone)
+        self.paused_at.add(moment)
         return self.PAUSE
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:

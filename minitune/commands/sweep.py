@@ -30,7 +30,7 @@ _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
 _MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
 _IGNORED_OF_METRIC = ("impute", "impute_while_running")
 _DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
-_MOST_LEVELS = 100
+_MOST_RUNGS = 100
 """The largest number of brackets of `early_terminate`, as there."""
 _FOREVER = 10**9
 """The largest number of reports, for `early_terminate` without `max_iter`."""
@@ -344,12 +344,12 @@ def _early_terminate(given: Any, ignored: list[str]) -> dict[str, Any] | None:
     if end is None:
         if first is None:
             raise ValueError("early_terminate needs min_iter, or max_iter and s")
-        levels = min(_MOST_LEVELS, math.log(_FOREVER) / math.log(eta))
-        end = first * eta**levels
+        rungs = min(_MOST_RUNGS, math.log(_FOREVER) / math.log(eta))
+        end = first * eta**rungs
     elif first is None or "s" in numbers:
         # The smallest bracket is the grace period of ASHA.
-        levels = min(_MOST_LEVELS, math.log(max(end, 1)) / math.log(eta), numbers.get("s", _MOST_LEVELS))
-        first = end / eta ** math.floor(levels + _ROUNDING)
+        rungs = min(_MOST_RUNGS, math.log(max(end, 1)) / math.log(eta), numbers.get("s", _MOST_RUNGS))
+        first = end / eta ** math.floor(rungs + _ROUNDING)
     elif first > end:
         raise ValueError(f"early_terminate.min_iter must be at most max_iter, but got {first} and {end}")
     return {"max_t": end, "grace_period": first, "reduction_factor": eta, "stop_last_trials": False}

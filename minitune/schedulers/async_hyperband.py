@@ -2,9 +2,9 @@
 
 Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
 variant is the paper's algorithm 2. The stopping variant needs no checkpoints: it stops a trial that is not among the
-best 1/eta when it reaches a level, and the others continue without a pause.
+best 1/eta when it reaches a rung, and the others continue without a pause.
 
-A level ranks entries: one value of each trial that has reached it. It does not know the run. HyperBand and population
+A rung ranks entries: one value of each trial that has reached it. It does not know the run. HyperBand and population
 based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`). With a
 rounded factor, a trial could fall on the wrong side of the cut. `HalvingScheduler` is what ASHA and HyperBand share.
 """
@@ -40,11 +40,11 @@ from minitune.schedulers.trial_scheduler import (
 logger = logging.getLogger("minitune")
 
 
-# -- levels -----------------------------------------------------------------------------------------------------------
+# -- rungs -----------------------------------------------------------------------------------------------------------
 
 
 class Entry(NamedTuple):
-    """The value of one trial at a level. Entries sort from best to worst.
+    """The value of one trial at a rung. Entries sort from best to worst.
 
     Attributes:
         loss: Minus the score, so that smaller is better; infinite for the worst score.
@@ -92,17 +92,17 @@ def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
 
 
 @dataclass(slots=True)
-class Level:
-    """The values recorded at one milestone. All lists are sorted from best to worst.
+class Rung:
+    """The values recorded at one rung. All lists are sorted from best to worst.
 
     Attributes:
-        milestone: The time of the level.
-        ranked: The entries of all trials that have reached the level.
+        time: Where it lies, in units of `time_attr`.
+        ranked: The entries of all trials that have reached the rung.
         waiting: Only with promotion: the entries of trials that are paused here and not promoted yet.
         lost: Only with promotion: the entries of trials that failed for good, which cannot be promoted any more.
     """
 
-    milestone: float
+    time: float
     ranked: list[Entry] = field(default_factory=list)
     waiting: list[Entry] = field(default_factory=list)
     lost: list[Entry] = field(default_factory=list)
@@ -121,24 +121,24 @@ class Level:
             del self.waiting[place]
 
     def get_state(self) -> dict[str, Any]:
-        """The level as plain data. `dataclasses.asdict` takes twenty times as long, and a run may have many trials."""
+        """The rung as plain data. `dataclasses.asdict` takes twenty times as long, and a run may have many trials."""
         lists = {name: [tuple(entry) for entry in getattr(self, name)] for name in ("ranked", "waiting", "lost")}
-        return {"milestone": self.milestone, **lists}
+        return {"time": self.time, **lists}
 
     @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Level:
-        """The level that `get_state` has described."""
-        level = cls(state["milestone"])
+    def of_state(cls, state: dict[str, Any]) -> Rung:
+        """The rung that `get_state` has described."""
+        rung = cls(state["time"])
         for name in ("ranked", "waiting", "lost"):
-            setattr(level, name, [Entry(*one) for one in state[name]])
-        return level
+            setattr(rung, name, [Entry(*one) for one in state[name]])
+        return rung
 
 
 # -- schedulers -------------------------------------------------------------------------------------------------------
 
 
 class HalvingScheduler(MetricScheduler):
-    """A scheduler that compares trials at levels below `max_t`. See its subclasses for the arguments."""
+    """A scheduler that compares trials at rungs below `max_t`. See its subclasses for the arguments."""
 
     def __init__(
         self,
@@ -177,23 +177,23 @@ class _Standing:
 
     Attributes:
         bracket: Its bracket.
-        level: Index of the highest level where it was recorded, -1 for none.
-        entry: Its entry at that level.
-        promoted: Whether it may continue beyond that level (always, in the stopping variant).
+        rung: Index of the highest rung where it was recorded, -1 for none.
+        entry: Its entry at that rung.
+        promoted: Whether it may continue beyond that rung (always, in the stopping variant).
     """
 
     bracket: int
-    level: int = -1
+    rung: int = -1
     entry: Entry | None = None
     promoted: bool = True
 
 
 @explains_calls(name="ASHAScheduler")
 class AsyncHyperBandScheduler(HalvingScheduler):
-    """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each level continue.
+    """Compares trials at rungs `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each rung continue.
 
     A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
-    A trial is recorded only at the highest level that it has passed. A trial that ends by itself counts at its level.
+    A trial is recorded only at the highest rung that it has passed. A trial that ends by itself counts at its rung.
 
     Args:
         time_attr: The result key that measures progress: any number that grows.
@@ -202,10 +202,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         max_t: Trials are stopped at this time, in units of `time_attr`.
         grace_period: r: no trial is compared before this time, in units of `time_attr`.
         reduction_factor: eta, above 1.
-        brackets: The number of brackets. Each starts one level higher than the one before. One bracket is best for
+        brackets: The number of brackets. Each starts one rung higher than the one before. One bracket is best for
             nearly all searches; three train about 1.5 times as much.
         stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
-        variant: `stop` stops the worse trials at once. `promote` pauses every trial at every level and resumes the
+        variant: `stop` stops the worse trials at once. `promote` pauses every trial at every rung and resumes the
             best, so that a good trial with a slow start is not lost. For that, trials must save checkpoints.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
@@ -238,7 +238,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
         self._promotes = variant == "promote"
         self._set_brackets(_make_brackets(brackets, grace_period, self._max_t, self._reduction_factor))
-        self._times = [[level.milestone for level in levels] for levels in self._brackets]
+        self._times = [[rung.time for rung in rungs] for rungs in self._brackets]
         self._shares = [bracket_size(len(self._brackets), place, self._eta) for place in range(len(self._brackets))]
         self._rng = random.Random(0)
         self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
@@ -262,7 +262,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         self._standing_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if the trial has reached a level, and decide. O(log n) comparisons."""
+        """Record the result if the trial has reached a rung, and decide. O(log n) comparisons."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
@@ -274,13 +274,13 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         recorded = self._record(trial, standing, at, result)
         if recorded is not None:
             return self._decide(standing, *recorded, at)
-        if standing.promoted or at < self._times[standing.bracket][standing.level]:
+        if standing.promoted or at < self._times[standing.bracket][standing.rung]:
             return CONTINUE
-        # It was started again without a promotion, so it stays at its level.
-        return Decision(decision.PAUSE, "it is again at the level where it waits to be promoted")
+        # It was started again without a promotion, so it stays at its rung.
+        return Decision(decision.PAUSE, "it is again at the rung where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Record the last result at its level, if that was not done yet, and forget the trial."""
+        """Record the last result at its rung, if that was not done yet, and forget the trial."""
         at = self._time_of(result or {})
         # A short training that has ended by itself is a real result, to which longer ones are compared.
         if at is not None and at < self._max_t:
@@ -300,12 +300,12 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             return
         standing = self._forget(trial)
         if self._promotes and standing is not None and standing.entry is not None:
-            insort(self._brackets[standing.bracket][standing.level].lost, standing.entry)
+            insort(self._brackets[standing.bracket][standing.rung].lost, standing.entry)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """Promote the best trial of the highest level possible; if there is none, start a new trial.
+        """Promote the best trial of the highest rung possible; if there is none, start a new trial.
 
-        Once no new trial comes and nothing runs, every level promotes at least its best trial, so that one trial
+        Once no new trial comes and nothing runs, every rung promotes at least its best trial, so that one trial
         reaches `max_t`. When no trial is left to promote, those that are still paused are stopped. (A search algorithm
         that has no trial while nothing runs may wait for these ends.)
         """
@@ -324,13 +324,13 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if chosen is None:
             self._left_behind.update(trial.trial_id for trial in live)
             for trial in live:
-                place, facts = self._place_of(trial)
-                tune_controller.stop_trial(trial, f"no trial can be promoted any more{place and f': {place}'}", facts)
+                rank, facts = self._rank_of(trial)
+                tune_controller.stop_trial(trial, f"no trial can be promoted any more{rank and f': {rank}'}", facts)
         return chosen
 
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
         """The rank with which a paused trial is promoted."""
-        return self._place_of(trial)
+        return self._rank_of(trial)
 
     @property
     def chooses_in_order(self) -> bool:
@@ -339,16 +339,16 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """How many trials were stopped before `max_t`, and the score that each level requires, highest level first."""
+        """How many trials were stopped before `max_t`, and the score that each rung requires, highest rung first."""
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
-        for levels in self._brackets:
+        for rungs in self._brackets:
             cutoffs = []
-            for level in reversed(levels):
-                kept = self._kept(level)
+            for rung in reversed(rungs):
+                kept = self._kept(rung)
                 cutoff = None
                 if kept:
-                    cutoff = -level.ranked[kept - 1].loss
-                cutoffs.append(f"Iter {level.milestone:.3f}: {cutoff}")
+                    cutoff = -rung.ranked[kept - 1].loss
+                cutoffs.append(f"Iter {rung.time:.3f}: {cutoff}")
             lines.append(f"Bracket: {' | '.join(cutoffs)}")
         return "\n".join(lines)
 
@@ -357,9 +357,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def get_state(self) -> dict[str, Any]:
         """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
-            "brackets": [[level.get_state() for level in levels] for levels in self._brackets],
+            "brackets": [[rung.get_state() for rung in rungs] for rungs in self._brackets],
             "standings": {
-                trial_id: (known.bracket, known.level, known.entry and tuple(known.entry), known.promoted)
+                trial_id: (known.bracket, known.rung, known.entry and tuple(known.entry), known.promoted)
                 for trial_id, known in self._standings.items()
             },
             "rng": self._rng.getstate(),
@@ -368,27 +368,27 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        # A value belongs to its level: with other levels the saved ones would be compared at the wrong times.
-        saved = [[level["milestone"] for level in levels] for levels in state["brackets"]]
+        # A value belongs to its rung: with other rungs the saved ones would be compared at the wrong times.
+        saved = [[rung["time"] for rung in rungs] for rungs in state["brackets"]]
         if saved != self._times:
             raise ValueError(
-                f"the saved levels {saved} must be those of this scheduler, but it has {self._times}; "
+                f"the saved rungs {saved} must be those of this scheduler, but it has {self._times}; "
                 "use the same max_t, grace_period, reduction_factor and brackets as before"
             )
-        self._set_brackets([[Level.of_state(level) for level in levels] for levels in state["brackets"]])
+        self._set_brackets([[Rung.of_state(rung) for rung in rungs] for rungs in state["brackets"]])
         self._standings = {
-            trial_id: _Standing(bracket, level, entry and Entry(*entry), promoted)
-            for trial_id, (bracket, level, entry, promoted) in state["standings"].items()
+            trial_id: _Standing(bracket, rung, entry and Entry(*entry), promoted)
+            for trial_id, (bracket, rung, entry, promoted) in state["standings"].items()
         }
         self._rng.setstate(state["rng"])
         self._arrivals = state["arrivals"]
         self._num_stopped = state["num_stopped"]
 
-    def _set_brackets(self, brackets: list[list[Level]]) -> None:
+    def _set_brackets(self, brackets: list[list[Rung]]) -> None:
         self._brackets = brackets
-        # Promotions look at the highest level first: a trial there is worth more than one that has barely begun.
-        all_levels = [each for levels in brackets for each in levels]
-        self._from_the_top = sorted(all_levels, key=lambda each: -each.milestone)
+        # Promotions look at the highest rung first: a trial there is worth more than one that has barely begun.
+        all_rungs = [each for rungs in brackets for each in rungs]
+        self._from_the_top = sorted(all_rungs, key=lambda each: -each.time)
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
@@ -407,105 +407,105 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     def _record(
         self, trial: Trial, standing: _Standing, at: float, result: dict[str, Any]
-    ) -> tuple[Level, Entry] | None:
-        """Record the result at the highest level passed, unless the trial was recorded there or higher.
+    ) -> tuple[Rung, Entry] | None:
+        """Record the result at the highest rung passed, unless the trial was recorded there or higher.
 
-        Lower levels that were skipped are never filled in afterwards: their values would come from a later time.
+        Lower rungs that were skipped are never filled in afterwards: their values would come from a later time.
 
         Returns:
-            The level and the entry, or None if nothing was recorded.
+            The rung and the entry, or None if nothing was recorded.
         """
         index = bisect_right(self._times[standing.bracket], at) - 1
-        if index <= standing.level:
+        if index <= standing.rung:
             return None
         if standing.entry is not None:
-            self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
-        level = self._brackets[standing.bracket][index]
+            self._brackets[standing.bracket][standing.rung].discard_waiting(standing.entry)
+        rung = self._brackets[standing.bracket][index]
         entry = self._new_entry(trial, result)
-        standing.level = index
+        standing.rung = index
         standing.entry = entry
-        insort(level.ranked, entry)
-        return level, entry
+        insort(rung.ranked, entry)
+        return rung, entry
 
-    def _place_of(self, trial: Trial) -> tuple[str, dict[str, Any]]:
-        """The rank of a trial at the level where it waits, as text and as facts; empty if it waits at none."""
+    def _rank_of(self, trial: Trial) -> tuple[str, dict[str, Any]]:
+        """The rank of a trial at the rung where it waits, as text and as facts; empty if it waits at none."""
         standing = self._standings.get(trial.trial_id)
         if standing is None or standing.entry is None:
             return "", {}
-        level = self._brackets[standing.bracket][standing.level]
-        rank = level.rank(standing.entry)
-        reason = f"rank {rank} of {len(level)} at {self._time_attr} {number_text(level.milestone)}"
-        facts = {"rule": self._rule, "rung": level.milestone, "bracket": standing.bracket}
-        return reason, {**facts, "rank": rank, "of": len(level)}
+        rung = self._brackets[standing.bracket][standing.rung]
+        rank = rung.rank(standing.entry)
+        reason = f"rank {rank} of {len(rung)} at {self._time_attr} {number_text(rung.time)}"
+        facts = {"rule": self._rule, "rung": rung.time, "bracket": standing.bracket}
+        return reason, {**facts, "rank": rank, "of": len(rung)}
 
-    def _decide(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
-        """The decision about a trial that was just recorded at a level.
+    def _decide(self, standing: _Standing, rung: Rung, entry: Entry, at: float) -> Decision:
+        """The decision about a trial that was just recorded at a rung.
 
         The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best
         floor(n / eta), itself included, or the best of all. With ceil(n / eta), it found a smaller loss in only .45 to
         .48 of the orders at half of the budget, on three tables of learning curves with 1, 4 and 16 workers (eta 3, 200
         to 400 orders each, all intervals within .03; `benchmarks/schedulers.py`).
         """
-        size = len(level)
-        rank = level.rank(entry)
-        reason = f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}"
+        size = len(rung)
+        rank = rung.rank(entry)
+        reason = f"rank {rank} of {size} at {self._time_attr} {number_text(rung.time)}"
         value = f"{self._metric}={self._shown(-entry.loss)}"
-        place = {"rung": level.milestone, "bracket": standing.bracket, "rank": rank, "of": size}
-        facts = self._facts(-entry.loss, at, **place)
+        about = {"rung": rung.time, "bracket": standing.bracket, "rank": rank, "of": size}
+        facts = self._facts(-entry.loss, at, **about)
         if self._promotes:
             standing.promoted = False
-            insort(level.waiting, entry)
+            insort(rung.waiting, entry)
             return Decision(decision.PAUSE, f"{reason}, waiting to be promoted: {value}", facts=facts)
-        keep = self._kept(level)
+        keep = self._kept(rung)
         passes = rank <= keep and entry.loss < math.inf
         if not passes:
             self._num_stopped += 1
-        cutoff = level.ranked[keep - 1].loss
+        cutoff = rung.ranked[keep - 1].loss
         facts["cutoff"] = self._value(-cutoff)
         reason += f", where the best {keep} go on: {value}, cutoff {self._shown(-cutoff)}"
         return Decision(decision.CONTINUE if passes else decision.STOP, reason, facts=facts)
 
-    def _kept(self, level: Level) -> int:
-        """How many of the trials recorded at the level continue."""
-        kept = int(len(level) // self._eta)
-        if self._promotes or not level.ranked:
+    def _kept(self, rung: Rung) -> int:
+        """How many of the trials recorded at the rung continue."""
+        kept = int(len(rung) // self._eta)
+        if self._promotes or not rung.ranked:
             return kept
         return max(1, kept)  # a trial that is the best so far is never stopped
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
-        """The best trial that waits and is among the top floor(n / eta), from the highest level down.
+        """The best trial that waits and is among the top floor(n / eta), from the highest rung down.
 
         Args:
             context: The context.
-            at_least: Every level promotes at least so many. If positive, trials that failed for good do not count.
+            at_least: Every rung promotes at least so many. If positive, trials that failed for good do not count.
         """
-        for level in self._from_the_top:
-            found = self._first_available(context, level)
+        for rung in self._from_the_top:
+            found = self._first_available(context, rung)
             if found is None or found[0].loss == math.inf:
                 continue
             entry, trial = found
-            quota = max(at_least, self._kept(level))
-            rank = level.rank(entry)
+            quota = max(at_least, self._kept(rung))
+            rank = rung.rank(entry)
             if at_least:  # a place of a trial that has failed goes to the next one, or no trial would reach `max_t`
-                rank -= bisect_left(level.lost, entry)
+                rank -= bisect_left(rung.lost, entry)
             if rank <= quota:
                 self._standings[trial.trial_id].promoted = True
                 return trial
         return None
 
-    def _first_available(self, context: SchedulerContext, level: Level) -> tuple[Entry, Trial] | None:
-        """The best trial that waits at `level` and can be resumed now.
+    def _first_available(self, context: SchedulerContext, rung: Rung) -> tuple[Entry, Trial] | None:
+        """The best trial that waits at `rung` and can be resumed now.
 
-        Trials that run are passed over: they are still being saved, or on their way to the next level. So are trials
+        Trials that run are passed over: they are still being saved, or on their way to the next rung. So are trials
         that start again after a failure. Of all these there are hardly more than workers.
         """
         place = 0
-        while place < len(level.waiting):
-            entry = level.waiting[place]
+        while place < len(rung.waiting):
+            entry = rung.waiting[place]
             trial = self._find(context, entry.trial_id)
             standing = self._standings.get(entry.trial_id)
             if trial is None or standing is None or trial.is_finished():
-                del level.waiting[place]  # it was stopped by something else
+                del rung.waiting[place]  # it was stopped by something else
             elif trial.status == PAUSED or (trial.status == PENDING and standing.promoted):
                 return entry, trial
             else:
@@ -517,15 +517,15 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         self._trials.pop(trial.trial_id, None)
         standing = self._standings.pop(trial.trial_id, None)
         if standing is not None and standing.entry is not None:
-            self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
+            self._brackets[standing.bracket][standing.rung].discard_waiting(standing.entry)
         return standing
 
 
 ASHAScheduler = AsyncHyperBandScheduler
 
 
-def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:
-    """The levels of each bracket that has any; at least one bracket, even if it has none.
+def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Rung]]:
+    """The rungs of each bracket that has any; at least one bracket, even if it has none.
 
     Those of bracket s lie at `r * eta^s, r * eta^(s+1), ...` below `max_t`, computed by multiplication.
     """
@@ -534,14 +534,12 @@ def _make_brackets(count: int, grace_period: float, max_t: float, factor: float)
     while at < max_t:
         times.append(at)
         at *= factor
-    brackets = [[Level(at) for at in times[bracket:]] for bracket in range(min(count, len(times)))]
+    brackets = [[Rung(at) for at in times[bracket:]] for bracket in range(min(count, len(times)))]
     if not brackets:
-        logger.warning(
-            "ASHA stops no trial before max_t=%s: grace_period=%s leaves no level below", max_t, grace_period
-        )
+        logger.warning("ASHA stops no trial before max_t=%s: grace_period=%s leaves no rung below", max_t, grace_period)
     elif len(brackets) < count:
         logger.warning(
-            "ASHA uses %d brackets instead of %d: the others have no level below max_t=%s",
+            "ASHA uses %d brackets instead of %d: the others have no rung below max_t=%s",
             len(brackets),
             count,
             max_t,

@@ -3,8 +3,8 @@
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
 1603.06560). As in the paper, the bracket that cuts hardest comes first, and the best floor(m / eta) continue.
 
-A `Bracket` knows its levels and its members, and decides which of them continue when a level closes. It does not know
-the run; the schedulers drive it. A level closes when all members that are still in the bracket have arrived and the
+A `Bracket` knows its rungs and its members, and decides which of them continue when a rung closes. It does not know
+the run; the schedulers drive it. A rung closes when all members that are still in the bracket have arrived and the
 bracket gets no more trials. So a trial that ends or fails must leave its bracket, or the others would wait for ever.
 """
 
@@ -32,7 +32,7 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-_DROPPED = "it was not among the best when its level ended"
+_DROPPED = "it was not among the best when its rung ended"
 
 
 # -- brackets ---------------------------------------------------------------------------------------------------------
@@ -43,9 +43,9 @@ class BracketMember:
     """One live trial in a bracket.
 
     Attributes:
-        rung: Index of the level that it trains towards, or waits at.
+        rung: Index of the rung that it trains towards, or waits at.
         time: Its time at its last arrival.
-        entry: Its entry at that level; None while it has not arrived.
+        entry: Its entry at that rung; None while it has not arrived.
     """
 
     rung: int = 0
@@ -54,16 +54,16 @@ class BracketMember:
 
 
 class Closing(NamedTuple):
-    """The outcome of closing a level.
+    """The outcome of closing a rung.
 
     Attributes:
-        milestone: The level.
-        entered: The number of trials that trained towards the level.
+        time: Where the rung lies, in units of `time_attr`.
+        entered: The number of trials that trained towards the rung.
         kept: The entries of those that continue, best first.
         dropped: The entries of those that are stopped, best first.
     """
 
-    milestone: float
+    time: float
     entered: int
     kept: list[Entry]
     dropped: list[Entry]
@@ -85,26 +85,26 @@ class Closing(NamedTuple):
 
 @dataclass
 class Bracket:
-    """Some trials, of which each level keeps the best 1/eta.
+    """Some trials, of which each rung keeps the best 1/eta.
 
-    A level closes when all members that are still in the bracket have arrived, and no more will come. Trials that left
-    the bracket in another way count as members of the level, but cannot be kept.
+    A rung closes when all members that are still in the bracket have arrived, and no more will come. Trials that left
+    the bracket in another way count as members of the rung, but cannot be kept.
 
     Attributes:
         index: s: how often the trials are cut.
         band: The number of its band.
         capacity: n: how many trials it takes.
-        times: Its levels, ascending; the last one is the end.
+        times: Its rungs, ascending; the last one is the end.
         eta: One part in so many is kept.
         is_open: Whether more trials may come.
         members: The trials that have not ended and were not dropped, by id.
-        rung: Index of the level at which the trials are compared next.
-        ready: The trials that were kept and have not run again since, best first, each with the level, its rank there,
-            and the number of trials that were ranked.
+        rung: Index of the rung at which the trials are compared next.
+        ready: The trials that were kept and have not run again since, best first, each with the rung's time, its rank
+            there, and the number of trials that were ranked.
         leaving: The trials that were dropped and have not ended yet.
         ended: The number of ended trials by status.
-        entered: The number of trials that the present level compares, with those that have left since.
-        arrived: The number of members that have arrived at their level.
+        entered: The number of trials that the present rung compares, with those that have left since.
+        arrived: The number of members that have arrived at their rung.
     """
 
     index: int
@@ -125,7 +125,7 @@ class Bracket:
 
     @property
     def num_moving(self) -> int:
-        """How many members train towards a level."""
+        """How many members train towards a rung."""
         return len(self.members) - self.arrived
 
     @property
@@ -139,13 +139,13 @@ class Bracket:
         return self.rung == len(self.times) - 1
 
     @property
-    def milestone(self) -> float:
-        """The level at which the trials are compared next, or the end."""
+    def time(self) -> float:
+        """Where the rung lies at which the trials are compared next, or the end."""
         return self.times[self.rung]
 
     @property
     def size(self) -> int:
-        """How many trials it takes while it is open; then, how many trials the present level compares."""
+        """How many trials it takes while it is open; then, how many trials the present rung compares."""
         if self.is_open:
             return self.capacity
         return self.entered
@@ -165,18 +165,18 @@ class Bracket:
         self.arrived -= member is not None and member.entry is not None
         self.ended[status] = self.ended.get(status, 0) + 1
 
-    # -- levels ----------------------------------------------------------------------------------------------------
+    # -- rungs ----------------------------------------------------------------------------------------------------
 
     def arrive(self, member: BracketMember, time: float, entry: Entry) -> None:
-        """A member has reached its level."""
+        """A member has reached its rung."""
         member.time = time
         member.entry = entry
         self.arrived += 1
 
     def close(self) -> list[Closing]:
-        """Close every level that can be closed, one after the other: a trial may have passed several at once.
+        """Close every rung that can be closed, one after the other: a trial may have passed several at once.
 
-        At the end, after the last level, no trials are compared.
+        At the end, after the last rung, no trials are compared.
         """
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
@@ -185,26 +185,26 @@ class Bracket:
             quota = max(1, self.entered // self.eta)
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
             dropped = arrived[len(kept) :]
-            closings.append(Closing(self.milestone, self.entered, kept, dropped))
+            closings.append(Closing(self.time, self.entered, kept, dropped))
             self.rung += 1
             self.entered = len(kept)
             self.arrived = 0
-            for entry in kept:  # they train towards the next level, or have passed it already
+            for entry in kept:  # they train towards the next rung, or have passed it already
                 member = self.members[entry.trial_id]
                 member.rung = self.rung
-                if member.time >= self.milestone:
+                if member.time >= self.time:
                     self.arrived += 1
                 else:
                     member.entry = None
             for entry in dropped:
                 del self.members[entry.trial_id]
                 self.leaving[entry.trial_id] = None
-        if closings:  # one that has passed the next level, too, still waits there
+        if closings:  # one that has passed the next rung, too, still waits there
             self.ready = {}
             last = closings[-1]
             for rank, entry in enumerate(last.kept, 1):
                 if self.is_at_end or self.members[entry.trial_id].entry is None:
-                    self.ready[entry.trial_id] = last.milestone, rank, last.entered
+                    self.ready[entry.trial_id] = last.time, rank, last.entered
         return closings
 
     def get_state(self) -> dict[str, Any]:
@@ -231,8 +231,8 @@ class Bracket:
         return bracket
 
 
-def levels(max_t: float, eta: float, index: int) -> list[float]:
-    """Where the levels of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself.
+def rung_times(max_t: float, eta: float, index: int) -> list[float]:
+    """Where the rungs of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself.
 
     Args:
         max_t: The end.
@@ -243,7 +243,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
         Ascending times, equal ones merged.
     """
     below = (max(1, round(max_t / eta ** (index - i))) for i in range(index))
-    return [*dict.fromkeys(level for level in below if level < max_t), max_t]
+    return [*dict.fromkeys(time for time in below if time < max_t), max_t]
 
 
 # -- schedulers -------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
 
 @explains_calls()
 class HyperBandScheduler(HalvingScheduler):
-    """Pauses each trial at the levels of its bracket until all have reached the level, and resumes the best 1/eta.
+    """Pauses each trial at the rungs of its bracket until all have reached the rung, and resumes the best 1/eta.
 
     Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
     and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. If no
@@ -259,7 +259,7 @@ class HyperBandScheduler(HalvingScheduler):
     a checkpoint starts over after each pause.
 
     A trial whose value is NaN or no number ranks below every other and never continues. Of equal values the one that
-    arrived first ranks better. Trials that end in another way count at their level, but cannot be kept.
+    arrived first ranks better. Trials that end in another way count at their rung, but cannot be kept.
 
     Args:
         time_attr: The result key that measures progress: any number that grows.
@@ -306,7 +306,7 @@ class HyperBandScheduler(HalvingScheduler):
         self._home_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if the trial has reached its level, and close the level if it was the last trial.
+        """Record the result if the trial has reached its rung, and close the rung if it was the last trial.
 
         `choose_trial_to_run` resumes the others that were kept. The context stops those that were dropped.
         """
@@ -321,13 +321,13 @@ class HyperBandScheduler(HalvingScheduler):
             bracket.ready.pop(trial.trial_id, None)
         if at < bracket.times[member.rung]:
             return CONTINUE
-        self._at_milestone(result, bracket.times[member.rung])
+        self._at_rung(result, bracket.times[member.rung])
         if at >= self._max_t and self._stop_last_trials:
             return self._end(at, bracket=bracket.index, band=bracket.band)
         if at >= self._max_t and bracket.is_at_end:
             return CONTINUE
         if member.entry is not None:
-            return Decision(decision.PAUSE, "it is again at the level where it waits for the others")
+            return Decision(decision.PAUSE, "it is again at the rung where it waits for the others")
         entry = self._new_entry(trial, result)
         bracket.arrive(member, at, entry)
         closings = self._close(tune_controller, bracket, reporting=trial)
@@ -370,9 +370,9 @@ class HyperBandScheduler(HalvingScheduler):
         bracket = self._homes.get(trial.trial_id)
         if bracket is None or trial.trial_id not in bracket.ready:
             return "", {}
-        milestone, rank, count = bracket.ready[trial.trial_id]
-        facts = {"rule": self._rule, "rung": milestone, "bracket": bracket.index, "band": bracket.band}
-        reason = f"rank {rank} of {count} at {self._time_attr} {number_text(milestone)}"
+        time, rank, count = bracket.ready[trial.trial_id]
+        facts = {"rule": self._rule, "rung": time, "bracket": bracket.index, "band": bracket.band}
+        reason = f"rank {rank} of {count} at {self._time_attr} {number_text(time)}"
         return reason, {**facts, "rank": rank, "of": count}
 
     def debug_string(self) -> str:
@@ -419,8 +419,8 @@ class HyperBandScheduler(HalvingScheduler):
 
     # -- brackets ------------------------------------------------------------------------------------------------
 
-    def _at_milestone(self, result: dict[str, Any], milestone: float) -> None:
-        """A trial has reached its level. A subclass may tell the search algorithm."""
+    def _at_rung(self, result: dict[str, Any], time: float) -> None:
+        """A trial has reached its rung. A subclass may tell the search algorithm."""
 
     def _home_of(self, trial: Trial) -> Bracket:
         """The trial's bracket. A new trial gets a place in the open bracket, or in a new one."""
@@ -428,7 +428,7 @@ class HyperBandScheduler(HalvingScheduler):
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
                 band, place = divmod(self._num_brackets, self._largest + 1)
-                times = levels(self._max_t, self._reduction_factor, self._largest - place)
+                times = rung_times(self._max_t, self._reduction_factor, self._largest - place)
                 size = bracket_size(self._largest + 1, place, self._eta)
                 self._brackets.append(Bracket(self._largest - place, band, size, times, self._eta))
                 self._num_brackets += 1
@@ -439,7 +439,7 @@ class HyperBandScheduler(HalvingScheduler):
         return bracket
 
     def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
-        """Close the levels of a bracket that can be closed, and stop the trials that are dropped."""
+        """Close the rungs of a bracket that can be closed, and stop the trials that are dropped."""
         if bracket.is_open and supply_of(context) == "ENDED":
             bracket.is_open = False
         closings = bracket.close()
@@ -450,8 +450,8 @@ class HyperBandScheduler(HalvingScheduler):
                 # The reporting trial gets its answer. One that is being saved is RUNNING until then, and is stopped
                 # when the scheduler is asked next.
                 if trial is not None and trial is not reporting and trial.status != RUNNING:
-                    place = {"rung": closing.milestone, "rank": closing.rank(entry), "of": closing.entered}
-                    context.stop_trial(trial, self._why(closing, entry), {"rule": self._rule, **place})
+                    about = {"rung": closing.time, "rank": closing.rank(entry), "of": closing.entered}
+                    context.stop_trial(trial, self._why(closing, entry), {"rule": self._rule, **about})
         if bracket.is_over:
             self._brackets.remove(bracket)
         return closings
@@ -494,18 +494,18 @@ class HyperBandScheduler(HalvingScheduler):
     def _answer(
         self, bracket: Bracket, member: BracketMember, entry: Entry, at: float, closings: list[Closing]
     ) -> Decision:
-        """The decision about a trial that has just reached its level."""
+        """The decision about a trial that has just reached its rung."""
         facts = self._facts(-entry.loss, at, bracket=bracket.index, band=bracket.band)
         if not closings:
-            facts |= {"rung": bracket.milestone, "of": bracket.size}
+            facts |= {"rung": bracket.time, "of": bracket.size}
             reason = (
-                f"at {self._time_attr} {number_text(bracket.milestone)} it waits for the others of its bracket "
+                f"at {self._time_attr} {number_text(bracket.time)} it waits for the others of its bracket "
                 f"({bracket.num_moving} still run): {self._metric}={self._shown(-entry.loss)}"
             )
             return Decision(decision.PAUSE, reason, facts=facts)
         last = next((closing for closing in closings if entry in closing.dropped), closings[-1])
         reason = self._why(last, entry)
-        facts |= {"rung": last.milestone, "rank": last.rank(entry), "of": last.entered}
+        facts |= {"rung": last.time, "rank": last.rank(entry), "of": last.entered}
         facts["cutoff"] = None
         if last.cutoff is not None:
             facts["cutoff"] = self._value(-last.cutoff)
@@ -516,12 +516,12 @@ class HyperBandScheduler(HalvingScheduler):
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
     def _why(self, closing: Closing, entry: Entry) -> str:
-        """The reason why a trial continues or is stopped when its level closes."""
+        """The reason why a trial continues or is stopped when its rung closes."""
         cutoff = ""
         if closing.cutoff is not None:
             cutoff = f", cutoff {self._shown(-closing.cutoff)}"
         return (
-            f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
+            f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.time)}, "
             f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}{cutoff}"
         )
 
@@ -536,19 +536,19 @@ class HyperBandScheduler(HalvingScheduler):
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
         if bracket.is_over:
             done = 1.0
-        else:  # a level at which all wait counts half, because it is not closed
+        else:  # a rung at which all wait counts half, because it is not closed
             share = bracket.arrived / max(1, bracket.entered)
             done = (bracket.rung + share / 2) / len(bracket.times)
         return (
-            f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
+            f"Bracket(Max Size (n)={bracket.size}, Rung (r)={number_text(bracket.time)}, "
             f"completed={done:.1%}): {{{counts}}}"
         )
 
 
 class HyperBandForBOHB(HyperBandScheduler):
-    """HyperBand for search algorithms that model each level by itself.
+    """HyperBand for search algorithms that model each rung by itself.
 
-    The search algorithm finds `hyperband_info = {"budget": <the level>}` in each result that reaches a level, and an
+    The search algorithm finds `hyperband_info = {"budget": <time>}` in each result that reaches a rung, and an
     empty `hyperband_info` in all others. The rest is as in `HyperBandScheduler`, with the same arguments.
 
     Source: Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018, arXiv
@@ -561,5 +561,5 @@ class HyperBandForBOHB(HyperBandScheduler):
         result["hyperband_info"] = {}
         return super().on_trial_result(tune_controller, trial, result)
 
-    def _at_milestone(self, result: dict[str, Any], milestone: float) -> None:
-        result["hyperband_info"]["budget"] = milestone
+    def _at_rung(self, result: dict[str, Any], time: float) -> None:
+        result["hyperband_info"]["budget"] = time

@@ -384,8 +384,8 @@ class TPESearch(SpaceSearcher):
 
     @property
     def _policy(self) -> EarlyStop:
-        by_level = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
-        return self.early_stop or ("rung" if by_level else "last")
+        by_rung = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
+        return self.early_stop or ("rung" if by_rung else "last")
 
     def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
         """Store a result. If the scheduler gives its rungs, only their steps are compared."""

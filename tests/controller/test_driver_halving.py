@@ -1,4 +1,4 @@
-"""Schedulers that compare trials at levels, in whole runs: how far each trial gets, and that all runs end."""
+"""Schedulers that compare trials at rungs, in whole runs: how far each trial gets, and that all runs end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def promoting(**kwargs: Any) -> ASHAScheduler:
     return ASHAScheduler(**{**defaults, **kwargs})
 
 
-def levels(grid: Any) -> list[int]:
+def rungs(grid: Any) -> list[int]:
     """How far the trials got, in the order of their value."""
     return [result.metrics["n"] for result in sorted(grid, key=lambda result: result.config["x"])]
 
@@ -82,9 +82,9 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
     with caplog.at_level(logging.WARNING, "minitune"):
         grid = fit(TRAINABLES[kind], NINE, scheduler=make(), reuse_actors=make is hyperband)
     assert grid.num_terminated == 9
-    assert levels(grid)[-1] == 9
+    assert rungs(grid)[-1] == 9
     if make is hyperband:
-        assert levels(grid) == HALVED
+        assert rungs(grid) == HALVED
         if "nsaved" not in kind:
             assert sum(len(result.get_rows()) for result in grid) == sum(HALVED), "no step is made twice"
     lost = [record for record in caplog.records if "is paused after report" in record.message]
@@ -97,7 +97,7 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
 def test_hyperband_is_the_same_with_a_searcher_a_limit_and_a_criterion(stop: Any, limit: int | None) -> None:
     settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
     grid = fit(Saved, search_alg=nine(), num_samples=9, **settings)
-    assert levels(grid) == HALVED
+    assert rungs(grid) == HALVED
 
 
 def test_bohb_budget_reaches_only_the_searcher() -> None:
@@ -168,7 +168,7 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     scheduler = hyperband()
     grid = resume(saved, callbacks=[spy], scheduler=scheduler)
     assert grid.num_terminated == 9
-    assert levels(grid) == HALVED
+    assert rungs(grid) == HALVED
     assert scheduler.get_state()["brackets"] == []
 
 
@@ -186,7 +186,7 @@ def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
     scheduler = hyperband()
     grid = resume(train, resume_errored=True, callbacks=(), scheduler=scheduler)
     assert grid.num_terminated == 9
-    assert max(levels(grid)) == 9
+    assert max(rungs(grid)) == 9
     assert scheduler.get_state()["brackets"] == []
 
 
@@ -231,7 +231,7 @@ class Patient(HyperBandScheduler):
 
 def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
     grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
-    assert levels(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
+    assert rungs(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
 
 
 def test_those_that_are_dropped_while_they_wait_are_told_why() -> None:

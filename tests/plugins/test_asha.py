@@ -31,7 +31,7 @@ def decisions(scheduler: ASHAScheduler, values: list[Any], t: float = 4) -> list
 # -- stopping ------------------------------------------------------------------------------------------------------
 
 
-def test_the_best_quarter_of_a_level_goes_on_the_newcomer_included() -> None:
+def test_the_best_quarter_of_a_rung_goes_on_the_newcomer_included() -> None:
     """Of fewer than eight, this is only the best: the second of seven is not in the best quarter, that of eight is."""
     assert decisions(asha(), [5, 4, 6, 3, 5.5, 7, 6.5, 6.9, 6.8]) == [
         "CONTINUE",
@@ -51,7 +51,7 @@ def test_result_without_a_number_is_worst_and_ends_even_as_the_first(bad: Any) -
     assert decisions(asha(), [bad, -1e308, bad]) == ["STOP", "CONTINUE", "STOP"]
 
 
-def test_between_levels_nothing_is_compared() -> None:
+def test_between_rungs_nothing_is_compared() -> None:
     scheduler = asha()
     first, second = make_trial(1), make_trial(2)
     assert [ask(scheduler, first, t, 9) for t in (1, 2, 3, 4, 5, 15, 16)] == ["CONTINUE"] * 7
@@ -67,7 +67,7 @@ def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
     scheduler.on_trial_add(CONTEXT, trial)
     assert ask(scheduler, trial, 4, 5) == "CONTINUE"
     assert ask(scheduler, trial, 16, math.nan) == "CONTINUE"
-    assert ask(scheduler, make_trial(2), 4, 1) == "CONTINUE"  # still the first at level 4
+    assert ask(scheduler, make_trial(2), 4, 1) == "CONTINUE"  # still the first at rung 4
 
 
 def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
@@ -78,7 +78,7 @@ def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_t", "grace", "eta", "levels"),
+    ("max_t", "grace", "eta", "rungs"),
     [
         (100, 1, 4, [1, 4, 16, 64]),
         (64, 1, 4, [1, 4, 16]),
@@ -87,7 +87,7 @@ def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
         (10, 4, 4, [4]),
     ],
 )
-def test_levels_lie_below_max_t(max_t: int, grace: int, eta: int, levels: list[int]) -> None:
+def test_rungs_lie_below_max_t(max_t: int, grace: int, eta: int, rungs: list[int]) -> None:
     scheduler = asha(max_t=max_t, grace_period=grace, reduction_factor=eta)
     trial = make_trial()
     reached = []
@@ -96,7 +96,7 @@ def test_levels_lie_below_max_t(max_t: int, grace: int, eta: int, levels: list[i
         ask(scheduler, trial, t, 1)
         if scheduler.get_state()["arrivals"] > before:
             reached.append(t)
-    assert reached == levels
+    assert reached == rungs
 
 
 def test_a_result_without_metric_or_time_says_nothing() -> None:
@@ -108,7 +108,7 @@ def test_a_result_without_metric_or_time_says_nothing() -> None:
     assert scheduler.get_state()["arrivals"] == 0
 
 
-def test_a_trial_that_ends_by_itself_counts_at_its_level_once() -> None:
+def test_a_trial_that_ends_by_itself_counts_at_its_rung_once() -> None:
     scheduler = asha()
     trial, other = make_trial(1), make_trial(2)
     scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": 10})
@@ -173,21 +173,21 @@ def test_the_same_seed_draws_the_same_brackets() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_a_higher_bracket_starts_one_level_higher() -> None:
+def test_a_higher_bracket_starts_one_rung_higher() -> None:
     scheduler = asha(brackets=2, grace_period=1, max_t=64)
-    assert [[level["milestone"] for level in levels] for levels in scheduler.get_state()["brackets"]] == [
+    assert [[rung["time"] for rung in rungs] for rungs in scheduler.get_state()["brackets"]] == [
         [1, 4, 16],
         [4, 16],
     ]
 
 
-def test_brackets_without_a_level_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_brackets_without_a_rung_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = asha(brackets=5, grace_period=1, max_t=10)
     assert len(scheduler.get_state()["brackets"]) == 2
     assert "2 brackets instead of 5" in caplog.text
 
 
-def test_without_any_level_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_rung_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = asha(grace_period=10, max_t=10)
     assert "no trial before max_t" in caplog.text
     assert decisions(scheduler, [3, 1, math.nan], t=9) == ["CONTINUE"] * 3
@@ -197,7 +197,7 @@ def test_without_any_level_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixt
 # -- state and arguments -----------------------------------------------------------------------------------------------
 
 
-def test_a_state_with_other_levels_is_refused() -> None:
+def test_a_state_with_other_rungs_is_refused() -> None:
     with pytest.raises(ValueError, match="same max_t"):
         asha(max_t=16).set_state(asha(max_t=64).get_state())
 
@@ -284,12 +284,12 @@ class PromotingRun:
             pass
 
 
-def test_promotion_prefers_the_highest_level_then_a_new_trial() -> None:
+def test_promotion_prefers_the_highest_rung_then_a_new_trial() -> None:
     run = PromotingRun([1, 2, 3, 4, 5, 6, 7, 8])
     for _ in range(4):
         run.step()
     assert run.resumed == []
-    run.step()  # four at level 1: the best one goes on
+    run.step()  # four at rung 1: the best one goes on
     assert run.resumed == [(3, 1)]
     assert [run.times[trial] for trial in run.trials[:5]] == [1, 1, 1, 4, 0]
     run.step()

@@ -14,7 +14,7 @@ from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandSchedu
 
 
 class Band:
-    """A bracket of nine at max_t=9, eta=3: levels 1, 3, 9. Trial i always reports `values[i]`."""
+    """A bracket of nine at max_t=9, eta=3: rungs 1, 3, 9. Trial i always reports `values[i]`."""
 
     def __init__(self, values: list[Any], supply: str = "ENDED", kind: type = HyperBandScheduler, **kwargs: Any):
         self.scheduler = kind(**{"metric": "score", "mode": "max", "max_t": 9, **kwargs})
@@ -71,15 +71,15 @@ class Band:
         return None if trial is None else trial.number
 
 
-def levels_of(**kwargs: Any) -> list[tuple[int, list[float]]]:
-    """Size and levels of each bracket of the first band."""
+def rungs_of(**kwargs: Any) -> list[tuple[int, list[float]]]:
+    """Size and rungs of each bracket of the first band."""
     band = Band([0.0] * 500, **kwargs)
     brackets = [b for b in band.scheduler.get_state()["brackets"] if b["band"] == 0]
     return [(bracket["capacity"], bracket["times"]) for bracket in brackets]
 
 
 def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
-    assert levels_of(max_t=81) == [
+    assert rungs_of(max_t=81) == [
         (81, [1, 3, 9, 27, 81]),
         (34, [3, 9, 27, 81]),
         (15, [9, 27, 81]),
@@ -107,11 +107,11 @@ def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t: float, e
     assert (bracket["capacity"], bracket["times"]) == first
 
 
-def test_all_wait_at_a_level_and_the_best_third_goes_on() -> None:
+def test_all_wait_at_a_rung_and_the_best_third_goes_on() -> None:
     band = Band([0, 1, 2, 3, 4, 5, 6, 7, 8], supply="OPEN")
     assert band.report_all(range(8), 1) == ["PAUSE"] * 8
     assert band.chosen() == 8, "the last one has not begun"
-    assert band.report(8, 1) == "CONTINUE", "the last one closes the level, and is among the best"
+    assert band.report(8, 1) == "CONTINUE", "the last one closes the rung, and is among the best"
     assert band.asked_to_stop() == [0, 1, 2, 3, 4, 5]
     assert band.chosen() == 7
     assert band.report(8, 2) == "CONTINUE"
@@ -155,13 +155,13 @@ def test_a_result_without_metric_or_time_says_nothing() -> None:
     assert band.scheduler.get_state()["arrivals"] == 0
 
 
-def test_a_trial_that_skips_levels_has_come_to_all_of_them_with_one_value() -> None:
+def test_a_trial_that_skips_rungs_has_come_to_all_of_them_with_one_value() -> None:
     band = Band([5, 6, 7, 0, 0, 0, 0, 0, 0])
     assert band.report(0, 4) == "PAUSE"
     assert band.report_all([1, 2], 1) == ["PAUSE", "PAUSE"]
     assert band.report_all(range(3, 9), 1)[-1] == "STOP"
     band.asked_to_stop()
-    assert band.chosen() == 2, "the trial that is beyond level 3 waits there without another step"
+    assert band.chosen() == 2, "the trial that is beyond rung 3 waits there without another step"
     assert band.report(2, 3) == "PAUSE"
     assert band.chosen() == 1
     assert band.report(1, 3) == "STOP"
@@ -333,8 +333,8 @@ def test_debug_string_tells_how_far_the_brackets_are() -> None:
     lines = band.scheduler.debug_string().splitlines()
     assert lines[0] == "Using HyperBand: num_stopped=0 total_brackets=2"
     assert lines[1] == "Round #0:"
-    assert lines[2] == "  Bracket(Max Size (n)=9, Milestone (r)=1, completed=3.7%): {PAUSED: 2, PENDING: 7}"
-    assert lines[3] == "  Bracket(Max Size (n)=5, Milestone (r)=3, completed=0.0%): {PENDING: 1}"
+    assert lines[2] == "  Bracket(Max Size (n)=9, Rung (r)=1, completed=3.7%): {PAUSED: 2, PENDING: 7}"
+    assert lines[3] == "  Bracket(Max Size (n)=5, Rung (r)=3, completed=0.0%): {PENDING: 1}"
 
 
 def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None:
@@ -386,7 +386,7 @@ def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
     assert issubclass(HyperBandScheduler, FIFOScheduler), "as in Ray Tune"
 
 
-def test_bohb_tells_the_search_algorithm_which_level_was_reached() -> None:
+def test_bohb_tells_the_search_algorithm_which_rung_was_reached() -> None:
     band = Band([1, 2, 3], kind=HyperBandForBOHB)
     told = []
     for t in (0.5, 1):
