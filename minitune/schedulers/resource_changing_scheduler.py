@@ -284,7 +284,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._allocate = resources_allocation_function
         self._base_trial_resources: Resources | None = None  # functions that are written for Ray Tune read it
         self._planned: dict[str, Resources] = {}
-        self._put_aside: dict[str, Trial] = {}
+        self._put_aside: dict[str, Trial | None] = {}  # None: after a restore, only the id is known
 
     @property
     def metric(self) -> str | None:
@@ -394,10 +394,11 @@ class ResourceChangingScheduler(TrialScheduler):
         chosen = self._base.choose_trial_to_run(tune_controller)
         if chosen is not None and chosen.status == PAUSED:
             return chosen
-        for trial_id, trial in list(self._put_aside.items()):
-            if trial.status == PAUSED:
+        for trial_id in list(self._put_aside):
+            trial = self._put_aside[trial_id] or self._found_again(tune_controller, trial_id)
+            if trial is not None and trial.status == PAUSED:
                 return trial
-            if trial.is_finished():
+            if trial is None or trial.is_finished():
                 del self._put_aside[trial_id]
         return chosen
 
@@ -414,18 +415,25 @@ class ResourceChangingScheduler(TrialScheduler):
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"
 
     def get_state(self) -> dict[str, Any]:
-        planned = {trial_id: request.bundles for trial_id, request in self._planned.items()}
-        base = None
-        if self._base_trial_resources is not None:
-            base = self._base_trial_resources.bundles
-        return {"base": self._base.get_state(), "base_resources": base, "planned": planned}
+        return {
+            "base": self._base.get_state(),
+            "base_resources": _plain(self._base_trial_resources),
+            "planned": {trial_id: _plain(request) for trial_id, request in self._planned.items()},
+            "put_aside": list(self._put_aside),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._base.set_state(state["base"])
-        self._base_trial_resources = None
-        if state["base_resources"] is not None:
-            self._base_trial_resources = Resources(state["base_resources"])
-        self._planned = {trial_id: Resources(bundles) for trial_id, bundles in state["planned"].items()}
+        self._base_trial_resources = _request_of(state["base_resources"])
+        planned = {trial_id: _request_of(plain) for trial_id, plain in state["planned"].items()}
+        self._planned = {trial_id: request for trial_id, request in planned.items() if request is not None}
+        self._put_aside = dict.fromkeys(state["put_aside"])
+
+    def _found_again(self, context: SchedulerContext, trial_id: str) -> Trial | None:
+        """A live trial that was put aside before a restore."""
+        found = next((trial for trial in context.get_live_trials() if trial.trial_id == trial_id), None)
+        self._put_aside[trial_id] = found
+        return found
 
     def _forget(self, trial: Trial) -> None:
         self._planned.pop(trial.trial_id, None)
@@ -435,6 +443,21 @@ class ResourceChangingScheduler(TrialScheduler):
 def _count(unit: Mapping[str, float], amounts: Mapping[str, float]) -> int:
     """The number of units in `amounts`. It is negative if amounts are below zero."""
     return min(math.floor(amounts[name] / amount + _ROUNDING) for name, amount in unit.items())
+
+
+def _plain(request: Resources | None) -> tuple[Any, ...] | None:
+    """A request as plain data."""
+    if request is None:
+        return None
+    return request.bundles, request.strategy, request.labels
+
+
+def _request_of(plain: tuple[Any, ...] | None) -> Resources | None:
+    """The inverse of `_plain`."""
+    if plain is None:
+        return None
+    bundles, strategy, labels = plain
+    return Resources(bundles, strategy, bundle_label_selector=labels)
 
 
 def _text(request: Resources) -> str:

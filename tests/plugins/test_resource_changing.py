@@ -213,6 +213,45 @@ def test_a_saved_state_has_first_and_present_resources() -> None:
     assert reported(again, context, context.trials[1]) == [{"CPU": 4}]
 
 
+def saved_and_restored(scheduler: ResourceChangingScheduler) -> ResourceChangingScheduler:
+    again = ResourceChangingScheduler(None, scheduler._allocate)
+    again.set_state(pickle.loads(pickle.dumps(scheduler.get_state())))
+    return again
+
+
+def test_a_saved_state_has_strategy_and_labels_of_requests() -> None:
+    base = Resources([{"CPU": 1}], "SPREAD", bundle_label_selector=[{"zone": "a"}])
+    scheduler = ResourceChangingScheduler(None, DistributeResources(add_bundles=True))
+    context = machine(scheduler, base, cpus=4, count=1)
+    grown = Resources([{"CPU": 1}] * 4, "SPREAD", bundle_label_selector=[{"zone": "a"}] * 4)
+    assert reported(scheduler, context, context.trials[0]) == grown.bundles
+    again = saved_and_restored(scheduler)
+    again.on_trial_add(context, make_trial(7, resources=base))
+    assert again.planned_resources(context.trials[0]) is grown
+    assert again.on_trial_result(context, context.trials[0], {"n": 1, "training_iteration": 5}) == "CONTINUE"
+
+
+def test_after_a_restore_a_trial_that_grows_still_comes_before_new_ones() -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1}, count=2)
+    grows = context.trials[1]
+    decision = Decision.of(scheduler.on_trial_result(context, grows, {"n": 1, "training_iteration": 4}))
+    assert decision == "PAUSE"
+    grows.move(Step.PAUSE)
+    new = make_trial(5, resources=Resources.of({"cpu": 1}))
+    context.trials.insert(0, new)
+    again = saved_and_restored(scheduler)
+    again.on_trial_add(context, new)
+    assert again.choose_trial_to_run(context) is grows
+    run_trial(grows)
+    assert again.choose_trial_to_run(context) is new
+    grows.move(Step.STOP)
+    assert again.choose_trial_to_run(context) is new
+    gone = saved_and_restored(scheduler)
+    context.trials.remove(grows)
+    assert gone.choose_trial_to_run(context) is new
+
+
 class Fickle(ResourceChangingScheduler):
     """Wants what it has put aside until so many others have ended, and again when none is left."""
 
