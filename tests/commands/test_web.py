@@ -5,22 +5,28 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
+import itertools
 import json
 import os
 import pickle
 import re
+import shutil
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from kit import Script, fit, report_n, run_path
+from kit import Script, fit, journal_of, listening, report_n, run_path
 
-from minitune import grid_search
+from minitune import clock, grid_search
+from minitune.clock import VirtualClock
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.visualization import server
 from minitune.visualization.server import PageServer
 
@@ -55,15 +61,19 @@ class Client:
 
     def event(self, since: int = 0, **headers: str) -> dict[str, Any]:
         """The first event after a version."""
+        with self.stream(since, **headers) as lines:
+            line = next(line for line in itertools.islice(lines, 99) if line.startswith("data: "))
+            found: dict[str, Any] = json.loads(line.removeprefix("data: "))
+            return found
+
+    @contextlib.contextmanager
+    def stream(self, since: int = 0, **headers: str) -> Iterator[Iterator[str]]:
+        """The lines of the events after a version."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", f"{self.root}events?since={since}", headers=headers)
             answer = connection.getresponse()
-            while True:
-                line = answer.readline().decode()
-                if line.startswith("data: "):
-                    found: dict[str, Any] = json.loads(line[len("data: ") :])
-                    return found
+            yield (line.decode().rstrip("\n") for line in iter(answer.readline, b""))
         finally:
             connection.close()
 
@@ -93,8 +103,11 @@ def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert [trial["n"] for trial in client.event()["trials"]] == [0, 1]
     assert "details" not in client.event()["trials"][0]
-    status, body, _ = client.ask("trial/1")
+    status, body, headers = client.ask("trial/1")
     assert (status, json.loads(body)["config"]) == (200, {"i": 1})
+    assert headers["Content-Type"] == "application/json; charset=utf-8"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert client.ask(Host=f"localhost:{client.port}")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["nothing", "trial/2", "trial/x", "run/a/", "trial/", "../", "%2e%2e/"])
@@ -201,6 +214,73 @@ def test_an_event_has_only_changes(client: Client) -> None:
     assert client.event(0, **{"Last-Event-ID": "0"})["count"] == 2
 
 
+def data_in(page: str) -> dict[str, Any]:
+    """The data in a page."""
+    found: dict[str, Any] = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    return found
+
+
+def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_ALIVE_S", 0)  # so that a wait for an event ends
+    fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
+    journal = run_path() / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    last = max(number for number, record in enumerate(journal_of()) if record["type"] == "result")
+    journal.write_bytes(b"".join(lines[:last]))  # as if the driver had been killed before the last result
+    client = Client(run_path())
+    try:
+        client.ask()
+        client.server.run("").close()  # no importances come later
+        version = data_in(client.ask()[1])["version"]
+        with open(journal, "ab") as file:
+            file.write(lines[last])
+
+        assert [trial["n"] for trial in client.event(version)["trials"]] == [1]
+        assert [trial["n"] for trial in client.event(0, **{"Last-Event-ID": str(version)})["trials"]] == [1]
+    finally:
+        client.close()
+
+
+def test_a_page_without_news_gets_a_sign_of_life(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_ALIVE_S", 0)
+    with client.stream() as lines:
+        assert ":" in itertools.islice(lines, 9), "after at most two events of three lines"
+
+
+def test_a_run_that_is_removed_is_told(client: Client) -> None:
+    with client.stream() as lines:
+        assert next(lines).startswith("id: ")
+        shutil.rmtree(run_path())
+        assert "event: problem" in lines
+        assert json.loads(next(lines).removeprefix("data: ")).startswith("The run cannot be read: ")
+    status, text, _ = client.ask()
+    assert (status, str(run_path()) in text) == (503, True)
+
+
+def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[int] = []
+
+    def describe(history: Any) -> dict[str, str]:
+        learned.append(len(history.scored()))
+        return {"why": "a test"}
+
+    def look(**info: Any) -> None:
+        if not runs:
+            runs.append(server.LiveRun(str(run_path())))
+        runs[0].page(None)
+        runs[0].close()
+
+    runs: list[server.LiveRun] = []
+    monkeypatch.setattr(server, "describe_importances", describe)
+    looking = listening(on_trial_complete=look)
+    fit(report_n(1, score=1), num_samples=13, max_concurrent_trials=1, callbacks=[looking], **OBJECTIVE)
+    look()
+    assert learned == [1, 2, 3, 4, 6, 8, 11, 13]
+    assert json.loads((next(runs[0].events(0)) or "").partition("data: ")[2])["importances"] == {"why": "a test"}
+
+
 def test_nothing_in_the_directory_is_unpickled_or_changed(client: Client, tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> Any:
@@ -235,6 +315,48 @@ def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
             assert client.ask(outside)[0] == 404
     finally:
         client.close()
+
+
+def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(config: dict[str, int]) -> None:
+        clock.current.sleep(9)
+        if config["i"]:
+            raise ValueError("no")
+
+    with clock.use(VirtualClock(1e9)):
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        fit(fails, {"i": grid_search([0, 1, 1])}, executor=executor, name="one", max_concurrent_trials=1)
+    fit(report_n(1, score=1), name="bad")
+    (run_path("bad") / "journal").write_bytes(b"?")
+    runs = server.RunList(str(run_path().parent))
+    one, bad = runs.rows()
+    assert one == {
+        "name": "one",
+        "href": "run/one/",
+        "state": "finished",
+        "trials": 3,
+        "failed": 2,
+        "begun": 1e9,
+        "updated": 1e9 + 27,
+    }
+    assert (bad["name"], bad["state"], bad["href"]) == ("bad", "damaged", None)
+
+
+def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit(report_n(1, score=1))
+    states = ["running", "killed"]  # the journal of a driver that is killed stays as it is
+    monkeypatch.setattr(server, "state_of", lambda story: SimpleNamespace(name=states.pop(0)))
+    runs = server.RunList(str(run_path().parent))
+    assert [runs.rows()[0]["state"] for _ in range(3)] == ["running", "killed", "killed"]
+
+
+def test_the_page_of_a_listed_run_leads_back_to_the_list(client: Client) -> None:
+    assert data_in(client.ask()[1])["up"] is None
+    listed = Client(run_path().parent, is_list=True)
+    try:
+        assert data_in(listed.ask(f"run/{run_path().name}/")[1])["up"] == "../../"
+    finally:
+        listed.close()
 
 
 def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path: Path) -> None:

@@ -210,9 +210,10 @@ def test_a_flag_of_an_early_report_has_a_best_row() -> None:
 
 def test_rows_need_no_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    grid = fit(report_n(3, a={"b": 1}), {"x": 5})
+    grid = fit(report_n(3, a={"b": 1, "empty": {}}, none={}), {"x": 5})
     (row,) = grid.get_rows()
     assert (row["a/b"], row["config/x"]) == (1, 5)
+    assert not {"a/empty", "none"} & row.keys()
     assert Path(row["logdir"]).is_dir()
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3]
 
@@ -276,6 +277,13 @@ def test_values_are_plain_also_without_the_file() -> None:
     for (row,) in (with_file, result.get_rows()):
         assert (row["odd"], row["by_number/1"], row["config/thing"]) == ("as text",) * 3
         assert row["pair"] == [1, "Infinity"]
+
+
+def test_a_line_of_the_file_counts_only_if_it_is_the_same_report() -> None:
+    (result,) = fit(lambda config: {"odd": Odd()}, {})
+    Path(result.path, "result.json").write_text(json.dumps({"odd": "mine", "training_iteration": 1}) + "\n")
+    (row,) = result.get_rows()
+    assert row["odd"] == "as text"
 
 
 def test_a_damaged_journal_leaves_the_files(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
@@ -349,6 +357,31 @@ def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path)
     assert math.isnan(read[1].metrics["loss"])
     assert read[2].metrics["loss"] == -math.inf
     assert [result.config for result in read] == [result.config for result in grid]
+
+
+def test_cells_of_a_table_are_what_they_were_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text(
+        "trial_id,experiment_tag,loss,big,flag,name,empty\n"
+        f"00012,0,1e-3,{10**30},False,1_0,\n"
+        "00012,0,-inf,-7,True,yes,3\n"
+        "00012,0,0."
+    )
+    first, last = Result.from_path(tmp_path).get_rows()
+    names = ("trial_id", "experiment_tag", "loss", "big", "flag", "name")
+    assert [first[name] for name in names] == ["00012", "0", 0.001, 10**30, False, "1_0"]
+    assert [last[name] for name in names] == ["00012", "0", -math.inf, -7, True, "yes"]
+    assert ("empty" in first, last["empty"]) == (False, 3)
+
+
+def test_an_empty_line_and_a_damaged_configuration_are_no_news(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "result.json").write_text('{"loss": 1}\n\n{"loss": 2}\n')
+    (tmp_path / "params.json").write_text('{"x": ')
+    result = Result.from_path(tmp_path)
+    assert [row["loss"] for row in result.get_rows()] == [1, 2]
+    assert result.config == {}
+    assert [line for line in caplog.messages if "torn" in line] == []
 
 
 def test_only_numeric_columns_become_numbers(tmp_path: Path) -> None:
