@@ -9,9 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import SavedCounter, fit, journal_of, report_n, report_state, restored_state, run_path, virtual_executor
+from kit import (
+    SavedCounter,
+    deciding,
+    fit,
+    journal_of,
+    report_n,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+    virtual_executor,
+)
 
 from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from
+from minitune.clock import VirtualClock
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 from minitune.visualization import RunHistory
 
@@ -148,6 +162,75 @@ def test_a_killed_run_shows_its_results() -> None:
     assert (first.ended, second.ended) == ("finished", "pending")
     assert [point.step for point in second.points] == [1, 2]
     assert len(second.spans) == 1
+
+
+def test_the_worker_of_a_killed_driver_ended_with_its_last_result() -> None:
+    def waits(config: dict[str, Any]) -> None:
+        for step in range(restored_state(), 3):
+            clock.current.sleep(10)
+            report_state(step + 1, {"score": step})
+
+    with clock.use(VirtualClock(1e9)):
+        fit(waits, executor=InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current), **OBJECTIVE)
+    journal = run_path() / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kinds = [record["type"] for record in journal_of()]
+    second = [number for number, kind in enumerate(kinds) if kind == "result"][1]
+    journal.write_bytes(b"".join(lines[: second + 1]))
+    with clock.use(VirtualClock(2e9)):
+        resume(waits, executor=InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current), **OBJECTIVE)
+
+    (trial,) = RunHistory(run_path()).trials
+    assert [(begin, end) for begin, end in trial.spans] == [(1e9, 1e9 + 20), (2e9, 2e9 + 10)]
+
+
+def test_parameters_that_a_scheduler_changes_count_as_those_of_the_space() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(restored_state(), 3):
+            report_state(step + 1, {"score": config["lr"]})
+
+    def change(context: Any, trial: Any, result: dict[str, Any]) -> str:
+        if trial.attempt.number > 1:
+            return "CONTINUE"
+        trial.set_config({**trial.config, "lr": 2})
+        return "PAUSE"
+
+    space = {"i": grid_search([0, 1]), "lr": 1, "constant": 1}
+    history = RunHistory(fit(train, space, scheduler=deciding(change), **OBJECTIVE))
+    assert history.params == ["i", "lr"]
+    assert [trial.params for trial in history.trials] == [{"i": 0, "lr": 2}, {"i": 1, "lr": 2}]
+
+
+def test_a_parameter_that_a_trial_lacks_is_missing() -> None:
+    space = {"opt": grid_search([{"name": "sgd", "momentum": choice([0.9])}, {"name": "adam"}])}
+    history = RunHistory(fit(report_n(1, score=1), space, **OBJECTIVE))
+    first, second = history.trials
+    assert first.params["opt/momentum"] == 0.9
+    assert "opt/momentum" not in second.params
+    assert set(history.params) == first.params.keys() | second.params.keys()
+
+
+def test_what_is_only_looked_at_is_no_objective() -> None:
+    modes = {"metric": ["time", "score", "size"], "mode": ["obs", "max", "min"]}
+    history = RunHistory(fit(report_n(1, time=1, score=2, size=3), **modes))
+    assert (history.metric, history.mode) == ("score", "max")
+    assert history.objectives == {"score": "max", "size": "min"}
+
+
+def test_the_end_of_a_run_changes_how_its_trials_are_described() -> None:
+    seen: list[RunHistory] = []
+
+    class Look(Callback):
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            seen.append(RunHistory(run_path()))
+            seen[0].take_changed()
+
+    fit(report_n(1, score=1), {"i": grid_search([0, 1])}, callbacks=[Look()], max_concurrent_trials=1, **OBJECTIVE)
+    history = seen[0]
+    assert history.state.name == "running"
+    assert history.take_changed() == []
+    assert history.read_new()
+    assert [trial.number for trial in history.take_changed()] == [0, 1]
 
 
 def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -> None:
