@@ -6,7 +6,9 @@ import itertools
 import json
 import os
 import pty
+import random
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 from command_runs import Minitune, train
-from kit import REPOSITORY, Script, files_below, fit, report_state, restored_state
+from kit import REPOSITORY, Script, cut, files_below, fit, report_state, restored_state
 
 from minitune import (
     Checkpoint,
@@ -42,6 +44,7 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitun
         "iteration 1: loss=3",
         "iteration 2: loss=2",
     ]
+    assert out.splitlines()[0].endswith("/run: ERROR after 2 reports: ZeroDivisionError: nothing left")
     assert out.endswith("failed again after 2 reports; --pdb opens the debugger there\n")
     assert err.startswith("Traceback")
     assert "minitune/trainable" not in err
@@ -54,6 +57,56 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
     assert status == 0
     assert out.endswith("ended after 3 reports\n")
     assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
+
+
+def draws(config: dict[str, Any]) -> None:
+    if "IS_RERUN" in os.environ:
+        os.environ["LEFT_BY_A_TRIAL"] = "1"
+    report({"drawn": random.random()})
+    if not Path(config["mark"]).exists():
+        raise ValueError("no luck")
+
+
+def test_the_attempt_that_failed_is_run_again_in_its_surroundings(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fit(draws, {"mark": str(tmp_path / "mark")}, max_failures=1, seed=1, storage_path=tmp_path)
+    monkeypatch.setenv("IS_RERUN", "1")
+    before = dict(os.environ)
+    status, out, _ = minitune("rerun", run.experiment_path)
+    assert (status, f"iteration 1: drawn={run[0].metrics['drawn']:.6g}\n" in out) == (3, True), "as the last attempt"
+    assert dict(os.environ) == before
+
+    (tmp_path / "mark").touch()
+    status, out, _ = minitune("rerun", run.experiment_path)
+    assert (status, out.splitlines()[-1]) == (0, "did not fail this time: 1 report; the last time it failed after 1")
+
+
+def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path: Path) -> None:
+    (tmp_path / "mark").touch()
+    run = fit(draws, {"mark": str(tmp_path / "mark")}, storage_path=tmp_path)
+    (tmp_path / "mark").unlink()
+    status, out, _ = minitune("rerun", run.experiment_path)
+    assert (status, out.splitlines()[-1]) == (3, "failed after 1 report; --pdb opens the debugger there")
+
+
+def test_files_are_kept_in_a_directory_beside_the_user(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = minitune("rerun", "run", "1", "--keep", "kept")
+    assert (status, f"  files   {tmp_path / 'kept'}\n" in out) == (0, True)
+    assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
+
+
+def test_a_trial_is_not_run_again_without_its_gpus(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
+    fit(with_resources(train_once, {"gpu": 1}), name="gpu", storage_path=tmp_path)
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
+    status, _, err = minitune("rerun", tmp_path / "gpu", "0")
+    assert (status, "GPU" in err) == (1, True)
 
 
 def test_a_trial_of_a_larger_machine_is_run_again_here(
@@ -109,25 +162,31 @@ def climb(config: dict[str, Any]) -> None:
     height, step = 0.0, 0
     if checkpoint := get_checkpoint():
         height, step = json.loads(Path(checkpoint.path, "state").read_text())
-    for done in range(step + 1, 7):
+    for done in range(step + 1, config.get("end", 7)):
         height += config["speed"]
         with tempfile.TemporaryDirectory() as directory:
             Path(directory, "state").write_text(json.dumps([height, done]))
             report({"height": height}, checkpoint=Checkpoint(directory))
 
 
-def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune: Minitune, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "how"), [(7, "ended"), (99, "stopped")])
+def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(
+    minitune: Minitune, tmp_path: Path, end: int, how: str
+) -> None:
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"speed": [1, 2, 4]}
     )
     settings = {"metric": "height", "mode": "max", "scheduler": scheduler, "seed": 1, "storage_path": tmp_path}
-    grid = fit(climb, {"speed": grid_search([1, 4])}, **settings)
+    if how == "stopped":
+        settings["stop"] = {"training_iteration": 6}
+    grid = fit(climb, {"speed": grid_search([1, 4]), "end": end}, **settings)
     assert any(decision.action == "EXPLOIT" for decision in grid[0].decisions)
 
     status, out, _ = minitune("rerun", grid.experiment_path, "0")
     assert status == 0
     assert f"start   at {grid[1].path}" in out
-    assert out.splitlines()[-2:] == [f"iteration 6: height={grid[0].metrics['height']:g}", out.splitlines()[-1]]
+    assert out.splitlines()[-2] == f"iteration 6: height={grid[0].metrics['height']:g}"
+    assert out.splitlines()[-1].startswith(f"{how} after ")
 
 
 def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
@@ -174,6 +233,7 @@ def test_the_script_of_a_rerun_has_its_own_arguments(
     status, out, err = minitune("rerun", tmp_path / "argued", "0", "--", "42")
     assert (status, "iteration 1: total=43" in out) == (0, True), err
     assert "IndexError" in minitune("rerun", tmp_path / "argued", "0")[2], "our own command line is none of its"
+    assert sys.argv == ["script.py", "1", str(tmp_path)], "that of the process is as before"
     status, _, err = minitune("resume", tmp_path / "argued", "--add-samples", "1", "--", "7")
     assert status == 0, err
     totals = [trial.last_result["total"] for trial in ExperimentAnalysis(tmp_path / "argued").trials]
@@ -493,6 +553,36 @@ def test_of_two_runs_that_with_the_same_space_goes_on(
 def test_a_run_has_its_own_space_to_go_on_with(minitune: Minitune, storage: Path) -> None:
     status, _, err = minitune("resume", "run", "--force")
     assert (status, err) == (1, "--force is for scripts: a run keeps its own search space\n")
+
+
+@pytest.mark.parametrize("option", [["--errored"], ["--restart-errored"], ["--add-samples", "1"]])
+def test_options_for_runs_are_refused_for_scripts(minitune: Minitune, tmp_path: Path, option: list[str]) -> None:
+    (tmp_path / "script.py").touch()
+    status, _, err = minitune("resume", *option, tmp_path / "script.py")
+    assert (status, "are for runs: pass the run's directory" in err) == (1, True)
+
+
+def interrupts_itself(config: dict[str, Any]) -> None:
+    report({"x": config["x"]})
+    if config["x"] == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    report({"x": config["x"]})
+
+
+def test_a_resumed_run_tells_what_happens_to_each_trial_and_that_it_was_interrupted_again(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    settings = {"storage_path": tmp_path, "name": "cut", "max_concurrent_trials": 1}
+    cut(interrupts_itself, {"x": grid_search([0, 1, 2, 3])}, results=3, how="SIGINT", **settings)
+
+    status, out, _ = minitune("resume", tmp_path / "cut")
+
+    assert out.splitlines()[0] == (
+        f"{tmp_path / 'cut'}: interrupted; of its 2 trials: 1 ended; "
+        "1 to continue (1 without a checkpoint, from the beginning)"
+    )
+    assert status == 4
+    assert json.loads(minitune("ls", tmp_path, "--json")[1])["state"] == "interrupted"
 
 
 def half(config: dict[str, Any]) -> None:

@@ -73,6 +73,11 @@ def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_command_lines_that_are_shown_follow_the_seed(run: Run) -> None:
+    shown = [run("run", "--dry-run", "--seed", seed, "--", "echo", "{x: uniform(0, 1)}")[1] for seed in "112"]
+    assert shown[0] == shown[1] != shown[2]
+
+
 def test_a_parameter_called_seed_hides_that_of_the_trial(run: Run) -> None:
     words = ["{seed: grid_search([1, 2, 3])}", "{seed}"]
     _, out, _ = run("run", "--dry-run", "--", "echo", *words)
@@ -136,6 +141,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
         (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
         (["--param", "a b=uniform(0, 1)", "--", "true"], 1, "but got 'a b'"),
+        (["--param", "x=uniform(0, 1)", "--param", "x=uniform(0, 2)", "--", "true", "{x}"], 2, "x has two domains"),
         (["--search", "tpe", "--", "true"], 2, "tpe needs --metric and --mode"),
         (["--scheduler", "asha", "--", "true"], 2, "asha needs --metric and --mode"),
         (["--pattern", "loss", "--", "true"], 2, "named groups"),
@@ -152,6 +158,92 @@ def test_wrong_arguments_are_refused_at_once(run: Run, arguments: list[str], sta
 
     assert (found, out) == (status, "")
     assert message in err
+
+
+class Made(Exception):
+    """Ends a command where its run would begin."""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a command has made a `Tuner` of."""
+    found: dict[str, Any] = {}
+
+    def note(program: Any, **configs: Any) -> None:
+        found.update(configs, program=program)
+        raise Made
+
+    def note_scheduler(name: str, **arguments: Any) -> None:
+        found.update(scheduler=name, arguments=arguments)
+
+    monkeypatch.setattr("minitune.Tuner", note)
+    monkeypatch.setattr("minitune.create_scheduler", note_scheduler)
+    return found
+
+
+def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Path) -> None:
+    options = [
+        *("--metric", "loss", "--mode", "max", "--num-samples", "7", "--search", "tpe", "--time-budget", "30"),
+        *("--concurrent", "3", "--timeout", "9.5", "--retries", "2", "--seed", "5", "--storage", str(tmp_path / "s")),
+        *("--cpus", "2", "--gpus", "0.5", "--name", "mine", "--pattern", "loss (?P<loss>.*)"),
+    ]
+    with pytest.raises(Made):
+        run("run", *options, "--", "true", "{x: uniform(0, 1)}")
+    tune, of_run = made["tune_config"], made["run_config"]
+    assert (tune.metric, tune.mode, tune.num_samples, tune.search_alg) == ("loss", "max", 7, "tpe")
+    assert (tune.time_budget_s, tune.max_concurrent_trials, tune.trial_timeout_s, tune.seed) == (30, 3, 9.5, 5)
+    assert (of_run.name, of_run.storage_path) == ("mine", str(tmp_path / "s"))
+    assert of_run.failure_config.max_failures == 2
+    kept = of_run.checkpoint_config
+    assert (kept.num_to_keep, kept.checkpoint_score_attribute, kept.checkpoint_score_order) == (1, "loss", "max")
+    assert list(made["param_space"]) == ["x"]
+
+
+COUNTS_REPORTS = {"time_attr": "training_iteration"}
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        (["asha", "--max-t", "9", "--grace", "4"], {"max_t": 9, "grace_period": 4}),
+        (["hyperband", "--max-t", "9"], {"max_t": 9}),
+        (["median_stopping_rule"], {**COUNTS_REPORTS, "grace_period": 1}),
+        (["median_stopping_rule", "--grace", "3"], {**COUNTS_REPORTS, "grace_period": 3}),
+        (["pbt"], {**COUNTS_REPORTS, "perturbation_interval": 1, "hyperparam_mutations": ["x"]}),
+        (["pbt", "--grace", "3"], {**COUNTS_REPORTS, "perturbation_interval": 3, "hyperparam_mutations": ["x"]}),
+    ],
+)
+def test_a_scheduler_gets_its_options_by_its_own_names(
+    run: Run, made: dict[str, Any], options: list[str], arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(Made):
+        run("run", "--metric", "v", "--mode", "min", "--scheduler", *options, "--", "true", "{x: uniform(0, 1)}")
+    if "hyperparam_mutations" in made["arguments"]:
+        made["arguments"]["hyperparam_mutations"] = list(made["arguments"]["hyperparam_mutations"])
+    assert (made["scheduler"], made["arguments"]) == (options[0], arguments)
+
+
+@pytest.mark.parametrize("option", [["fifo", "--grace"], ["hyperband", "--grace"], ["pbt", "--max-t"]])
+def test_an_option_that_a_scheduler_lacks_is_refused(run: Run, option: list[str]) -> None:
+    name, wrong = option
+    status, _, err = run("run", "--metric", "v", "--mode", "min", "--scheduler", name, wrong, "3", "--", "true")
+    assert (status, f"{wrong} is for --scheduler " in err, f"but got {name}" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "resources"),
+    [
+        (["--cpus", "2"], {"CPU": 2}),
+        (["--gpus", "0.5"], {"CPU": 1, "GPU": 0.5}),
+        (["--cpus", "1.5", "--gpus", "1"], {"CPU": 1.5, "GPU": 1}),
+    ],
+)
+def test_a_trial_gets_the_resources_of_the_options(
+    run: Run, made: dict[str, Any], options: list[str], resources: dict[str, float]
+) -> None:
+    with pytest.raises(Made):
+        run("run", *options, "--", "true")
+    assert made["program"].resources.required_resources == resources
 
 
 def test_a_parameter_may_stand_apart(run: Run) -> None:
@@ -324,14 +416,15 @@ def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message:
 
 @pytest.mark.parametrize(("samples", "expected"), [("1", 3), ("2", 1)])
 def test_a_missing_metric_is_the_usual_error_with_the_last_lines(run: Run, samples: str, expected: int) -> None:
-    code = "echo begin; echo x >$MINITUNE_CHECKPOINT_DIR/x; echo report loss=1; sleep 60"
+    code = "seq 30; echo begin; echo x >$MINITUNE_CHECKPOINT_DIR/x; echo report loss=1; sleep 60"
     status, out, err = run(
         "run", "--metric", "los", "--mode", "min", "--num-samples", samples, "--name", "run", *shell(code)
     )
 
     assert status == expected
     assert "the metric 'los' must be in every reported result, but reported were: loss" in out + err
-    assert out.count("reports no los. Its last lines:\n  begin\n  report loss=1\n") == 1
+    last = "\n".join(f"  {number}" for number in range(13, 31))  # with the two lines that follow, twenty
+    assert out.count(f"reports no los. Its last lines:\n{last}\n  begin\n  report loss=1\n") == 1
     assert not any("program" in name for trial in trials() for name in os.listdir(trial.local_path))
 
 
