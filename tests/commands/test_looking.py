@@ -7,13 +7,14 @@ import json
 import math
 import pickle
 import re
+import socket
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_runs import Minitune, fit_three, train
-from kit import cut, fit, make_tuner, raiser, report_state, restore
+from kit import cut, fit, listening, make_tuner, raiser, report_state, restore
 
 import minitune as tune
 from minitune import ResultGrid, clock
@@ -21,6 +22,7 @@ from minitune.analysis import ExperimentAnalysis
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.record.standing import Standing, read_on
 from minitune.record.story import PastRun, read_earlier
 from minitune.visualization import RunHistory
 
@@ -478,6 +480,99 @@ def test_a_trial_that_has_printed_nothing_is_told(minitune: Minitune, storage: P
     assert minitune("logs", "run", "0", "--file", "empty")[1:] == ("", "(trial 0 has printed nothing to empty)\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "out", "err"),
+    [
+        (["0"], "to stdout\n", ""),
+        (["0", "--stderr"], "to std\ufffderr\n", ""),
+        (["1"], "", "(trial 1 has printed nothing to stdout; --stderr shows its stderr)\n"),
+        (["2", "--stderr"], "", "(trial 2 has printed nothing to stderr; without --stderr you see its stdout)\n"),
+        (["1", "--file", "stdout"], "", "(trial 1 has printed nothing to stdout)\n"),
+    ],
+)
+def test_the_two_outputs_of_a_trial(minitune: Minitune, tmp_path: Path, options: list[str], out: str, err: str) -> None:
+    outputs = [(b"to stdout\n", b"to std\xfferr\n"), (b"", b"to stderr\n"), (b"to stdout\n", b"")]
+    for result, texts in zip(fit_three(tmp_path, third), outputs, strict=True):
+        for name, text in zip(("stdout", "stderr"), texts, strict=True):
+            Path(result.path, name).write_bytes(text)
+    assert minitune("logs", tmp_path / "run", *options) == (0, out, err)
+
+
+def test_the_output_of_a_trial_that_has_ended_is_not_followed_while_the_run_goes_on(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, str, str]] = []
+
+    def look(trial: Any, **info: Any) -> None:
+        if trial.number == 1:
+            Path(trials[0].local_path, "stdout").write_text("all of it")
+            told.append(minitune("logs", tmp_path / "live", "0", "--follow"))
+        trials.append(trial)
+
+    trials: list[Any] = []
+    monkeypatch.setattr("minitune.commands.watch.time.sleep", raiser(AssertionError("it waits")))
+    space = {"x": tune.grid_search([0, 1])}
+    looking = listening(on_trial_complete=look)
+    fit(third, space, callbacks=[looking], max_concurrent_trials=1, storage_path=tmp_path, name="live")
+    assert told == [(0, "all of it", "")]
+
+
+def test_a_run_is_watched_record_by_record(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(fit_three(tmp_path).experiment_path)
+    journal = path / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    left = lines[3:]
+    journal.write_bytes(b"".join(lines[:3]))
+
+    def read_on_alive(follower: Any) -> tuple[bool, Standing]:
+        has_new, state = read_on(follower)
+        return has_new, Standing("running", "running") if left else state
+
+    def add_a_record(duration_s: float) -> None:
+        with open(journal, "ab") as file:
+            file.write(left.pop(0))
+
+    monkeypatch.setattr("minitune.commands.watch.read_on", read_on_alive)
+    monkeypatch.setattr("minitune.commands.watch.time.sleep", add_a_record)
+    status, out, err = minitune("watch", path)
+    assert (status, err) == (3, "")
+    trial_id = ExperimentAnalysis(path).trials[2].trial_id
+    assert out.count(f"ZeroDivisionError: nothing left (trial train_{trial_id}, ") == 1, "when it has failed"
+    assert out.index("ZeroDivisionError: nothing left (trial ") < out.index(" s: 2 finished, 1 failed")
+
+    monkeypatch.setattr("minitune.commands.watch.time.sleep", raiser(KeyboardInterrupt()))
+    left.append(b"")
+    status, _, err = minitune("watch", path)
+    assert (status, err.splitlines()[0]) == (130, f"the run continues; `minitune watch {path}` shows it again")
+
+
+def test_the_newest_run_is_watched_by_default_with_the_trials_that_a_resume_continues(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    cut(train, {"x": tune.grid_search([0, 1])}, results=4, how="SIGINT", max_concurrent_trials=1)
+    status, out, _ = minitune("watch")
+    assert status == 4
+    assert " s: 1 finished, 1 pending\n" in out
+    assert re.search(r"^\| train_\w+ +\| pending ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-browser"]])
+def test_the_page_is_opened_in_a_browser_unless_told_otherwise(
+    minitune: Minitune, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    opened: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("minitune.visualization.server.PageServer.serve", raiser(KeyboardInterrupt()))
+    status, out, _ = minitune("watch", "run", "--web", "--port", str(port), *options)
+    assert status == 0
+    assert out.startswith(f"http://127.0.0.1:{port}/")
+    assert opened == ([] if options else [out.splitlines()[0]])
+
+
 def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
     status, out, _ = minitune("watch", "run")
 
@@ -528,6 +623,25 @@ def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tm
         assert [json.loads(line)["trial"] for line in out.splitlines()] == expected
     _, out, _ = minitune("ls", tmp_path / "some", "--json", "--filter", "extra != 2")
     assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1]
+
+
+def test_a_trial_may_be_named_by_its_own_directory_and_of_many_ten_are_offered(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    analysis = tune.run(
+        third,
+        config={"x": tune.grid_search(list(range(12)))},
+        trial_dirname_creator=lambda trial: f"mine_{trial.number}",
+        storage_path=str(tmp_path),
+        name="many",
+        verbose=0,
+    )
+    path, directory = analysis.experiment_path, f"{analysis.trials[7].local_path}/"
+    for named in ([path, "mine_7"], [path, directory], [directory]):
+        assert minitune("show", *named)[1].startswith("trial           7 ("), named
+    _, _, err = minitune("show", path, "nothing")
+    assert err.count(": ") == 10
+    assert err.endswith(", ...\n")
 
 
 def test_a_beginning_of_an_id_may_look_like_a_number(

@@ -147,6 +147,7 @@ def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune: Minitu
     status, out, _ = minitune("watch", name)
     assert status == 4
     assert ("s: 1 finished, 1 cut short, 4 not started" in out) == (name == "drawn")
+    assert ("; 1 of 6 trials had ended, 1 was cut short, 4 were not started\n" in out) == (name == "drawn")
 
 
 def test_a_search_without_end_has_no_trials_that_it_owes(minitune: Minitune, tmp_path: Path) -> None:
