@@ -27,6 +27,22 @@ def test_a_page_can_be_named_by_its_first_letters_or_in_words(capsys: pytest.Cap
     assert printed(capsys, "how", "it", "works") == printed(capsys, "how-it-works")
 
 
+@pytest.mark.parametrize("beginning", ["s", "re"])
+def test_a_beginning_of_several_pages_is_a_word_to_find(beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, beginning).startswith(f"{beginning!r} is in these sections; ")
+
+
+def test_of_many_places_twenty_are_shown_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    _, *places, last = printed(capsys, "the").splitlines()
+    assert len(places) == 20
+    assert last.startswith("  and ")
+    assert last.endswith(" more")
+
+
+def test_a_word_is_found_in_capitals_and_in_small_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "SLURM").splitlines()[1:] == printed(capsys, "slurm").splitlines()[1:]
+
+
 def test_a_word_is_found_with_headings_first(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "slurm").splitlines()
     assert lines[1].split() == ["recipes", "Slurm"]

@@ -21,6 +21,7 @@ from minitune import (
     Tuner,
     cli,
     clock,
+    create_scheduler,
     grid_search,
     report,
     uniform,
@@ -140,6 +141,42 @@ def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path: Pa
     assert 0 < PastRun.read(path).took_s < took_s + 1
 
 
+def test_replay_follows_its_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs: list[dict[str, Any]] = []
+    made: list[tuple[str, dict[str, Any]]] = []
+
+    def note(run: Any, *, tune_config: TuneConfig, **settings: Any) -> Any:
+        configs.append({"metric": tune_config.metric, "mode": tune_config.mode, **settings})
+        return simulate(run, tune_config=tune_config, **settings)
+
+    def note_scheduler(name: str, **arguments: Any) -> Any:
+        made.append((name, arguments))
+        return create_scheduler(name, **arguments)
+
+    monkeypatch.setattr("minitune.commands.why.simulate", note)
+    monkeypatch.setattr("minitune.commands.why.create_scheduler", note_scheduler)
+    path = run(tmp_path, count=3).experiment_path
+    options = ["--metric", "training_iteration", "--mode", "max", "--seed", "7", "--workers", "3"]
+    assert cli.main(["replay", path, "--scheduler", "asha", "--set", "grace_period=2", *options]) == 0
+    expected = {"metric": "training_iteration", "mode": "max", "num_workers": 3, "seed": 7}
+    assert configs == [expected, expected]
+    assert made[-1] == ("asha", {"grace_period": 2, "time_attr": "training_iteration", "max_t": 9})
+
+
+def test_replay_says_if_another_trial_would_have_been_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def crosses(config: dict[str, Any]) -> None:
+        for epoch in range(1, 10):
+            report({"loss": config["x"] if epoch < 9 else -config["x"]})
+
+    space = {"x": grid_search([1, 2, 3, 4])}
+    path = fit(crosses, space, metric="loss", mode="min", max_concurrent_trials=1, storage_path=tmp_path)
+    assert cli.main(["replay", path.experiment_path, "--set", "reduction_factor=4"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("and found loss -1, not the best, after ")
+
+
 def test_replay_says_that_curves_are_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +269,8 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
 
     assert cli.main(["explain", path, "00004", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["action"], told["iteration"]) == ("STOP", 1)
+    assert (told["action"], told["iteration"], told["kind"]) == ("STOP", 1, "scheduler")
+    assert (told["facts"]["rank"], told["facts"]["of"], told["facts"]["cutoff"]) == (5, 5, 1)
 
     assert cli.main(["explain", path, "unknown"]) == 1
     assert "there is no trial 'unknown'" in capsys.readouterr().err
@@ -261,6 +299,19 @@ def test_of_a_trial_that_can_continue_nothing_was_decided_so_far(
     for arguments in ([], ["0"]):
         assert cli.main(["explain", str(tmp_path / "cut"), *arguments]) == 0
         assert "nothing was decided so far\n" in capsys.readouterr().out
+
+
+def test_a_report_has_the_runs_and_the_objective_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [run(tmp_path, name, count=2).experiment_path for name in ("one", "two")]
+    target = tmp_path / "report.html"
+    options = ["--metric", "training_iteration", "--mode", "max", "-o", str(target)]
+    assert cli.main(["report", *paths, *options]) == 0
+    assert capsys.readouterr().out == f"{target}\n"
+    data = json.loads(target.read_text().partition('id="data">')[2].partition("</script>")[0])
+    shown = [(one["name"], one["metric"], one["mode"]) for one in data["runs"]]
+    assert shown == [("one", "training_iteration", "max"), ("two", "training_iteration", "max")]
 
 
 def test_failures_are_explained_too(tmp_path: Path) -> None:
