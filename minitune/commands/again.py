@@ -47,7 +47,7 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
-from minitune.output.table import metrics_of
+from minitune.output.rows import metrics_of
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script, run_script

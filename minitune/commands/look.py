@@ -51,8 +51,8 @@ from minitune.experiment.goal import (
 )
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
-from minitune.output.rows import shown_metric
-from minitune.output.table import ending, infer_metrics, metrics_of, once_better_text
+from minitune.output.rows import metric_columns, metrics_of, parameter_names, shown_metric
+from minitune.output.table import ending, once_better_text
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
@@ -239,10 +239,10 @@ def _trials(name: str) -> _Listing:
     is_over = state.name in (FINISHED_RUN, STOPPED)
     goal = run.setup.goal
     rows = [_row(trial, goal) for trial in run.trials]
-    searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
-    own = infer_metrics(run.trials, goal.metrics, 4)
-    metrics = [*goal.metrics, *own]
-    shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
+    searched = [f"{CONFIG}/{name}" for name in parameter_names(run.trials)]
+    known = {*AUTO_RESULT_KEYS, *goal.metrics}.union(*rows)
+    metrics = [name for name in metric_columns(run.trials, goal) if name in known]
+    shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics]
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
     counts = [counted(len(rows), "trial")]
@@ -254,7 +254,7 @@ def _trials(name: str) -> _Listing:
     how = "status"
     if all(row["ended"] for row in rows):
         how = "ended"  # it says more than TERMINATED
-    vital = ["trial", *(goal.metrics or own[:1]), *searched, how]
+    vital = ["trial", *(goal.metrics or metrics[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
 

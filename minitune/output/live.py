@@ -87,6 +87,7 @@ class RunSnapshot:
         best: The best trials so far, the best first, with `goal` as the first of their `metrics`; empty without a goal.
             Some of them may be running.
         running: The running trials, or some of very many.
+        params: The parameters of all trials, in the order of their columns.
         errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
@@ -103,6 +104,7 @@ class RunSnapshot:
     values: Sequence[tuple[float, float]] = ()
     best: Sequence[TrialLine] = ()
     running: Sequence[TrialLine] = ()
+    params: Sequence[str] = ()
     errors: Sequence[ErrorKind] = ()
     resources: Sequence[str] = ()
     starting: str = ""
@@ -160,14 +162,20 @@ def best_text(best: TrialLine) -> str:
 
 
 def trials_table(
-    best: Sequence[TrialLine], running: Sequence[TrialLine], goal: tuple[str, str] | None, width: int
+    best: Sequence[TrialLine],
+    running: Sequence[TrialLine],
+    goal: tuple[str, str] | None,
+    width: int,
+    params: Sequence[str],
 ) -> Table:
     """A table of the best trials and of other running ones, with the most important columns first.
 
-    A column shows the trials' nodes if there are several. `width` is that of the terminal.
+    A column shows the trials' nodes if there are several. `width` is that of the terminal; `params` are the parameters
+    of all trials, in their order.
     """
     rows = [*best, *running]
-    params = list(dict.fromkeys(name for row in rows for name in row.params))
+    present = {name for row in rows for name in row.params}
+    params = [name for name in params if name in present]
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     first = metrics[:1]
     if goal is not None:
@@ -239,7 +247,7 @@ def render_html(snapshot: RunSnapshot) -> str:
     if snapshot.starting:
         parts.append(line_as_html(snapshot.starting))
     if snapshot.best or running:
-        parts.append(trials_table(snapshot.best, running, snapshot.goal, 200).html())
+        parts.append(trials_table(snapshot.best, running, snapshot.goal, 200, snapshot.params).html())
     more = count - len(running)
     if more > 0:
         parts.append(line_as_html(f"... {more} more running"))
@@ -309,7 +317,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
         rows = rows[: max(0, room - 1)]
     if room < 0 or not (best or rows):
         return []
-    table, left_out = trials_table(best, rows, snapshot.goal, width).narrowed(width)
+    table, left_out = trials_table(best, rows, snapshot.goal, width, snapshot.params).narrowed(width)
     lines = [("", line) for line in table.lines()]
     lines[0] = "head", lines[0][1]
     for position in range(1, upper):

@@ -43,7 +43,7 @@ from minitune.output.live import (
     render_html,
     seconds_left,
 )
-from minitune.output.rows import shown_metric
+from minitune.output.rows import METRICS_SHOWN, USUAL_METRICS, metric_columns, metrics_of, parameter_names, shown_metric
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
@@ -180,14 +180,7 @@ class TuneReporterBase(ProgressReporter):
         ValueError: If an argument is out of range.
     """
 
-    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = {
-        "mean_accuracy": "acc",
-        "mean_loss": "loss",
-        "training_iteration": "iter",
-        "time_total_s": "total time (s)",
-        "timesteps_total": "ts",
-        "episode_reward_mean": "reward",
-    }
+    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = USUAL_METRICS
     """The headers of the metrics that are shown by default."""
 
     metric_columns: list[str] | dict[str, str] | None = None
@@ -380,15 +373,9 @@ class TuneReporterBase(ProgressReporter):
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
-        columns = dict(self._metric_columns)
-        if self._infers:
-            names = table.infer_metrics(trials, columns, self.infer_limit)
-            missing = [name for name in self._goal.metrics if name not in {*columns, *names}]
-            if missing:
-                # The objective is shown even if the first trials have not reported it yet.
-                names = [*missing, *names[: max(0, self.infer_limit - len(missing))]]
-            columns.update(zip(names, names, strict=True))
-        return columns
+        if not self._infers:
+            return self._metric_columns
+        return metric_columns(trials, self._goal, self.infer_limit, self._metric_columns)
 
     # -- one trial -------------------------------------------------------------------------------------------------
     @property
@@ -434,7 +421,7 @@ class TuneReporterBase(ProgressReporter):
             self.say(text)
 
     def _values(self, result: Mapping[str, Any]) -> str:
-        found = table.metrics_of(result)
+        found = metrics_of(result)
         first = []
         if self._goal.metric in found:
             first = [self._goal.metric]
@@ -655,7 +642,7 @@ class LiveReporter(ScreenReporter):
         """The optimised metric; if the run has none, the only reported one."""
         is_only = self._infers and len(columns) == len(self._metric_columns) + 1
         if self._goal.metric is None and is_only:
-            return list(columns)[-1]
+            return next(iter(columns))
         return self._goal.metric
 
     def _tell_start(self) -> None:
@@ -760,6 +747,7 @@ class LiveReporter(ScreenReporter):
             budget_s = max(0.0, self.time_budget_s - elapsed_s)
             if left_s is None or left_s > budget_s:
                 left_s = budget_s
+        running = statuses[RUNNING][:_MAX_RUNNING_ROWS]
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
@@ -770,7 +758,8 @@ class LiveReporter(ScreenReporter):
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
             best=[self._row(trial, names) for trial in best],
-            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
+            running=[self._row(trial, names) for trial in running],
+            params=list(self._parameter_columns) or parameter_names([*best, *running]),
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
@@ -792,7 +781,7 @@ class LiveReporter(ScreenReporter):
         values = {name: shown_metric(trial, name) for name in metrics}
         return TrialLine(
             trial.name,
-            {name: trial.shown_parameter(name) for name in self._parameter_columns or trial.evaluated_params},
+            {name: trial.shown_parameter(name) for name in self._parameter_columns or parameter_names([trial])},
             {name: value for name, value in values.items() if value is not None},
             result.get(TRAINING_ITERATION),
             time_s,
@@ -896,4 +885,4 @@ def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
     Args:
         time_budget_s: Seconds after which the run ends anyway; None means no limit.
     """
-    return LiveReporter(time_budget_s=time_budget_s, infer_limit=4)
+    return LiveReporter(time_budget_s=time_budget_s, infer_limit=METRICS_SHOWN)

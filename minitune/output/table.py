@@ -13,22 +13,16 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
 
 from minitune import clock
-from minitune.base.numbers import known_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, cut, date, number_text, one_line
 from minitune.error import ProgramError
 from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import shown_metric
+from minitune.output.rows import metric_columns, parameter_names, shown_metric
 from minitune.result import (
-    AUTO_RESULT_KEYS,
-    CONFIG,
-    DEBUG_METRICS,
     NODE_IP,
     PID,
     TIME_TOTAL_S,
@@ -43,12 +37,9 @@ DEFAULT_OUTPUTS = ("stdout", "stderr")
 MAX_SHOWN_PARAMETERS = 20
 _WAYS = ("finished", "stopped", "cut short", "failed", "not started")
 """How a trial can end, in the order in which they are shown."""
-_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _ROWS_PER_STATUS = 5
 _FEW_ROWS = 20
 """If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each status."""
-_SCANNED_TRIALS = 20
-"""The number of trials that are searched for metrics."""
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
@@ -138,28 +129,6 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     for trial in trials:
         found[trial.shown_status].append(trial)
     return found
-
-
-def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:
-    """The first few numeric metrics that trials have reported, without automatic keys and `known` ones."""
-    known = set(known)
-    found = dict[str, None]()
-    # A run may have many thousands of trials, and this is asked for each redraw. Trials mostly report the same metrics.
-    results = islice((trial.progress.metrics for trial in trials if trial.progress.metrics), _SCANNED_TRIALS)
-    for name, value in (pair for result in results for pair in metrics_of(result).items()):
-        if len(found) >= limit:
-            break
-        if name not in known and known_number(value) is not None:
-            found[name] = None
-    return list(found)
-
-
-def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's metrics of a result, flattened."""
-    try:
-        return flatten({key: value for key, value in result.items() if key not in _HIDDEN})
-    except Exception:  # nested too deeply, or a user's mapping raises
-        return {}
 
 
 def choose_rows(
@@ -341,8 +310,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     """The trials of the run in `path` as HTML, for a notebook: how they ended, the best, and failed ones."""
     parts: list[Part] = [f"{counted(len(trials), 'trial')}: {ending_counts(trials)}", *best_line(trials, goal)]
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
-    own = [*goal.metrics, *infer_metrics(trials, goal.metrics, 4)]
-    columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
+    columns = metric_columns(trials, goal)
     if shown:
         parts.append(trial_table(shown, {}, columns, 20, goal.metric, is_over=True))
     # A notebook would become slow, and its file large.
@@ -382,7 +350,7 @@ def trial_table(
         metric: The objective.
         is_over: Whether the table shows how each trial has ended, in place of status and process.
     """
-    parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
+    parameters = parameters or {name: name for name in parameter_names(trials)}
     values = {name: [shown_metric(trial, name) for trial in trials] for name in metrics}
     # The usual names of metrics are tried for each run, and most runs have few of them.
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}

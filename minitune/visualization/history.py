@@ -19,6 +19,7 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
+from minitune.output.rows import parameter_names
 from minitune.output.table import ending, last_line, once_better_text, way_of
 from minitune.record import records
 from minitune.record.layout import run_path
@@ -226,8 +227,7 @@ class RunHistory:
         self.worked_s = story.worked_s
         self.not_drawn = story.not_drawn
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
-        drawn = dict.fromkeys(path for history in self.trials for path in history.trial.evaluated_params)
-        paths = [*drawn, *sorted(self._reader.moved - drawn.keys())]
+        paths = sorted({*parameter_names(story.trials), *self._reader.moved})
         changed = self._reader.changed
         if paths != self._paths:  # a trial may have had a value for what only now counts as a parameter
             changed.update(trial.trial_id for trial in story.trials)

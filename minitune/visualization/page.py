@@ -24,8 +24,7 @@ from typing import Any
 from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
 from minitune.base.text import plain_number, plain_or_short
-from minitune.output.rows import shown_metric
-from minitune.output.table import infer_metrics
+from minitune.output.rows import infer_metrics, shown_metric
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
 from minitune.result import TRAINING_ITERATION

@@ -164,6 +164,7 @@ def test_the_live_view_escapes_text_of_users() -> None:
         values=[(0, 1.0), (1, 2.0)],
         best=[row],
         running=[replace(row, number=2)],
+        params=[BAD],
         errors=[ErrorKind(BAD)],
         starting="starting",
     )

@@ -66,6 +66,7 @@ FULL = RunSnapshot(
     goal=("loss", "min"),
     best=[replace(ROW, number=number, status="finished", is_running=False) for number in range(2, 7)],
     running=[replace(ROW, number=number) for number in (1, *range(7, 14))],
+    params=["lr", "opt/decay"],
     errors=[ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")],
     resources=["2/4 CPUs"],
 )

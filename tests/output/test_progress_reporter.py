@@ -95,13 +95,13 @@ def test_the_end_of_a_small_run() -> None:
         *SYS_INFO,
         "Best: loss=0.25 with lr=0.1 (trial t0001)",
         "Number of trials: 3/3 (3 TERMINATED)",
-        "+-------------+------------+---------------+-----+------+----------------+------+",
-        "| Trial name  | status     | loc           |  lr | iter | total time (s) | loss |",
-        "|-------------+------------+---------------+-----+------+----------------+------|",
-        "| train_t0001 | TERMINATED | 127.0.0.1:101 | 0.1 |    3 |        1.23457 | 0.25 |",
-        "| train_t0000 | TERMINATED | 127.0.0.1:100 |   0 |    3 |        1.23457 |  0.5 |",
-        "| train_t0002 | TERMINATED | 127.0.0.1:102 | 0.2 |    3 |        1.23457 |  nan |",
-        "+-------------+------------+---------------+-----+------+----------------+------+",
+        "+-------------+------------+---------------+-----+------+------+----------------+",
+        "| Trial name  | status     | loc           |  lr | loss | iter | total time (s) |",
+        "|-------------+------------+---------------+-----+------+------+----------------|",
+        "| train_t0001 | TERMINATED | 127.0.0.1:101 | 0.1 | 0.25 |    3 |        1.23457 |",
+        "| train_t0000 | TERMINATED | 127.0.0.1:100 |   0 |  0.5 |    3 |        1.23457 |",
+        "| train_t0002 | TERMINATED | 127.0.0.1:102 | 0.2 |  nan |    3 |        1.23457 |",
+        "+-------------+------------+---------------+-----+------+------+----------------+",
         "",
     ]
 
@@ -174,7 +174,7 @@ def test_metrics_are_found_out_and_limited() -> None:
     trials = [finished(0, 1.0, a=1, b="text", c=2, nested={"d": 3}, e=4, f=5)]
     header = next(line for line in show(ready(), trials).splitlines() if line.startswith("| Trial"))
     assert [cell.strip() for cell in header.strip("|").split("|")][4:] == [
-        *("iter", "total time (s)", "loss", "a", "c", "e")
+        *("loss", "a", "c", "e", "iter", "total time (s)")
     ]
 
 
@@ -183,7 +183,7 @@ def test_shown_metric_is_detected() -> None:
     for metric, shown in (("loss", ["loss", "a", "b"]), ("d", ["d", "loss", "a"])):
         text = show(ready(CLIReporter(metric=metric, mode="min")), trials)
         header = next(line for line in text.splitlines() if line.startswith("| Trial"))
-        assert [cell.strip() for cell in header.strip("|").split("|")][6:] == shown
+        assert [cell.strip() for cell in header.strip("|").split("|")][4:-2] == shown
 
 
 def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
@@ -215,7 +215,7 @@ def test_the_objective_takes_the_place_of_a_metric_before_it_was_reported() -> N
     for infer_limit, shown in ((0, []), (1, []), (3, ["a", "b"])):
         text = show(ready(CLIReporter(infer_limit=infer_limit), metric="late"), [trial])
         header = next(line for line in text.splitlines() if line.startswith("| Trial"))
-        assert [cell.strip() for cell in header.strip("|").split("|")][6:] == ["loss", *shown][
+        assert [cell.strip() for cell in header.strip("|").split("|")][4:-2] == ["loss", *shown][
             : max(0, infer_limit - 1)
         ]
 

@@ -9,10 +9,12 @@ import re
 from typing import Any
 
 import pytest
-from kit import EndAfter, deciding, fit
+from kit import EndAfter, deciding, fit, listening, run_path
 
 from minitune import ResultGrid, TrialScheduler, cli, grid_search, report
 from minitune.base.text import number_text
+from minitune.output.live import render
+from minitune.output.reporters import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 
@@ -35,9 +37,8 @@ LOSSES = {
 def train(config: dict[str, Any]) -> None:
     case = config["case"]["number"]
     for loss in LOSSES[case]:
-        metrics = {"eval": {"share": (case + 1) / 3, "seen": 123456789}, "whole": 20_000.0}
-        if loss is not None:
-            metrics["loss"] = loss
+        metrics: dict[str, Any] = {} if loss is None else {"loss": loss}
+        metrics |= {"eval": {"share": (case + 1) / 3, "seen": 123456789}, "whole": 20_000.0}
         report(metrics)
     if case == FAILS:
         raise ValueError("bad luck")
@@ -137,6 +138,26 @@ def test_a_trial_without_a_last_value_is_best_by_the_value_that_views_show(
     assert [each.number for each in RunHistory(grid).ranked()] == [0, 1]
 
 
+def test_columns_and_their_order_are_the_same_in_all_views(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    page = page_of(grid)
+    parameters = ["case/number", "case/rate"]
+    metrics = ["loss", "whole", "eval/share", "eval/seen"]
+    table = ["Trial name", "status", *parameters, *metrics, "iter", "total time (s)"]
+
+    assert list(table_in(printed)[0]) == list(table_in(call("watch"))[0]) == table
+    assert list(html_table_in(grid._repr_html_())[0]) == table
+    listed = [f"config/{name}" for name in parameters]
+    assert list(table_in(call("ls"))[0]) == [
+        *("trial", "trial_id", "status", "ended", *listed, *metrics, "training_iteration", "time_total_s")
+    ]
+    assert (page["params"], [page["metric"], *page["metrics"]]) == (parameters, metrics)
+    assert [name for name in grid.get_rows()[0] if name in metrics] == metrics
+
+
 def test_numbers_have_the_same_text_in_all_views(
     ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +178,34 @@ def test_numbers_have_the_same_text_in_all_views(
             assert f"  loss: {row['loss']}\n" in facts or number == str(SILENT)
             assert "  whole: 20000\n" in facts
         assert "  case/rate: 1.23457e-05\n" in facts
+
+
+def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    drawn: list[list[str]] = []
+    listed: list[dict[str, str]] = []
+
+    def draw(trials: list[Any], trial: Any, result: dict[str, Any], **info: Any) -> None:
+        if trial.number == 1 and result["training_iteration"] == 2:
+            reporter = default_reporter()
+            reporter.setup(**OBJECTIVE)
+            drawn.extend(re.split(" {2,}", line) for line in render(reporter._snapshot(trials), 200, 40))
+            reporter.close()
+            cli.main(["ls", str(run_path())])
+            listed.extend(table_in(capsys.readouterr().out))
+
+    space = {"case": {"number": grid_search([TIE, EQUAL]), "rate": 1e-5}, "flag": grid_search([True])}
+    fit(train, space, max_concurrent_trials=1, callbacks=[listening(on_trial_result=draw)], **OBJECTIVE)
+
+    head = next(cells for cells in drawn if cells[0] == "trial")
+    assert head[:4] == ["trial", "loss", "case/number", "flag"]
+    assert head[-3:] == ["whole", "eval/share", "eval/seen"]
+    for number, row in enumerate(listed):
+        live = next(dict(zip(head, cells, strict=True)) for cells in drawn if cells[0].endswith(f"_0000{number}"))
+        assert live["trial"] == f"train_{row['trial_id']}"
+        assert live["status"] == (row["ended"] or row["status"].lower())
+        for name in ("loss", "whole", "eval/share", "eval/seen"):
+            assert live[name] == row[name]
+        assert (live["case/number"], live["flag"]) == (row["config/case/number"], row["config/flag"])
 
 
 @pytest.mark.parametrize(
