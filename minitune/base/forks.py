@@ -14,13 +14,13 @@ from typing import ParamSpec
 
 _Params = ParamSpec("_Params")
 
-_num_forks = 0
-"""How many forks lead from the first process to this one."""
+num_forks = 0
+"""How many forks lead from the first process to this one. `Origin` asks it, and so does the hottest path."""
 
 
 def _count_fork() -> None:
-    global _num_forks
-    _num_forks += 1
+    global num_forks
+    num_forks += 1
 
 
 if hasattr(os, "register_at_fork"):  # Windows imports this module, and has no forks
@@ -33,11 +33,11 @@ class Origin:
     __slots__ = ("_num_forks",)
 
     def __init__(self) -> None:
-        self._num_forks = _num_forks
+        self._num_forks = num_forks
 
     def is_here(self) -> bool:
         """Whether the calling process is the one that made this object, and not a child that was forked later."""
-        return self._num_forks == _num_forks
+        return self._num_forks == num_forks
 
 
 def only_here(function: Callable[_Params, object]) -> Callable[_Params, None]:

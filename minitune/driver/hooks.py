@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from minitune.base.forks import Origin
+from minitune.base import forks
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
 from minitune.base.user_code import user_code
 from minitune.callback import Callback
@@ -533,7 +533,7 @@ class _Caller:
         # A slower hook delays all trials, so the log names it once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
-        self._origin = Origin()
+        self._num_forks = forks.num_forks
 
     def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         """Call hooks one after the other with the same arguments, and return the answer of the last one.
@@ -560,7 +560,7 @@ class _Caller:
                 self.interrupted = getattr(hook, "__self__", hook)
                 raise
             except Exception as error:
-                if not self._origin.is_here():  # a forked child handles its own errors
+                if forks.num_forks != self._num_forks:  # a forked child handles its own errors
                     raise
                 raise_told(hook, trial, error)
             finally:
@@ -569,8 +569,9 @@ class _Caller:
                 # at the end of a run no trial waits
                 if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                     self._warn_slow(hook_name(hook), taken_s)
-            # The child must not go on: it would answer workers and write records beside its parent.
-            if not self._origin.is_here():
+            # The child must not go on: it would answer workers and write records beside its parent. `Origin.is_here`
+            # would ask the same, but take one call more for each hook.
+            if forks.num_forks != self._num_forks:
                 raise forked_error(hook_name(hook))
         return value
 
