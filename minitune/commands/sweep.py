@@ -272,15 +272,15 @@ def _command(content: Mapping[str, Any], parameters: list[Parameter]) -> Command
 
 def _macros(program: Any, parameters: list[Parameter]) -> dict[str, Callable[[], list[Word]]]:
     """What makes the words that stand for each macro."""
-    from minitune.trainable.command_line import FlagPlace, JsonPlace, ParameterPlace, place_of
+    from minitune.trainable.command_line import FlagSlot, JsonSlot, ParameterSlot, slot_of
 
-    places = [place_of(parameter.name, parameter.domain) for parameter in parameters]
+    slots = [slot_of(parameter.name, parameter.domain) for parameter in parameters]
     members: dict[str, Any] = {}
-    for place, parameter in zip(places, parameters, strict=True):
+    for slot, parameter in zip(slots, parameters, strict=True):
         inner = members
         for key in parameter.keys[:-1]:
             inner = inner.setdefault(key, {})
-        inner[parameter.keys[-1]] = place
+        inner[parameter.keys[-1]] = slot
 
     def program_word() -> list[Word]:
         if not isinstance(program, str) or not program or "\0" in program:
@@ -288,12 +288,12 @@ def _macros(program: Any, parameters: list[Parameter]) -> dict[str, Callable[[],
         return [(program,)]
 
     def pairs(prefix: str) -> list[Word]:
-        return [(f"{prefix}{place.name}=", place) for place in places]
+        return [(f"{prefix}{slot.name}=", slot) for slot in slots]
 
     def split_pairs() -> list[Word]:
-        words: list[tuple[str | ParameterPlace, ...]] = []
-        for place in places:
-            words += [(f"--{place.name}",), (place,)]
+        words: list[tuple[str | ParameterSlot, ...]] = []
+        for slot in slots:
+            words += [(f"--{slot.name}",), (slot,)]
         return [*words]
 
     return {
@@ -303,9 +303,9 @@ def _macros(program: Any, parameters: list[Parameter]) -> dict[str, Callable[[],
         "${args}": lambda: pairs("--"),
         "${args_no_hyphens}": lambda: pairs(""),
         "${args_no_equals}": split_pairs,
-        "${args_no_boolean_flags}": lambda: [FlagPlace(f"--{place.name}", place) for place in places],
-        "${args_json}": lambda: [(JsonPlace(members),)],
-        "${args_json_file}": lambda: [(JsonPlace(members, is_file=True),)],
+        "${args_no_boolean_flags}": lambda: [FlagSlot(f"--{slot.name}", slot) for slot in slots],
+        "${args_json}": lambda: [(JsonSlot(members),)],
+        "${args_json_file}": lambda: [(JsonSlot(members, is_file=True),)],
     }
 
 

@@ -99,9 +99,9 @@ class TrialActions:
         take(self._run, running.trial, Step.SAVE, f"before {running.decision}")
         self.commands.append((self._call, (running.actor_id, "save")))
 
-    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], place: str = "") -> None:
-        """Let the worker load a checkpoint, with the result that was reported with it. `place` names the devices."""
-        take(self._run, running.trial, Step.RESTORE, f"from {os.path.basename(path)}{place}")
+    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
+        """Let the worker load a checkpoint, with the result that was reported with it. `where` names the devices."""
+        take(self._run, running.trial, Step.RESTORE, f"from {os.path.basename(path)}{where}")
         self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:

@@ -115,24 +115,24 @@ class EventHandler:
         trial.attempt.start_time = self._run.executor.clock.time()
         self._run.hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
-        place = ""
+        where = ""
         if devices:
-            place = f" on GPU {', '.join(devices)}"
+            where = f" on GPU {', '.join(devices)}"
         # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
         inherited = self._run.state.inherited.get(trial.trial_id)
         if inherited is not None:
-            self._actions.restore(running, inherited.path, inherited.metrics, place)
+            self._actions.restore(running, inherited.path, inherited.metrics, where)
         elif trial.checkpoints:
             newest = trial.checkpoints[-1]
             path = os.path.join(trial.local_path, newest.record.directory)
-            self._actions.restore(running, path, newest.progress.metrics, place)
+            self._actions.restore(running, path, newest.progress.metrics, where)
         elif trial.start_checkpoint is not None:
-            self._actions.restore(running, trial.start_checkpoint.path, {}, place)
+            self._actions.restore(running, trial.start_checkpoint.path, {}, where)
         else:
-            take(self._run, trial, Step.TRAIN, f"the worker is ready{place}")
+            take(self._run, trial, Step.TRAIN, f"the worker is ready{where}")
             self._actions.pull(running)
         if devices:  # the record of the start did not know them
-            self._run.recorder.status(trial, f"the worker is ready{place}")
+            self._run.recorder.status(trial, f"the worker is ready{where}")
 
     def _on_restored(self, running: RunningTrial, value: None) -> None:
         """The worker has loaded a checkpoint."""

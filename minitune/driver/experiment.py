@@ -153,11 +153,11 @@ class Experiment:
 
     # -- used by a run ---------------------------------------------------------------------------------------------
 
-    def new_maker(self, **place: Any) -> TrialMaker:
+    def new_maker(self, **numbering: Any) -> TrialMaker:
         """A maker of this experiment's trials for one run.
 
         Args:
-            **place: `ids` and `experiment_number` of `TrialMaker`, if the run has several experiments.
+            **numbering: `ids` and `experiment_number` of `TrialMaker`, if the run has several experiments.
         """
         return TrialMaker(
             self.trainable_name,
@@ -166,7 +166,7 @@ class Experiment:
             max_failures=self.max_failures,
             name_creator=self.trial_name_creator,
             start_checkpoint=self.restore,
-            **place,
+            **numbering,
         )
 
     @property
@@ -279,7 +279,7 @@ class Experiment:
 
     @property
     def storage(self) -> StorageContext:
-        """The place of the run on disk. A `SearchAlgorithm` that makes its trials itself passes it to them."""
+        """Where the run is on disk. A `SearchAlgorithm` that makes its trials itself passes it to them."""
         return StorageContext.of_run(self.path)
 
     @property

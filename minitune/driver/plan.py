@@ -219,7 +219,7 @@ def experiment_of(
         trainable: The trainable.
         param_space: The search space.
         tune_config: Has the number of samples, the time budget and the functions for names.
-        run_config: Has the name, the place, the stop criterion, the output files, and the rules for checkpoints and
+        run_config: Has the name, the directory, the stop criterion, the output files, and the rules for checkpoints and
             failures.
         resources_per_trial: The resources of each trial, if the trainable does not set them.
         restore: The checkpoint from which every trial starts.

@@ -44,7 +44,7 @@ class _ReportText:
         names: The keys.
         kinds: The types of the values.
         columns: The keys as a list.
-        place: The index of the configuration among the keys of a completed result.
+        config_index: The index of the configuration among the keys of a completed result.
         line: A line of `result.json` with `%s` for each value of a completed result.
     """
 
@@ -52,7 +52,7 @@ class _ReportText:
         self.names = names
         self.kinds = kinds
         self.columns = list(names)
-        self.place = list(complete(dict.fromkeys(names), {})).index(CONFIG)
+        self.config_index = list(complete(dict.fromkeys(names), {})).index(CONFIG)
         mark = os.urandom(16).hex()  # in no text of a user
         self._marks = [f"{mark}-{number}" for number in range(len(names) + 1)]
         *values, config = self._marks
@@ -202,7 +202,7 @@ class ReportPath:
                 if not self._csv.append(trial, shape.columns, row[1:].replace('"', "") + "\n"):
                     self._csv.log_trial_result(0, trial, result)
         if self._json is not None:
-            texts.insert(shape.place, self._config_text)
+            texts.insert(shape.config_index, self._config_text)
             if not self._json.append(trial, shape.line % tuple(texts)):
                 self._json.log_trial_result(0, trial, complete(result, trial.attempt.config))
         result[EXPERIMENT_TAG] = self._tag

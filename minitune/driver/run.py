@@ -373,7 +373,7 @@ class Driver:
         controller = self.controller
         progress = self._progress
         interrupts = self._interrupts
-        step = self._step if self.hooks.hears_turns else controller.step
+        turn = self._turn if self.hooks.hears_turns else controller.step
         controller.begin(self._left_over)
         if interrupts.name is not None:  # before a worker is started
             self._interrupt()
@@ -382,7 +382,7 @@ class Driver:
             if self.components.reporter is not None:
                 progress.report(state.trials)
                 max_wait_s = progress.patience_s()
-            step(max_wait_s)
+            turn(max_wait_s)
             if interrupts.name is not None:
                 self._interrupt()
             elif time.monotonic() >= self._keeper.due_s:
@@ -396,8 +396,8 @@ class Driver:
             self._keeper.save()
         self._ending = controller.how_ended()
 
-    def _step(self, max_wait_s: float | None) -> None:
-        """A step of the controller in a run with a callback that has a hook for turns of the loop."""
+    def _turn(self, max_wait_s: float | None) -> None:
+        """A turn of the loop in a run with a callback that has a hook for turns of the loop."""
         self.hooks.tell("on_step_begin")
         self.controller.step(max_wait_s)
         self.hooks.tell("on_step_end")

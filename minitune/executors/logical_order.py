@@ -1,18 +1,18 @@
 """OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
 Real workers answer at different times in each run, and a searcher or scheduler that learns from the answers decides
-differently if their order differs. Here, each call gets a place in *logical time* when it is issued. A step of a trial
-takes one unit; all other calls (start, save, restore, stop) take none. Events that are due at the same time come in the
-order of their calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the executor
-waits for it, even if later ones have. By induction, the driver sees the same events in the same order in every run and
-on every machine, and so it makes the same calls. The order is that of a simulation in which every report takes one
-second.
+differently if their order differs. Here, each call gets a position in *logical time* when it is issued. A step of a
+trial takes one unit; all other calls (start, save, restore, stop) take none. Events that are due at the same time come
+in the order of their calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the
+executor waits for it, even if later ones have. By induction, the driver sees the same events in the same order in every
+run and on every machine, and so it makes the same calls. The order is that of a simulation in which every report takes
+one second.
 
 The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
 
-Other events also have a place. The death of a worker is the answer to its call. A stopped worker exits at the time of
-the stop. A worker that is stopped because of a time limit exits when its answer was due, so it does not matter when the
-limit was exceeded. A timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
+Other events also have a position. The death of a worker is the answer to its call. A stopped worker exits at the time
+of the stop. A worker that is stopped because of a time limit exits when its answer was due, so it does not matter when
+the limit was exceeded. A timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self.makes_directories = executor.makes_directories
         self._executor = executor
         self._window = window
-        self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated places are skipped
+        self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated positions are skipped
         self._placed: deque[Event] = deque()
         self._numbers = itertools.count()
         self._time = 0
@@ -207,13 +207,13 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     # -- order -------------------------------------------------------------------------------------------------------
 
     def _expect(self, actor: _OrderedActor, after: int = 0) -> None:
-        """Set the place of an actor's next event, `after` units of logical time from now."""
+        """Set the position of an actor's next event, `after` units of logical time from now."""
         actor.due = (self._time + after, next(self._numbers))
         heapq.heappush(self._queue, (*actor.due, actor))
 
     def _keep(self, event: Event) -> None:
         """Store an event that has arrived. If an actor has died after it answered, its end comes after the answer."""
-        if isinstance(event, Placed):  # it concerns only time limits, so it needs no place
+        if isinstance(event, Placed):  # it concerns only time limits, so it needs no position
             self._placed.append(event)
             return
         actor = self._actors.get(event.actor_id)
@@ -228,7 +228,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
     def _take_due(self) -> Event | None:
         """The next event in logical order; None if it has not arrived yet."""
-        # A stop gives an actor another place, and a heap cannot move entries: the old one is skipped here.
+        # A stop gives an actor another position, and a heap cannot move entries: the old one is skipped here.
         while self._queue and self._queue[0][2].due != self._queue[0][:2]:
             heapq.heappop(self._queue)
         if not self._queue or self._queue[0][2].answer is None:

@@ -617,7 +617,7 @@ class LiveReporter(ScreenReporter):
             self._tell_progress(trials)
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
-        """The end of a run: how its trials ended, the best and the failed ones, and the place of the results."""
+        """The end of a run: how its trials ended, the best and the failed ones, and the directory of the results."""
         columns = self._shown_metrics(trials)
         total = self._total()
         number = counted(len(trials), "trial")

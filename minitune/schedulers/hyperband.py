@@ -331,7 +331,7 @@ class HyperBandScheduler(HalvingScheduler):
         entry = self._new_entry(trial, result)
         bracket.arrive(member, at, entry)
         closings = self._close(tune_controller, bracket, reporting=trial)
-        return self._answer(bracket, member, entry, at, closings)
+        return self._decide(bracket, member, entry, at, closings)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """The others do not wait for it any more."""
@@ -489,9 +489,9 @@ class HyperBandScheduler(HalvingScheduler):
                 return pending
         return pending
 
-    # -- answers -------------------------------------------------------------------------------------------------
+    # -- decisions -----------------------------------------------------------------------------------------------
 
-    def _answer(
+    def _decide(
         self, bracket: Bracket, member: BracketMember, entry: Entry, at: float, closings: list[Closing]
     ) -> Decision:
         """The decision about a trial that has just reached its rung."""

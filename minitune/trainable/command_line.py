@@ -1,6 +1,6 @@
 """A command line with parameters in it: `python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'`.
 
-A `CommandLine` holds its places as objects. `read_command` finds them in words. There, `{name: domain}` stands for a
+A `CommandLine` holds its slots as objects. `read_command` finds them in words. There, `{name: domain}` stands for a
 value of that domain, and `{name}` for the same value again. All other braces are plain text, so JSON arrives as it is;
 `{{name}}` is the text `{name}`. A domain is a call of a function of this package, such as `choice(["relu", "tanh"])`,
 with literal arguments. It is read with Python's parser and never evaluated.
@@ -39,7 +39,7 @@ DOMAINS = (
 OF_THE_TRIAL = ("trial_dir", "seed")
 """Names that every command line may use: the trial's directory, and its seed. A parameter of that name comes first."""
 ARGS_FILE = "args.json"
-"""The file in the trial's directory to which a `JsonPlace` may write."""
+"""The file in the trial's directory to which a `JsonSlot` may write."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _SHELL = ("sh", "-c")
@@ -47,8 +47,8 @@ _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser raises for a text that is no expression, or a very deep one."""
 
 
-class ParameterPlace(NamedTuple):
-    """The place of a parameter's value in a word.
+class ParameterSlot(NamedTuple):
+    """Where a parameter's value stands in a word.
 
     Attributes:
         name: The name of the parameter.
@@ -71,31 +71,31 @@ class ParameterPlace(NamedTuple):
         return text_of(self.value(values))
 
 
-class FlagPlace(NamedTuple):
+class FlagSlot(NamedTuple):
     """A word for a parameter that may be a boolean: the flag alone for true, no word for false, else `flag=value`.
 
     Attributes:
         flag: The flag, such as `--amp`.
-        place: The parameter.
+        slot: The parameter.
     """
 
     flag: str
-    place: ParameterPlace
+    slot: ParameterSlot
 
     def filled(self, values: Mapping[str, Any]) -> list[str]:
         """The word, or no word."""
-        value = self.place.value(values)
+        value = self.slot.value(values)
         if isinstance(value, bool):
             return [self.flag] if value else []
         return [f"{self.flag}={text_of(value)}"]
 
 
 @dataclass(frozen=True)
-class JsonPlace:
-    """The place of several parameters as one JSON object, or of the path of a file with this object.
+class JsonSlot:
+    """Where several parameters stand as one JSON object, or as the path of a file with this object.
 
     Attributes:
-        members: The keys of the object, with a place or with the members of an inner object.
+        members: The keys of the object, with a slot or with the members of an inner object.
         is_file: Whether the path of `ARGS_FILE` stands here.
     """
 
@@ -110,20 +110,20 @@ class JsonPlace:
 def _filled_members(members: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     filled = {}
     for key, member in members.items():
-        if isinstance(member, ParameterPlace):
+        if isinstance(member, ParameterSlot):
             filled[key] = member.value(values)
         else:
             filled[key] = _filled_members(member, values)
     return filled
 
 
-Word: TypeAlias = "tuple[str | ParameterPlace | JsonPlace, ...] | FlagPlace"
+Word: TypeAlias = "tuple[str | ParameterSlot | JsonSlot, ...] | FlagSlot"
 """The parts of a word in their order, or a word that may be missing."""
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The words of a command, with places for values.
+    """The words of a command, with slots for values.
 
     Attributes:
         words: The words.
@@ -134,7 +134,7 @@ class CommandLine:
     is_for_shell: bool = False
 
     def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
-        """The words with values in their places, for a new process.
+        """The words with values in their slots, for a new process.
 
         Args:
             config: The values of all parameters.
@@ -144,7 +144,7 @@ class CommandLine:
         values = {"trial_dir": trial_dir, "seed": seed, **config}
         words = []
         for word in self.words:
-            if isinstance(word, FlagPlace):
+            if isinstance(word, FlagSlot):
                 words += word.filled(values)
             else:
                 words.append("".join(self._part(part, values, trial_dir) for part in word))
@@ -154,13 +154,13 @@ class CommandLine:
         """Write the file that the words name, if they name one. The program may read it as soon as it starts."""
         for word in self.words:
             for part in word:
-                if isinstance(part, JsonPlace) and part.is_file:
+                if isinstance(part, JsonSlot) and part.is_file:
                     atomic_write(os.path.join(trial_dir, ARGS_FILE), part.text(config).encode())
 
-    def _part(self, part: str | ParameterPlace | JsonPlace, values: Mapping[str, Any], trial_dir: str) -> str:
+    def _part(self, part: str | ParameterSlot | JsonSlot, values: Mapping[str, Any], trial_dir: str) -> str:
         if isinstance(part, str):
             return part
-        if isinstance(part, JsonPlace):
+        if isinstance(part, JsonSlot):
             return os.path.join(trial_dir, ARGS_FILE) if part.is_file else part.text(values)
         text = part.filled(values)
         return shlex.quote(text) if self.is_for_shell else text
@@ -202,7 +202,7 @@ def read_command(
         The command line, and the search space: the domain of each parameter.
 
     Raises:
-        ValueError: If a domain cannot be read, or a parameter has none, has two, or has no place in the command.
+        ValueError: If a domain cannot be read, or a parameter has none, has two, or does not stand in the command.
     """
     if not words:
         raise ValueError("a command is needed: minitune run -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'")
@@ -211,9 +211,9 @@ def read_command(
     space = dict(params or {})
     read = []
     for word in words:
-        parts: list[str | ParameterPlace] = []
+        parts: list[str | ParameterSlot] = []
         for part, domain in _parts(word):
-            if domain is not None and isinstance(part, ParameterPlace):
+            if domain is not None and isinstance(part, ParameterSlot):
                 if part.name in space:
                     raise ValueError(
                         f"parameter {part.name} has two domains; write {{{part.name}}} in the second place"
@@ -221,13 +221,13 @@ def read_command(
                 space[part.name] = domain
             parts.append(part)
         read.append(tuple(parts))
-    places = {part.name for parts in read for part in parts if isinstance(part, ParameterPlace)}
+    slots = {part.name for parts in read for part in parts if isinstance(part, ParameterSlot)}
     for name in space:
         if not re.fullmatch(_NAME, name):
             raise ValueError(f"a parameter's name has a letter or _, then letters, digits, _ . or -, but got {name!r}")
-        if name not in places:
+        if name not in slots:
             raise ValueError(f"parameter {name} has no place in the command: write {{{name}}} where its value goes")
-    for name in sorted(places - set(OF_THE_TRIAL)):
+    for name in sorted(slots - set(OF_THE_TRIAL)):
         if name not in space:
             raise ValueError(
                 f"parameter {name} has no domain{did_you_mean(name, [*space, *OF_THE_TRIAL])}: write "
@@ -235,15 +235,15 @@ def read_command(
                 f"{{{name}}}"
             )
     made = tuple(
-        tuple(part if isinstance(part, str) else place_of(part.name, space.get(part.name)) for part in parts)
+        tuple(part if isinstance(part, str) else slot_of(part.name, space.get(part.name)) for part in parts)
         for parts in read
     )
     return CommandLine(made, is_for_shell), space
 
 
-def place_of(name: str, domain: Any) -> ParameterPlace:
-    """The place of a parameter with this domain; anything but a domain is its only value."""
-    return ParameterPlace(name, _has_whole_step(domain))
+def slot_of(name: str, domain: Any) -> ParameterSlot:
+    """The slot of a parameter with this domain; anything but a domain is its only value."""
+    return ParameterSlot(name, _has_whole_step(domain))
 
 
 def _has_whole_step(domain: Any) -> bool:
@@ -253,7 +253,7 @@ def _has_whole_step(domain: Any) -> bool:
     return step is not None and float(step).is_integer()
 
 
-def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:
+def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
     """The parts of a word, in order, each with its domain; None without one."""
     position = 0
     while found := _IN_BRACES.search(word, position):
@@ -263,13 +263,13 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:
         if found["plain"]:
             yield f"{{{found['plain']}}}", None
         elif found["sign"] == "}":
-            yield ParameterPlace(found["name"]), None
+            yield ParameterSlot(found["name"]), None
         else:
             end = _end_of_domain(word, position)
             if end < 0:
                 raise ValueError(f"parameter {found['name']}: the brace is not closed in {word!r}")
             text = word[position:end]
-            yield ParameterPlace(found["name"]), read_domain(text, found["name"])
+            yield ParameterSlot(found["name"]), read_domain(text, found["name"])
             position = end + 1
     if position < len(word) or not word:
         yield word[position:], None

@@ -223,7 +223,7 @@ class FunctionRunner:
         except ValueError:
             raise ValueError(
                 f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
-                f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
+                f"{type(value).__name__}: {value!r:.200}{_source_of(self._function)}{way_out(value)}"
             ) from None
 
 
@@ -268,7 +268,7 @@ def is_clean_end(error: BaseException) -> bool:
     return isinstance(error, (TrialStopped, StopIteration))
 
 
-def _place_of(function: Any) -> str:
+def _source_of(function: Any) -> str:
     """Return where a function is defined, in brackets; empty if unknown."""
     function = getattr(function, "function", function)  # with values or resources bound to it
     code = getattr(function, "__code__", None)
