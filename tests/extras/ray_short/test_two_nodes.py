@@ -348,7 +348,7 @@ SCRIPT = """
 
 def test_what_a_killed_driver_has_left_on_the_nodes_goes_with_the_next_run(tmp_path: Path) -> None:
     def scratches():
-        return list(Path(tempfile.gettempdir()).glob("minitune-ray-*"))
+        return set(Path(tempfile.gettempdir()).glob("minitune-ray-*"))
 
     def wait_until(condition):
         until_s = time.monotonic() + 60
@@ -356,6 +356,7 @@ def test_what_a_killed_driver_has_left_on_the_nodes_goes_with_the_next_run(tmp_p
             assert time.monotonic() < until_s
             time.sleep(0.05)
 
+    before = scratches()  # of nodes that were killed
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     runs = tmp_path / "killed"
@@ -365,13 +366,13 @@ def test_what_a_killed_driver_has_left_on_the_nodes_goes_with_the_next_run(tmp_p
     finally:
         driver.kill()
         driver.wait()
-    (left,) = scratches()
+    (left,) = scratches() - before
     with (left / "lock").open("rb") as lock:
         wait_until(lambda: is_free(lock))
 
     fit(lambda config: 1, tmp_path / "next")
 
-    assert not scratches()
+    assert not scratches() - before
 
 
 def is_free(lock):
