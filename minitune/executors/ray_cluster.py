@@ -38,8 +38,8 @@ _REFRESH_S = 10.0
 _TELLS_S = 10.0
 """Ray's first autoscaler tells within this time after the start of a cluster whether it can add nodes."""
 _PAUSE_S = 0.25
-_UNIT = 1e-4
-"""Ray's resolution of amounts."""
+_DIGITS = 4
+"""How many digits of an amount Ray keeps."""
 
 
 # -- admission ---------------------------------------------------------------------------------------------------------
@@ -332,8 +332,9 @@ def without_a_node(
             node = next((node for node in able if _is_able(node, bundle, selector)), None)
             if node is None:
                 return False
+            left = node["Resources"]
             for name, amount in bundle.items():
-                node["Resources"][name] -= amount
+                left[name] = round(left[name] - amount, _DIGITS)
         return True
 
     for node_id, request in placed:
@@ -359,7 +360,7 @@ def reason_of_wait(
     wanted = request.required_resources
     if all(free.get(name, 0.0) >= amount for name, amount in wanted.items()):
         return "Ray has room for it, but is slow to start its process, or still prepares its runtime_env"
-    if any(totals.get(name, 0.0) - free.get(name, 0.0) > ours.get(name, 0.0) + _UNIT for name in wanted):
+    if any(totals.get(name, 0.0) - free.get(name, 0.0) > ours.get(name, 0.0) + 10**-_DIGITS for name in wanted):
         return "others use the cluster"
     return "Ray is slow to start its process, or still prepares its runtime_env, or others use the cluster"
 

@@ -22,7 +22,7 @@ from differential_plugins import Notes
 
 from minitune import ResultGrid, TuneError
 from minitune.error import STOP_SWALLOWED, TrialError
-from minitune.record import journal
+from minitune.record import housekeeper, journal
 
 Views = dict[str, list[str]]
 """Lines by the name of what they show."""
@@ -57,8 +57,10 @@ class Outcome:
 def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     """Run the experiment. Blocks."""
     outcome = Outcome(storage)
-    rarely = patch.dict(os.environ, MINITUNE_GLOBAL_CHECKPOINT_S="3600")  # else a slow run saves its state more often
-    with _listening(outcome.log), rarely:
+    # Otherwise a slow run saves its state more often, and drops an older checkpoint as soon as a newer one is synced.
+    rarely = patch.dict(os.environ, MINITUNE_GLOBAL_CHECKPOINT_S="3600")
+    once = patch.object(housekeeper, "CHECKPOINT_PERIOD_S", 3600.0)
+    with _listening(outcome.log), rarely, once:
         tuner = plan.tuner(executor, storage, outcome.notes)
         try:
             outcome.grid = tuner.fit()

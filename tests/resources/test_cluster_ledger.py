@@ -244,6 +244,14 @@ def test_an_actor_that_waits_for_long_is_queued(cluster):
     assert not ledger.queued()
 
 
+def test_ten_tenths_of_a_cpu_have_room_on_one(cluster):
+    ledger = ClusterLedger(cluster)
+    for number in range(10):
+        start(ledger, f"{number}#1", Resources([{"CPU": 0.1}]))
+
+    assert not ledger.queued()
+
+
 def test_bundles_of_a_gang_may_lie_on_several_nodes(cluster):
     cluster.cpus = [1, 2, 1]
     ledger = ClusterLedger(cluster)
