@@ -24,7 +24,7 @@ from typing import Any
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
-from minitune.base.table import format_cell, short_repr
+from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes
@@ -47,7 +47,7 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
-from minitune.output.rows import metrics_of
+from minitune.output.rows import metrics_of, values_text
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
@@ -313,7 +313,7 @@ class _Rerun:
         """Show a report. Return whether more will come."""
         if report.metrics is not None:
             self.reports += 1
-            values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
+            values = values_text(metrics_of(report.metrics), 40)
             with contextlib.suppress(BrokenPipeError):  # the reader has left; the end of the command will notice that
                 echo(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
         self.is_stopped = self.is_stopped or self.reports >= self.limit

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from minitune.base.table import Column, Table, as_html, bar, curve, format_cell, line_as_html
+from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
 from minitune.base.text import counted, cut, cut_front, duration, one_line, printable, width_of
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
+from minitune.output.rows import values_text
 from minitune.output.table import STATUS_ORDER, status_column
 
 _BAR_COLUMNS = 30
@@ -22,7 +23,6 @@ _METRIC_COLUMNS = 11
 _WIDE_COLUMNS = 79
 _NAME_COLUMNS = 32
 _MAX_ERRORS = 3
-_MAX_PARAMS = 20
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
 
@@ -151,11 +151,11 @@ def progress_text(snapshot: RunSnapshot) -> str:
 
 def best_text(best: TrialLine) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
-    parts = [f"{one_line(name)}={_cell(value)}" for name, value in islice(best.metrics.items(), 1)]
+    parts = [values_text({name: value}, _CELL_COLUMNS) for name, value in islice(best.metrics.items(), 1)]
     if best.iteration is not None:
         parts.append(f"iteration {best.iteration}")
     text = ", ".join([*parts, one_line(best.name)])
-    params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in islice(best.params.items(), _MAX_PARAMS))
+    params = values_text(best.params, _CELL_COLUMNS)
     if params:
         text += f": {params}"
     return text
@@ -342,7 +342,3 @@ def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tup
 
 def _header(name: str) -> str:
     return cut_front(one_line(name), _CELL_COLUMNS)
-
-
-def _cell(value: Any) -> str:
-    return cut(one_line(format_cell(value, _CELL_COLUMNS)), _CELL_COLUMNS)

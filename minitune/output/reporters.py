@@ -43,7 +43,15 @@ from minitune.output.live import (
     render_html,
     seconds_left,
 )
-from minitune.output.rows import METRICS_SHOWN, USUAL_METRICS, metric_columns, metrics_of, parameter_names, shown_metric
+from minitune.output.rows import (
+    MAX_SHOWN_VALUES,
+    METRICS_SHOWN,
+    USUAL_METRICS,
+    metric_columns,
+    metrics_of,
+    parameter_names,
+    shown_metric,
+)
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
@@ -386,7 +394,7 @@ class TuneReporterBase(ProgressReporter):
     def trial_started(self, trial: Trial) -> None:
         """At level 2: the trial and its parameters."""
         if self._shows_trials:
-            names = list(trial.evaluated_params)[: table.MAX_SHOWN_PARAMETERS]
+            names = list(trial.evaluated_params)[:MAX_SHOWN_VALUES]
             config = trial.attempt.config  # not `shown_config`: that of its last result may be another one
             found = [value_at_text(config, name, trial.evaluated_params[name]) for name in names]
             values = ", ".join(f"{name}={self._cell(value)}" for name, value in zip(names, found, strict=True))

@@ -10,6 +10,8 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.numbers import known_number
+from minitune.base.table import short_repr
+from minitune.base.text import cut, one_line
 from minitune.experiment.goal import Goal
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, TIME_TOTAL_S, TRAINING_ITERATION, flatten
@@ -26,6 +28,8 @@ USUAL_METRICS = {
 """The headers of the metrics that are shown by default if trials report them."""
 METRICS_SHOWN = 4
 """The number of a run's own metrics that are shown by default."""
+MAX_SHOWN_VALUES = 20
+"""The maximum number of parameters or metrics in a line."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
@@ -84,3 +88,14 @@ def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
         return flatten({key: value for key, value in result.items() if key not in _HIDDEN})
     except Exception:  # nested too deeply, or a user's mapping raises
         return {}
+
+
+def values_text(values: Mapping[str, Any], longest: int | None = None) -> str:
+    """The first values as one line, such as `lr=0.1, act='relu'`. `longest` is the maximum width of a value."""
+    parts = []
+    for name, value in islice(values.items(), MAX_SHOWN_VALUES):
+        text = one_line(short_repr(value, rounds=True))
+        if longest is not None:
+            text = cut(text, longest)
+        parts.append(f"{one_line(name)}={text}")
+    return ", ".join(parts)

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minitune import clock
-from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
-from minitune.base.text import counted, cut, date, number_text, one_line
+from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
+from minitune.base.text import counted, cut, date, number_text
 from minitune.error import ProgramError
 from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import metric_columns, parameter_names, shown_metric
+from minitune.output.rows import metric_columns, parameter_names, shown_metric, values_text
 from minitune.result import (
     NODE_IP,
     PID,
@@ -34,7 +34,6 @@ STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """The order in which statuses are shown. See `Trial.shown_status`."""
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
-MAX_SHOWN_PARAMETERS = 20
 _WAYS = ("finished", "stopped", "cut short", "failed", "not started")
 """How a trial can end, in the order in which they are shown."""
 _ROWS_PER_STATUS = 5
@@ -296,9 +295,8 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         best = best_trial(trials, metric, mode)
     if best is None or metric is None:
         return []
-    names = list(names or flatten(best.shown_config))[:MAX_SHOWN_PARAMETERS]
-    config = ", ".join(f"{one_line(name)}={short_repr(best.shown_parameter(name), rounds=True)}" for name in names)
-    text = f"Best: {metric}={short_repr(shown_metric(best, metric), rounds=True)}"
+    config = values_text({name: best.shown_parameter(name) for name in names or flatten(best.shown_config)})
+    text = f"Best: {values_text({metric: shown_metric(best, metric)})}"
     if config:
         text += f" with {config}"
     if best.status == ERROR:

@@ -13,7 +13,7 @@ from kit import EndAfter, deciding, fit, listening, run_path
 
 from minitune import ResultGrid, TrialScheduler, cli, grid_search, report
 from minitune.base.text import number_text
-from minitune.output.live import render
+from minitune.output.live import best_text, render
 from minitune.output.reporters import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
@@ -182,6 +182,7 @@ def test_numbers_have_the_same_text_in_all_views(
 
 def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     drawn: list[list[str]] = []
+    brief: list[str] = []
     listed: list[dict[str, str]] = []
 
     def draw(trials: list[Any], trial: Any, result: dict[str, Any], **info: Any) -> None:
@@ -189,15 +190,21 @@ def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.Ca
             reporter = default_reporter()
             reporter.setup(**OBJECTIVE)
             drawn.extend(re.split(" {2,}", line) for line in render(reporter._snapshot(trials), 200, 40))
+            brief.append(best_text(reporter._snapshot(trials).best[0]))
             reporter.close()
             cli.main(["ls", str(run_path())])
             listed.extend(table_in(capsys.readouterr().out))
 
-    space = {"case": {"number": grid_search([TIE, EQUAL]), "rate": 1e-5}, "flag": grid_search([True])}
+    space = {
+        "case": {"number": grid_search([TIE, EQUAL]), "rate": 1e-5},
+        "flag": grid_search([True]),
+        "opt": grid_search(["adam"]),
+    }
     fit(train, space, max_concurrent_trials=1, callbacks=[listening(on_trial_result=draw)], **OBJECTIVE)
 
     head = next(cells for cells in drawn if cells[0] == "trial")
-    assert head[:4] == ["trial", "loss", "case/number", "flag"]
+    assert head[:5] == ["trial", "loss", "case/number", "flag", "opt"]
+    assert brief[0].endswith("case/number=1, flag=True, opt='adam'")
     assert head[-3:] == ["whole", "eval/share", "eval/seen"]
     for number, row in enumerate(listed):
         live = next(dict(zip(head, cells, strict=True)) for cells in drawn if cells[0].endswith(f"_0000{number}"))
