@@ -36,8 +36,8 @@ which returns the driver's ends of two channels at once. Boot is sent into the f
   as a `Worker`.
 - The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Worker.
 
-Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its place, and makes the actor's object. Its
-answer becomes the event Started.
+Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its workplace, and makes the actor's object.
+Its answer becomes the event Started.
 
 One call
 --------

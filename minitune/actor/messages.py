@@ -3,7 +3,7 @@
 ::
 
     driver                                                      worker
-      | Boot(place, factory, sys_path, argv) -->                  (may be sent before the worker lives)
+      | Boot(workplace, factory, sys_path, argv) -->              (may be sent before the worker lives)
       | <-- Hello(pid)                                            before any user code
       |                                                           obj = factory(host)
       | <-- Returned(0) | Raised(0, error)
@@ -19,8 +19,8 @@
       | Quit(n, keep=True) -->                                    stay for another actor, or obj.stop(); exit 0
       | <-- Returned(n) | Finished(n)                             parked
       | <-- Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
-      | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
-      |                                                           then obj.reset(*args)
+      | Move(n, workplace, payload) -->                           everything as it was at the start, then the new
+      |                                                           workplace, then obj.reset(*args)
       | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
       | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again; if not, exit 0
       |
@@ -136,7 +136,7 @@ ATOMIC_BYTES = 64 * 1024
 
 
 # -- over the channel --------------------------------------------------------------------------------------------------
-class Place(NamedTuple):
+class Workplace(NamedTuple):
     """The surroundings of a worker.
 
     Attributes:
@@ -159,7 +159,7 @@ class Boot(NamedTuple):
 
     Attributes:
         number: Always 0, the number of the first attempt.
-        place: The worker's surroundings.
+        workplace: The worker's surroundings.
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
@@ -170,7 +170,7 @@ class Boot(NamedTuple):
     """
 
     number: int
-    place: Place
+    workplace: Workplace
     sys_path: tuple[str, ...]
     argv: tuple[str, ...]
     is_reusable: bool
@@ -179,10 +179,10 @@ class Boot(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Driver to a parked worker: clean up, take a new place, and call `reset` with these arguments."""
+    """Driver to a parked worker: clean up, take a new workplace, and call `reset` with these arguments."""
 
     number: int
-    place: Place
+    workplace: Workplace
     payload: bytes = b""
 
 
@@ -386,7 +386,7 @@ class ProtocolError(Exception):
 # The kinds of messages by number.
 _MESSAGES: tuple[Any, ...] = (Boot, Move, Call, Quit, Hello, Returned, Raised, Show, Stop, Reported, GoOn, Finished)
 _KINDS = {message: kind for kind, message in enumerate(_MESSAGES)}
-# The first so many kinds begin with a place.
+# The first so many kinds begin with a workplace.
 _PLACED = 2
 _LENGTHS = [len(message._fields) for message in _MESSAGES]
 _GO_ON = _KINDS[GoOn]
@@ -483,7 +483,7 @@ class FrameReader:
                 try:
                     fields = marshal.loads(body)
                     if kind < _PLACED:
-                        fields = [Place(*fields[0]), *fields[1:]]
+                        fields = [Workplace(*fields[0]), *fields[1:]]
                 except (ValueError, TypeError, EOFError) as error:  # the checksum is right, but the contents are wrong
                     raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
                 body = body[head_bytes:]

@@ -24,8 +24,8 @@ from minitune.actor.messages import (
     LAST_LINES_BYTES,
     ZYGOTE_SILENCE_S,
     Hello,
-    Place,
     ProtocolError,
+    Workplace,
 )
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.sockets import Socket
@@ -236,13 +236,13 @@ def describe_exit(exit_code: int | None) -> str:
     return f"{name_of_signal(-exit_code)} ({-exit_code})"
 
 
-def last_lines(place: Place, limit: int = LAST_LINES) -> str:
-    """Return the end of the output in a place, standard error last; at most `limit` lines.
+def last_lines(workplace: Workplace, limit: int = LAST_LINES) -> str:
+    """Return the end of the output in a workplace, standard error last; at most `limit` lines.
 
     Our own frames are left out of a dumped stack, and so is a thread without any frame of the user's.
     """
     lines: list[str] = []
-    for path in dict.fromkeys((place.stdout, place.stderr)):
+    for path in dict.fromkeys((workplace.stdout, workplace.stderr)):
         if path is None:
             continue
         try:

@@ -33,7 +33,6 @@ from minitune.actor.messages import (
     Finished,
     Move,
     NotReset,
-    Place,
     ProtocolError,
     Quit,
     Raised,
@@ -42,6 +41,7 @@ from minitune.actor.messages import (
     Show,
     Started,
     Stop,
+    Workplace,
     encode,
     go_on,
 )
@@ -138,7 +138,7 @@ class RemoteActor:
     Args:
         process: Its process: a new one for `start`, a parked one for `take_over`.
         started: The event to report once its object is there; the process is filled in.
-        place: Its surroundings.
+        workplace: Its surroundings.
         tell: Receives the events. The end of a parked process is told as an Exited of its last actor.
 
     Attributes:
@@ -148,13 +148,13 @@ class RemoteActor:
     """
 
     def __init__(
-        self, process: WorkerProcess, started: Started, place: Place, tell: Callable[[Event | NotReset], object]
+        self, process: WorkerProcess, started: Started, workplace: Workplace, tell: Callable[[Event | NotReset], object]
     ):
         self.actor_id = started.actor_id
         self.process = process
         self.phase = ActorPhase.MAKING
         self._started: Started | None = started  # until it is told
-        self._place = place
+        self._workplace = workplace
         self._tell = tell
         self._attempt = 0  # the number of the message that has begun this actor
         self._move: Move  # given by `take_over`, like the next one
@@ -190,8 +190,8 @@ class RemoteActor:
     def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
         """Use a parked process. Started follows; or NotReset, and the process is killed.
 
-        The worker restores everything that user code may have changed, takes the new place, and calls `reset` of its
-        object. If the worker is clean, so that a failure is unlikely, everything is sent with the first call.
+        The worker restores everything that user code may have changed, takes the new workplace, and calls `reset` of
+        its object. If the worker is clean, so that a failure is unlikely, everything is sent with the first call.
 
         Args:
             payload: The arguments of `reset`, as in `call`.
@@ -214,7 +214,7 @@ class RemoteActor:
         process.actor = self
         process.work.handle = self.on_message
         self._attempt = process.number + 1
-        self._move = Move(self._attempt, self._place, payload)
+        self._move = Move(self._attempt, self._workplace, payload)
         self._reset_s = timeout_s
         if not is_clean:
             self.phase = TRANSITIONS[self.phase][Move]
@@ -440,9 +440,9 @@ class RemoteActor:
         is_stopped = phase in _STOPPED
         lines = ""
         if self._shows_stacks:
-            lines = last_lines(self._place, DUMP_LINES)
+            lines = last_lines(self._workplace, DUMP_LINES)
         elif not (is_stopped and end.exit_code == 0):
-            lines = last_lines(self._place, LAST_LINES)
+            lines = last_lines(self._workplace, LAST_LINES)
         cause, number = self._explain(end, is_stopped)
         if end.survivors:
             cause = f"could not be killed, pid {pid}"

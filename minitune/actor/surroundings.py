@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from operator import is_
 from typing import Any
 
-from minitune.actor.messages import HIGH_DESCRIPTOR, Place
+from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
 
 _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = {1: "stdout", 2: "stderr"}
@@ -117,12 +117,12 @@ class _Environment:
 
     def __init__(self) -> None:
         self._first = _environment().copy()
-        self._variables: dict[str, str | None] = {}  # of the last place
+        self._variables: dict[str, str | None] = {}  # of the last workplace
         self._with_variables = self._first
 
     def restore(self, variables: Mapping[str, str | None]) -> None:
-        """Restore the environment, with the variables of a place: those with the value None are removed."""
-        # Trials of one run mostly have the same variables, so the environment of the last place is used again.
+        """Restore the environment, with the variables of a workplace: those with the value None are removed."""
+        # Trials of one run mostly have the same variables, so the environment of the last workplace is used again.
         if variables != self._variables:
             self._variables = dict(variables)
             self._with_variables = _with(self._first, variables)
@@ -166,21 +166,21 @@ class Surroundings:
         self._logging = _read_logging()
         self._outputs: dict[int, int] = {}  # by standard descriptor: a duplicate of what it was, once it is redirected
 
-    def apply(self, place: Place) -> None:
-        """Take a place: working directory, output files, environment.
+    def apply(self, workplace: Workplace) -> None:
+        """Take a workplace: working directory, output files, environment.
 
         Raises:
             OSError: If its directory or one of its files cannot be used.
         """
-        self._environment.restore(place.env)
-        for descriptor, path in ((1, place.stdout), (2, place.stderr)):
+        self._environment.restore(workplace.env)
+        for descriptor, path in ((1, workplace.stdout), (2, workplace.stderr)):
             if path is not None and descriptor not in self._outputs:
                 _flush(descriptor)
                 self._outputs[descriptor] = _keep(descriptor)
-        _take_files(place)
+        _take_files(workplace)
 
-    def restore(self, next_place: Place) -> None:
-        """Restore everything that user code may have changed, except what the next place sets anyway.
+    def restore(self, next_workplace: Workplace) -> None:
+        """Restore everything that user code may have changed, except what the next workplace sets anyway.
 
         Raises:
             OSError: If something cannot be restored, such as a hard limit.
@@ -188,7 +188,7 @@ class Surroundings:
         """
         self._signals.restore()
         os.umask(self._umask)
-        for descriptor, path in ((1, next_place.stdout), (2, next_place.stderr)):
+        for descriptor, path in ((1, next_workplace.stdout), (2, next_workplace.stderr)):
             if path is None and descriptor in self._outputs:
                 _flush(descriptor)
                 os.dup2(self._outputs[descriptor], descriptor)
@@ -201,31 +201,31 @@ class Surroundings:
         sys.argv[:] = self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
         _restore_logging(self._logging)
-        if self._directory is not None and next_place.directory is None:
+        if self._directory is not None and next_workplace.directory is None:
             os.chdir(self._directory)
 
 
-def take(place: Place) -> None:
-    """Do what `Surroundings.apply` does, in a process that has only one place in its life.
+def take(workplace: Workplace) -> None:
+    """Do what `Surroundings.apply` does, in a process that has only one workplace in its life.
 
     Raises:
         OSError: If its directory or one of its files cannot be used.
     """
-    for name, value in place.env.items():
+    for name, value in workplace.env.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    _take_files(place)
+    _take_files(workplace)
 
 
-def _take_files(place: Place) -> None:
-    if place.stdout is not None:
-        _redirect(1, place.stdout)
-    if place.stderr is not None:
-        _redirect(2, place.stderr)
-    if place.directory is not None:
-        os.chdir(place.directory)
+def _take_files(workplace: Workplace) -> None:
+    if workplace.stdout is not None:
+        _redirect(1, workplace.stdout)
+    if workplace.stderr is not None:
+        _redirect(2, workplace.stderr)
+    if workplace.directory is not None:
+        os.chdir(workplace.directory)
 
 
 def _redirect(descriptor: int, path: str) -> None:

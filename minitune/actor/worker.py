@@ -204,19 +204,19 @@ class Worker:
                 raise ProtocolError(f"a worker does not expect {type(message).__name__} here")
 
     def _make(self, boot: Boot) -> None:
-        """Take the place and make the actor's object."""
+        """Take the workplace and make the actor's object."""
         sys.path[:] = boot.sys_path
         sys.argv[:] = boot.argv
-        if boot.place.trial is not None:
+        if boot.workplace.trial is not None:
             try:
-                os.mkdir(boot.place.trial, OWN_DIRECTORY_MODE)
+                os.mkdir(boot.workplace.trial, OWN_DIRECTORY_MODE)
             except FileExistsError:  # of an earlier attempt
                 pass
         if boot.is_reusable:
             self._process.surroundings = Surroundings()
-            self._process.surroundings.apply(boot.place)
+            self._process.surroundings.apply(boot.workplace)
         else:  # there is nothing to restore
-            take(boot.place)
+            take(boot.workplace)
         factory = load_value(boot.payload)
         args: tuple[Any, ...] = ()
         if boot.args:
@@ -274,8 +274,8 @@ class Worker:
             nonlocal is_usable
             surroundings = self._process.surroundings
             assert surroundings is not None
-            surroundings.restore(move.place)
-            surroundings.apply(move.place)
+            surroundings.restore(move.workplace)
+            surroundings.apply(move.workplace)
             is_usable = bool(self._invoke("reset", move.payload))
             return is_usable
 

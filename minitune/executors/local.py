@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.actor.launcher import nesting_depth, new_run_id
 from minitune.actor.loop import Loop
-from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
+from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Workplace
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
@@ -118,7 +118,7 @@ class _Packer:
         return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
 
 
-class _Places:
+class _Workplaces:
     """The surroundings of actors: working directories, output files and environment variables.
 
     Args:
@@ -136,16 +136,16 @@ class _Places:
         with suppress(FileNotFoundError):  # this process's directory has been removed
             self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
 
-    def of(self, actor: Actor) -> Place:
-        """The place of one actor."""
+    def of(self, actor: Actor) -> Workplace:
+        """The workplace of one actor."""
         env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
         trial_directory = actor.spec.directory
         if trial_directory is None:
-            return Place(env=env)
+            return Workplace(env=env)
         stdout = os.path.join(trial_directory, self._output_names[0])
         stderr = os.path.join(trial_directory, self._output_names[1])
         directory = trial_directory if self.changes_directory else None
-        return Place(directory, stdout, stderr, trial_directory, env)
+        return Workplace(directory, stdout, stderr, trial_directory, env)
 
 
 class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
@@ -196,7 +196,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._preloads = preload
         self._host = socket.gethostname()
         self._packer = _Packer(directory)
-        self._places = _Places(output_names, changes_directory)
+        self._workplaces = _Workplaces(output_names, changes_directory)
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._is_short = False  # whether the warning about descriptors was logged
 
@@ -306,18 +306,18 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         """Start the process of an actor. It may replace a parked process that could not be reset."""
         if self._parked and not descriptors.has_room_for_worker():
             self._drop_parked()
-        place = self._places.of(actor)
-        preload = not actor.allocation.gpu_ids and _has_one_thread(place.env)
+        workplace = self._workplaces.of(actor)
+        preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
         factory, args = self._packer.pack(actor)
-        boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)
+        boot = Boot(0, workplace, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
-        self._put_into(process, actor, place)
+        self._put_into(process, actor, workplace)
         actor.remote.start(boot, preload, instead)
 
-    def _put_into(self, process: WorkerProcess, actor: Actor, place: Place) -> None:
+    def _put_into(self, process: WorkerProcess, actor: Actor, workplace: Workplace) -> None:
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
-        actor.remote = RemoteActor(process, started, place, self._told.append)
+        actor.remote = RemoteActor(process, started, workplace, self._told.append)
 
     def _take_over(self, actor: Actor, parked: Actor) -> Started | None:
         """Let the process of a parked actor run another one. If it cannot, start a fresh one.
@@ -335,7 +335,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
             with suppress(OSError):
                 os.mkdir(actor.spec.directory, OWN_DIRECTORY_MODE)
-        self._put_into(parked.remote.process, actor, self._places.of(actor))
+        self._put_into(parked.remote.process, actor, self._workplaces.of(actor))
         return actor.remote.take_over(args, self._reset_timeout_s)
 
     def _take_fitting(self, spec: ActorSpec) -> Actor | None:
@@ -373,7 +373,9 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
-            return event._replace(error=with_hint(event.error, actor.spec.directory, self._places.changes_directory))
+            return event._replace(
+                error=with_hint(event.error, actor.spec.directory, self._workplaces.changes_directory)
+            )
         if isinstance(event, Exited):
             self._on_exited(actor, event)
             return super()._complete(event)

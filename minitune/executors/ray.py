@@ -37,7 +37,7 @@ from typing import Any
 
 from minitune._version import __version__
 from minitune.actor.loop import Loop, Timer
-from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Place
+from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Workplace
 from minitune.actor.process import last_lines
 from minitune.base import shared_values
 from minitune.base.files import search_path
@@ -770,8 +770,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             return Exited(actor.actor_id, "refused", f"Ray could not start it: {in_words(error)}", counts=False)
         lines = ""
         if actor.shows_stacks or not is_stopped:
-            place = Place(None, *actor.transfer.home.outputs)
-            lines = last_lines(place, DUMP_LINES if actor.shows_stacks else LAST_LINES)
+            workplace = Workplace(None, *actor.transfer.home.outputs)
+            lines = last_lines(workplace, DUMP_LINES if actor.shows_stacks else LAST_LINES)
         if is_stopped:
             return Exited(actor.actor_id, "stopped", actor.why_stopped, last_lines=lines, pid=here.pid)
         # The trial is not to blame for the loss of a node, so it does not count as a failure.

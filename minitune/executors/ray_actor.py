@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from minitune import checkpoint
 from minitune._version import __version__
-from minitune.actor.messages import Place
+from minitune.actor.messages import Workplace
 from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import processes, shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
@@ -297,7 +297,7 @@ class RayWorker:
             return {}
         if home.is_seen:
             directory = home.directory if home.changes_directory else None
-            self._surroundings.apply(Place(directory, *home.outputs))
+            self._surroundings.apply(Workplace(directory, *home.outputs))
             return {}
         if self._scratch is None:
             self._scratch = Scratch(self._name, self._job)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from minitune.actor.messages import Place
+from minitune.actor.messages import Workplace
 from minitune.base import files
 from minitune.checkpoint import (
     ManifestEntry,
@@ -398,7 +398,7 @@ class Scratch:
         self._pieces: Iterator[list[Part]] = iter(())
         self._fetched = ""  # the checkpoint that the driver has got last
 
-    def settle(self, home: Home) -> Place:
+    def settle(self, home: Home) -> Workplace:
         """Make an empty place for the next trial, and return it."""
         self._drop_received()
         parent = os.path.join(self._path, "trial")
@@ -414,7 +414,7 @@ class Scratch:
         for path in self._outputs:
             files.atomic_write(path, b"")  # empty, also after a trial before
         directory = self.trial if home.changes_directory else None
-        return Place(directory, self._outputs[0], self._outputs[-1])
+        return Workplace(directory, self._outputs[0], self._outputs[-1])
 
     def new_output(self) -> tuple[bytes, bytes]:
         """What was printed since the last call, at most `PIECE_BYTES` of each file."""

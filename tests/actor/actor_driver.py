@@ -16,7 +16,7 @@ from actor_samples import Counter, Hosted, counter
 from kit import BOUND_S
 
 from minitune.actor.launcher import start_method
-from minitune.actor.messages import Boot, CallReturned, Event, Exited, Place, Started
+from minitune.actor.messages import Boot, CallReturned, Event, Exited, Started, Workplace
 from minitune.actor.process import WorkerProcess
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps
@@ -45,7 +45,7 @@ def zygote_pids() -> list[int]:
 
 
 class Group(LocalTrialExecutor):
-    """A local executor that starts an actor of any factory in any place."""
+    """A local executor that starts an actor of any factory in any workplace."""
 
     def __init__(self, **options: Any):
         super().__init__(Machine({"CPU": 1000}, ()), directory=str, **options)
@@ -60,31 +60,31 @@ class Group(LocalTrialExecutor):
         self,
         actor_id: str,
         factory: Callable[..., Any] | bytes,
-        place: Place | None = None,
+        workplace: Workplace | None = None,
         preload: bool = True,
     ) -> None:
         """Start `factory(host)`."""
         actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
         actor.allocation = self._ledger.acquire(actor_id, _ONE)
-        place = place or Place()
+        workplace = workplace or Workplace()
         process = WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
-        self._put_into(process, actor, place)
+        self._put_into(process, actor, workplace)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(0, place, tuple(search_path()), tuple(sys.argv), True, payload=data)
+        boot = Boot(0, workplace, tuple(search_path()), tuple(sys.argv), True, payload=data)
         try:
             actor.remote.start(boot, preload)
         except ValueError:
             del self._actors[actor_id]
             raise
 
-    def move(self, actor_id: str, place: Place, timeout_s: float = BOUND_S) -> None:
+    def move(self, actor_id: str, workplace: Workplace, timeout_s: float = BOUND_S) -> None:
         """Hand the only parked process on. Started is an event in any case."""
         [[parked]] = filter(None, self._parked.values())
         self._parked.clear()
         self._ledger.acquire(actor_id, _ONE)
         parked.spec = parked.spec._replace(actor_id=actor_id)
         self._actors[actor_id] = parked
-        self._put_into(parked.remote.process, parked, place)
+        self._put_into(parked.remote.process, parked, workplace)
         started = parked.remote.take_over(dumps((None,), "an argument"), timeout_s)
         if started is not None:
             self._told.append(started)

@@ -20,7 +20,7 @@ from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, wait_until
 
 from minitune.actor import process_tree
-from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Returned, encode
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, Workplace, encode
 
 
 def test_exit_codes_and_signals_are_named(driver: Driver) -> None:
@@ -209,7 +209,7 @@ def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
 @pytest.mark.usefixtures("time_to_clean_up")
 def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: Path) -> None:
     pid_file, err = tmp_path / "pids", tmp_path / "err"
-    driver.start("a", partial(Sleeper, str(pid_file)), place=Place(stderr=str(err)))
+    driver.start("a", partial(Sleeper, str(pid_file)), workplace=Workplace(stderr=str(err)))
     driver.group.call("a", "sleep_and_clean_up")
     read_pids(pid_file, 1)
     event = driver.stop("a", grace_s=0.1)
@@ -221,7 +221,7 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
 @however_it_started
 @pytest.mark.usefixtures("time_to_clean_up")
 def test_stop_shows_stacks_on_request(driver: Driver, tmp_path: Path) -> None:
-    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), workplace=Workplace(stderr=str(tmp_path / "err")))
     driver.group.call("a", "sleep_and_clean_up")
     read_pids(tmp_path / "pids", 1)
     driver.group.stop("a", 0.1, dump=True)
@@ -233,7 +233,7 @@ def test_stop_shows_stacks_on_request(driver: Driver, tmp_path: Path) -> None:
 @however_it_started
 @pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
 def test_a_worker_that_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
-    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), workplace=Workplace(stderr=str(tmp_path / "err")))
     driver.group.call("a", method)
     read_pids(tmp_path / "pids", 1)
     event = driver.stop("a", grace_s=0.1)

@@ -1,4 +1,4 @@
-"""The place of an actor: directory, output, environment; and how a worker is cleaned for the next actor."""
+"""The workplace of an actor: directory, output, environment; and how a worker is cleaned for the next actor."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from actor_driver import Driver, however_it_started
 from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
-from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Show, Started, Stop, encode
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Show, Started, Stop, Workplace, encode
 from minitune.actor.remote_actor import RemoteActor
 
 
-def place_in(directory: Path, **env: str | None) -> Place:
+def workplace_in(directory: Path, **env: str | None) -> Workplace:
     directory.mkdir(exist_ok=True)
-    return Place(str(directory), str(directory / "out"), str(directory / "err"), env=env)
+    return Workplace(str(directory), str(directory / "out"), str(directory / "err"), env=env)
 
 
 def test_a_place_is_taken_before_the_object_is_made(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINITUNE_TEST_REMOVED", "1")
-    place = place_in(tmp_path / "a", MINITUNE_TEST_SET="yes", MINITUNE_TEST_REMOVED=None)
+    workplace = workplace_in(tmp_path / "a", MINITUNE_TEST_SET="yes", MINITUNE_TEST_REMOVED=None)
     umask = os.umask(0o027)
     try:
-        driver.start("a", _Observer, place=place)
+        driver.start("a", _Observer, workplace=workplace)
     finally:
         os.umask(umask)
     assert driver.call("a", "look") == (str(tmp_path / "a"), "yes", None)
@@ -57,7 +57,7 @@ class _Observer(Counter):
 
 
 def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path: Path) -> None:
-    pid = driver.start("a", place=place_in(tmp_path / "a"))
+    pid = driver.start("a", workplace=workplace_in(tmp_path / "a"))
     driver.call("a", "show", "\n".join(f"line {number}" for number in range(50)))
     os.kill(pid, signal.SIGKILL)
     event = driver.ended("a")
@@ -68,18 +68,18 @@ def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path:
 
 def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    driver.group.start_in("a", partial(Hosted, factory=Counter), place=Place(missing))
+    driver.group.start_in("a", partial(Hosted, factory=Counter), workplace=Workplace(missing))
     event = driver.next("a")
     assert isinstance(event, CallRaised)
     assert missing in event.error.message
 
 
 def test_park_and_hand_on_with_the_same_process_and_object(driver: Driver, tmp_path: Path) -> None:
-    pid = driver.start("a", place=place_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
+    pid = driver.start("a", workplace=workplace_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.next("a") == Exited("a", "parked")
-    driver.group.move("b", place_in(tmp_path / "b"))
+    driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused
     driver.group.call("b", "add", 1)
     assert driver.next("b") == CallReturned("b", 8)
@@ -95,13 +95,13 @@ def test_park_and_hand_on_with_the_same_process_and_object(driver: Driver, tmp_p
 
 
 def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> None:
-    driver.start("a", place=place_in(tmp_path / "a"))
+    driver.start("a", workplace=workplace_in(tmp_path / "a"))
     before = driver.call("a", "call", _look_around)
     driver.call("a", "call", _make_dirty)
     assert driver.call("a", "call", _look_around) != before
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.next("a").kind == "parked"
-    driver.group.move("b", place_in(tmp_path / "b"))
+    driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused
     assert driver.call("b", "call", _look_around) == before
     modes = [(tmp_path / name / "out").stat().st_mode for name in "ab"]
@@ -197,7 +197,7 @@ def test_a_process_that_cannot_be_handed_on_is_replaced(driver: Driver, tmp_path
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.next("a").kind == "parked"
-    driver.group.move("b", Place(str(tmp_path / "missing")))
+    driver.group.move("b", Workplace(str(tmp_path / "missing")))
     assert not driver.next("b").reused
     assert driver.call("b", "add", 1) == 1
 
@@ -213,7 +213,7 @@ def _park_clean(driver: Driver) -> int:
 
 def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tmp_path: Path) -> None:
     pid = _park_clean(driver)
-    driver.group.move("b", place_in(tmp_path / "b"))
+    driver.group.move("b", workplace_in(tmp_path / "b"))
     assert not (tmp_path / "b" / "out").exists(), "nothing was sent"
     started = driver.next("b")
     assert (started.pid, started.reused) == (pid, True)
@@ -223,14 +223,14 @@ def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tm
 
 
 @however_it_started
-@pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no place"])
+@pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no workplace"])
 def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tmp_path: Path, injury: str) -> None:
     """Started was told, and is not told again; a fresh process answers the call."""
     pid = _park_clean(driver)
-    place = Place(str(tmp_path / "missing")) if injury == "no place" else place_in(tmp_path / "b")
-    driver.group.move("b", place, timeout_s=0.5)
+    workplace = Workplace(str(tmp_path / "missing")) if injury == "no workplace" else workplace_in(tmp_path / "b")
+    driver.group.move("b", workplace, timeout_s=0.5)
     assert driver.next("b").reused
-    if injury != "no place":
+    if injury != "no workplace":
         os.kill(pid, signal.SIGSTOP if injury == "frozen" else signal.SIGKILL)
     if injury == "killed and seen":
         wait_until(
@@ -246,7 +246,7 @@ def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tm
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool) -> None:
     pid = _park_clean(driver)
-    driver.group.move("b", place_in(tmp_path / "b"))
+    driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused
     exited = driver.group.stop("b", BOUND_S, keep=keep)
     if not keep:
@@ -254,19 +254,19 @@ def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool
         assert driver.next("b").kind == "stopped"
     else:
         assert exited == Exited("b", "parked")
-        driver.group.move("c", place_in(tmp_path / "c"))
+        driver.group.move("c", workplace_in(tmp_path / "c"))
         assert driver.next("c").pid == pid
         assert driver.call("c", "add", 1) == 8
 
 
 @however_it_started
 def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_path: Path) -> None:
-    driver.group.start_in("a", Nester, place=place_in(tmp_path / "a"))
+    driver.group.start_in("a", Nester, workplace=workplace_in(tmp_path / "a"))
     assert isinstance(driver.next("a"), Started)
     assert driver.call("a", "work", 1) == (1,)
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.next("a").kind == "parked"
-    driver.group.move("b", place_in(tmp_path / "b"))
+    driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused
     process = driver.group._actors["b"].remote.process
     process.tell([*encode(Stop(0)), *encode(Show())])
@@ -280,12 +280,12 @@ def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
     driver.start("a")
     process = driver.group._actors["a"].remote.process
     with pytest.raises(RuntimeError, match="not parked"):
-        RemoteActor(process, Started("b", 0, "", None), Place(), print).take_over(b"", BOUND_S)
+        RemoteActor(process, Started("b", 0, "", None), Workplace(), print).take_over(b"", BOUND_S)
 
 
 @however_it_started
 def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path: Path) -> None:
-    driver.start("a", _BadEnd, place=place_in(tmp_path / "a"))
+    driver.start("a", _BadEnd, workplace=workplace_in(tmp_path / "a"))
     driver.group.stop("a", BOUND_S)
     event = driver.ended("a")
     assert isinstance(event, Exited)

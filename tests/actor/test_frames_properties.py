@@ -18,7 +18,6 @@ from minitune.actor.messages import (
     Hello,
     Message,
     Move,
-    Place,
     ProtocolError,
     Quit,
     Raised,
@@ -26,6 +25,7 @@ from minitune.actor.messages import (
     Returned,
     Show,
     Stop,
+    Workplace,
     encode,
     go_on,
 )
@@ -34,7 +34,7 @@ from minitune.error import RemoteError
 NUMBERS = st.integers(0, 2**32 - 1)
 TEXTS = st.text(st.characters(codec=None), max_size=20)
 PLACES = st.builds(
-    Place,
+    Workplace,
     directory=st.none() | TEXTS,
     stdout=st.none() | TEXTS,
     stderr=st.none() | TEXTS,
