@@ -1,0 +1,363 @@
+"""The callbacks for W&B, Comet, Aim and MLflow: what they tell their packages, with stand-ins for these.
+
+The packages themselves are tried in `tests/extras`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, resume
+
+import minitune as tune
+from minitune.integration.aim import AimLoggerCallback
+from minitune.integration.comet import CometLoggerCallback
+from minitune.integration.mlflow import MLflowLoggerCallback, setup_mlflow
+from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
+
+Calls = list[tuple[Any, ...]]
+
+
+def train(config: dict[str, Any]) -> None:
+    for step in range(restored_state(), 2):
+        report_state(step + 1, {"loss": step / 2, "deep": {"a": 1, "text": "t"}})
+    if config.get("fails"):
+        raise ValueError("no")
+
+
+class Recorder:
+    """An object of a service: each call of a method is noted with its first arguments and options."""
+
+    def __init__(self, calls: Calls, kind: str):
+        self.calls = calls
+        self.kind = kind
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.calls.append((f"{self.kind}.{method}", *arguments, *([options] if options else [])))
+
+        return call
+
+
+def named(calls: Calls, name: str) -> list[Any]:
+    """The arguments of all calls of a method; a single one alone."""
+    return [call[1] if len(call) == 2 else call[1:] for call in calls if call[0] == name]
+
+
+def service(monkeypatch: pytest.MonkeyPatch, package: str, **members: Any) -> None:
+    module = ModuleType(package)
+    vars(module).update(members)
+    monkeypatch.setitem(sys.modules, package, module)
+
+
+# -- W&B ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls: Calls = []
+
+    def init(**arguments: Any) -> Any:
+        calls.append(("init", arguments))
+        run = Recorder(calls, "run")
+        run.config = Recorder(calls, "config")
+        return run
+
+    class Artifact(Recorder):
+        def __init__(self, name: str, type: str):
+            super().__init__(calls, f"artifact {type} {name}")
+
+    def settings(**given: Any) -> Any:
+        return SimpleNamespace(**{"mode": None, "api_key": None, **given})
+
+    def login(prompt: bool) -> bool:
+        calls.append(("login", prompt))
+        return True
+
+    service(monkeypatch, "wandb", init=init, Settings=settings, login=login, Artifact=Artifact)
+    for name in ("WANDB_MODE", "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME", "WANDB_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def test_wandb_gets_a_run_for_each_trial_with_its_numbers_and_its_end(wandb: Calls) -> None:
+    callback = WandbLoggerCallback("mine", excludes="deep", log_config=True, tags=["t"])
+    space = {"fails": tune.grid_search([False, True]), "a": {"b": 1}}
+    grid = fit(train, space, name="the_run", callbacks=[callback], max_concurrent_trials=1)
+    first, second = named(wandb, "init")
+    trial_id = grid[0].metrics["trial_id"]
+    assert (first["id"], first["name"], first["project"], first["group"]) == (
+        trial_id,
+        f"train_{trial_id}",
+        "mine",
+        "the_run",
+    )
+    assert (first["resume"], first["tags"], first["dir"]) == ("allow", ["t"], grid[0].path)
+    assert (first["config"], second["config"]) == ({"fails": False, "a": {"b": 1}}, {"fails": True, "a": {"b": 1}})
+    logged = named(wandb, "run.log")
+    assert [(one["loss"], one["training_iteration"]) for one in logged] == [(0.0, 1), (0.5, 2)] * 2
+    assert not [name for name in logged[0] if name.startswith(("deep", "done", "config"))]
+    assert named(wandb, "config.update")[0] == ({"fails": False, "a": {"b": 1}}, {"allow_val_change": True})
+    assert named(wandb, "run.finish") == [{"exit_code": 0}, {"exit_code": 1}]
+    assert named(wandb, "login") == [False, False]
+
+
+def test_wandb_takes_variables_a_key_and_checkpoints(
+    wandb: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WANDB_PROJECT_NAME", "by variable")
+    monkeypatch.setenv("WANDB_GROUP_NAME", "the group")
+    monkeypatch.setenv("WANDB_DIR", "/elsewhere")
+    (tmp_path / "key").write_text("  secret \nmore\n")
+    callback = WandbLoggerCallback(api_key_file=str(tmp_path / "key"), upload_checkpoints=True)
+    (result,) = fit(train, callbacks=[callback], scheduler=PauseOnce())
+    (made,) = named(wandb, "init")
+    assert (made["project"], made["group"], made["dir"]) == ("by variable", "the group", "/elsewhere")
+    assert (made["settings"].api_key, named(wandb, "login")) == ("secret", [])
+    assert b"secret" not in pickle.dumps(callback)
+    names = {call[0] for call in wandb if call[0].startswith("artifact")}
+    assert names == {f"artifact model checkpoint_train_{result.metrics['trial_id']}.add_dir"}
+    assert named(wandb, names.pop())[-1].startswith(result.path)
+    with pytest.raises(ValueError, match="only one of api_key and api_key_file"):
+        WandbLoggerCallback(api_key="a", api_key_file="b")
+
+
+def test_setup_wandb_begins_the_run_of_the_trial(wandb: Calls) -> None:
+    def trains(config: dict[str, Any]) -> None:
+        setup_wandb(config, project="mine")
+        tune.report({"loss": 1})
+
+    (result,) = fit(trains, {"lr": 1, "wandb": {"project": "hidden", "trial_name": "mine"}}, name="the_run")
+    (made,) = named(wandb, "init")
+    assert (made["id"], made["name"], made["project"]) == (result.metrics["trial_id"], "mine", "mine")
+    assert (made["group"], made["config"], made["dir"]) == ("the_run", {"lr": 1}, result.path)
+    assert named(wandb, "run.finish") == [{"exit_code": 0}]
+
+
+# -- Comet -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def comet(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls: Calls = []
+
+    def maker(kind: str) -> Callable[..., Any]:
+        def make(**options: Any) -> Any:
+            calls.append((kind, options))
+            return Recorder(calls, "experiment")
+
+        return make
+
+    class Artifact(Recorder):
+        def __init__(self, name: str, artifact_type: str):
+            super().__init__(calls, f"{artifact_type} {name}")
+
+    kinds = ("Experiment", "OfflineExperiment", "ExistingExperiment", "ExistingOfflineExperiment")
+    service(monkeypatch, "comet_ml", Artifact=Artifact, **{kind: maker(kind) for kind in kinds})
+    service(
+        monkeypatch, "comet_ml.config", set_global_experiment=lambda experiment: calls.append(("global", experiment))
+    )
+    monkeypatch.delenv("COMET_OFFLINE_DIRECTORY", raising=False)
+    return calls
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(comet: Calls, online: bool) -> None:
+    def callback() -> CometLoggerCallback:
+        return CometLoggerCallback(online, tags=["t"], save_checkpoints=True, project_name="mine", api_key="secret")
+
+    cut(train, {"lr": 0.5}, results=1, callbacks=[callback()])
+    (result,) = resume(train, callbacks=[callback()])
+    kinds = ("Experiment", "ExistingExperiment") if online else ("OfflineExperiment", "ExistingOfflineExperiment")
+    (new,), (old,) = (named(comet, kind) for kind in kinds)
+    assert new["experiment_key"] == old["previous_experiment"]
+    assert 32 <= len(new["experiment_key"]) <= 50
+    assert (new["project_name"], new["log_code"], new.get("offline_directory")) == (
+        "mine",
+        False,
+        None if online else result.path,
+    )
+    assert named(comet, "experiment.add_tags") == [["t"]] * 2
+    assert named(comet, "experiment.log_parameters")[0] == {"lr": 0.5}
+    metrics, options = named(comet, "experiment.log_metrics")[-1]
+    assert (metrics["loss"], metrics["deep/a"], options) == (0.5, 1, {"step": 2})
+    assert named(comet, "experiment.log_other")[-1] == ("end", "finished")
+    assert [call[0] for call in comet][-1] == "experiment.end"
+    assert any(call[0] == f"model checkpoint_train_{result.metrics['trial_id']}.add" for call in comet)
+    assert b"secret" not in pickle.dumps(callback())
+
+
+# -- Aim ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def aim(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls: Calls = []
+
+    class Run(Recorder):
+        def __init__(self, run_hash: str | None, **options: Any):
+            super().__init__(calls, "run")
+            self.hash = run_hash or "hash1"
+            calls.append(("Run", run_hash, options))
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            calls.append((name, value))
+
+    service(monkeypatch, "aim", Run=Run)
+    return calls
+
+
+@pytest.mark.parametrize("metrics", [None, ["loss", "training_iteration"]])
+def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim: Calls, metrics: list[str] | None) -> None:
+    cut(train, {"lr": 0.5}, results=1, callbacks=[AimLoggerCallback(metrics=metrics)])
+    (result,) = resume(train, callbacks=[AimLoggerCallback(experiment_name="mine", metrics=metrics)])
+    (first, options), (second, other) = named(aim, "Run")
+    assert (first, second) == (None, "hash1")
+    assert (options["repo"], options["experiment"], other["experiment"]) == (
+        os.path.dirname(result.path),
+        "run",
+        "mine",
+    )
+    assert options["capture_terminal_logs"] is False
+    assert named(aim, "hparams")[0] == {"lr": 0.5}
+    tracked = [(options["name"], value, options["step"]) for value, options in named(aim, "run.track")]
+    assert ("ray/tune/loss", 0.5, 2) in tracked
+    assert {name for name, _, _ in tracked} >= {f"ray/tune/{name}" for name in metrics or ("loss", "deep/a")}
+    assert ("ray/tune/training_iteration" in {name for name, _, _ in tracked}) is (metrics is not None)
+    assert ("ray/tune/deep/a" in {name for name, _, _ in tracked}) is (metrics is None)
+    assert named(aim, "end") == ["cut short", "finished"]
+    assert [call[0] for call in aim].count("run.close") == 2
+
+
+# -- MLflow ------------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A server of MLflow, and the part of its package that is used here."""
+
+    def __init__(self) -> None:
+        self.calls: Calls = []
+        self.runs: list[Any] = []
+        self.experiments: dict[str, str] = {}
+
+    def client(self, *uris: Any) -> Any:
+        self.calls.append(("client", *uris))
+        client = Recorder(self.calls, "client")
+        client.get_experiment_by_name = self.experiment
+        client.create_experiment = self.create
+        client.get_experiment = lambda id: SimpleNamespace(experiment_id=id)
+        client.create_run = self.create_run
+        client.search_runs = lambda ids, **options: [run for run in self.runs if run.tag in options["filter_string"]]
+        return client
+
+    def experiment(self, name: str) -> Any:
+        return SimpleNamespace(experiment_id=self.experiments[name]) if name in self.experiments else None
+
+    def create(self, name: str, place: str | None) -> str:
+        return self.experiments.setdefault(name, f"{name} at {place}")
+
+    def create_run(self, experiment_id: str, tags: dict[str, str], run_name: str) -> Any:
+        self.calls.append(("create_run", experiment_id, tags, run_name))
+        run = SimpleNamespace(
+            info=SimpleNamespace(run_id=f"run{len(self.runs)}"),
+            data=SimpleNamespace(params={}),
+            tag=tags["minitune.trial"],
+        )
+        self.runs.append(run)
+        return run
+
+
+@pytest.fixture
+def mlflow(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+    package = Recorder(server.calls, "mlflow")
+    names = ("set_tracking_uri", "set_registry_uri", "end_run", "start_run", "log_params")
+    service(monkeypatch, "mlflow", **{name: getattr(package, name) for name in names})
+    service(monkeypatch, "mlflow.tracking", MlflowClient=server.client)
+
+    def entity(*values: Any) -> tuple[Any, ...]:
+        return values
+
+    service(monkeypatch, "mlflow.entities", Param=entity, RunTag=entity, Metric=entity)
+    for name in ("MLFLOW_TRACKING_TOKEN", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return server
+
+
+def changes(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+    if trial.attempt.number == 1:
+        trial.set_config({**trial.config, "lr": 9})
+        return "PAUSE"
+    return "CONTINUE"
+
+
+def test_mlflow_gets_parameters_once_and_a_changed_one_as_a_tag(mlflow: Server) -> None:
+    callback = MLflowLoggerCallback("uri", registry_uri="registry", tags={"t": 1}, tracking_token="secret")
+    space = {"lr": 0.5, "odd name!": "x" * 900}
+    (result,) = fit(train, space, callbacks=[callback], scheduler=deciding(changes))
+    assert named(mlflow.calls, "client") == [("uri", "registry")]
+    ((experiment, tags, name),) = named(mlflow.calls, "create_run")
+    trial_id = result.metrics["trial_id"]
+    assert (experiment, name) == ("run at None", f"train_{trial_id}")
+    assert tags == {"trial_name": name, "t": "1", "minitune.trial": trial_id}
+    batches = named(mlflow.calls, "client.log_batch")
+    assert batches[0] == ("run0", {"params": [("lr", "0.5"), ("odd name_", "x" * 500)]})
+    assert [options["tags"] for _, options in batches if "tags" in options] == [[("config/lr", "9")]]
+    metrics = {(name, step): value for _, options in batches for name, value, _, step in options.get("metrics", ())}
+    assert (metrics["loss", 1], metrics["loss", 2], metrics["deep/a", 2]) == (0.0, 0.5, 1.0)
+    (at_ms,) = {at_ms for _, options in batches[1:2] for _, _, at_ms, _ in options["metrics"]}
+    assert at_ms / 1000 == pytest.approx(result.metrics["timestamp"], abs=60), "milliseconds since the epoch"
+    assert named(mlflow.calls, "client.set_terminated") == [("run0", "FINISHED")]
+    assert b"secret" not in pickle.dumps(callback)
+    assert "MLFLOW_TRACKING_TOKEN" not in os.environ
+
+
+@pytest.mark.parametrize(("fails", "status"), [(True, "FAILED"), (False, "FINISHED")])
+def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, fails: bool, status: str) -> None:
+    callback = MLflowLoggerCallback(experiment_name="mine", save_artifact=True, log_params_on_trial_end=True)
+    (result,) = fit(train, {"fails": fails}, callbacks=[callback])
+    calls = [call for call in mlflow.calls if call[0] in ("client.log_artifacts", "client.set_terminated")]
+    assert calls == [("client.log_artifacts", "run0", result.path), ("client.set_terminated", "run0", status)]
+    batches = [options for _, options in named(mlflow.calls, "client.log_batch")]
+    assert ["params" in options for options in batches] == [False, False, True]
+    assert mlflow.experiments == {"mine": "mine at None"}
+
+
+def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow: Server) -> None:
+    cut(train, {"lr": 0.5}, results=1, callbacks=[MLflowLoggerCallback()])
+    resume(train, callbacks=[MLflowLoggerCallback()])
+    assert len(mlflow.runs) == 1
+    assert named(mlflow.calls, "client.update_run") == [("run0", {"status": "RUNNING"})]
+    assert named(mlflow.calls, "client.set_terminated") == [("run0", "KILLED"), ("run0", "FINISHED")]
+
+
+def test_setup_mlflow_begins_the_run_of_the_trial(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "before")
+
+    def trains(config: dict[str, Any]) -> None:
+        setup_mlflow(config, tracking_uri="uri", tracking_token="token", tags={"t": 2}, artifact_location="/a")
+        tune.report({"token": os.environ["MLFLOW_TRACKING_TOKEN"]})
+        if config["fails"]:
+            raise ValueError("no")
+
+    space = {"lr": 1, "fails": tune.grid_search([False, True]), "mlflow": {"registry_uri": "registry"}}
+    grid = fit(trains, space, max_concurrent_trials=1)
+    assert grid[0].metrics["token"] == "token"
+    assert named(mlflow.calls, "mlflow.set_tracking_uri") == ["uri"] * 2
+    assert named(mlflow.calls, "mlflow.set_registry_uri") == ["registry"] * 2
+    begun = named(mlflow.calls, "mlflow.start_run")[0]
+    trial_id = grid[0].metrics["trial_id"]
+    tags = {"t": "2", "trial_name": f"trains_{trial_id}", "minitune.trial": trial_id}
+    assert begun == {"experiment_id": "run at /a", "run_name": f"trains_{trial_id}", "tags": tags}
+    assert named(mlflow.calls, "mlflow.log_params")[0] == {"lr": "1", "fails": "False"}
+    ends = [call[1:] for call in mlflow.calls if call[0] == "mlflow.end_run"]
+    assert ends == [(), ("FINISHED",), (), ("FAILED",)]
+    with pytest.raises(ValueError, match="MLflow has no experiment 'none': create it, or pass create_experiment"):
+        setup_mlflow({}, experiment_name="none")
