@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kit import fit, make_trial, run_trial
 
+from minitune import report
 from minitune.error import DiskError
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
@@ -334,6 +335,57 @@ def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
     assert len(rows[0]) == 301
 
 
+def test_late_values_take_little_memory(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.logger.csv._MAX_LATE_ROWS", 3)
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    for number in range(60):
+        log(logger, trial, {"a": number, **({"b": 1} if number == 1 else {}), **({"c": 1} if number > 50 else {})})
+    assert [row["c"] for row in table(trial)[50:54]] == ["", "1", "1", "1"]
+    end(logger, trial)
+
+
+def test_late_values_are_there_when_the_run_ends_before_its_trial(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    for number, late in enumerate(({}, {"b": 1}, {"c": 2})):
+        log(logger, trial, {"a": number, **late})
+    early = table(trial)
+    logger.on_experiment_end(trials=[trial])
+    assert "c" not in early[0]
+    assert [row["c"] for row in table(trial)] == ["", "", "2"]
+
+
+def test_results_with_other_keys_have_their_own_columns_in_a_run() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for metrics in ({"a": 1, "b": 2}, {"b": 3, "a": 4}, {"a": 5}, {"c": 6, "b": 7}):
+            report(metrics)
+
+    (result,) = fit(train)
+    with open(Path(result.path, "progress.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["a"], row["b"], row["c"]) for row in rows] == [
+        ("1", "2", ""),
+        ("4", "3", ""),
+        ("5", "", ""),
+        ("", "7", "6"),
+    ]
+
+
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+def test_a_directory_that_was_removed_during_a_run_is_not_made_again(
+    make: Any, trial: Trial, caplog: pytest.LogCaptureFixture
+) -> None:
+    trial.attempt.number = 1
+    logger = make()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1})
+    log(logger, trial, {"loss": 2})
+    end(logger, trial)
+    assert not os.path.exists(trial.local_path)
+    assert caplog.text.count("could not be written (No such file or directory") > 0
+
+
 def test_a_new_driver_reads_the_header_back(trial: Trial) -> None:
     first, second = CSVLoggerCallback(), CSVLoggerCallback()
     start(first, trial)
@@ -377,6 +429,8 @@ def test_a_table_holds_any_report(trial: Trial) -> None:
         {3: 4},
         nested(1000),
         Scalar(0.5),
+        "a\0b",
+        "x" * 200_000,
     ]
     for value in values:
         log(logger, trial, {"value": value, "after": 1})
@@ -390,6 +444,8 @@ def test_a_table_holds_any_report(trial: Trial) -> None:
     ]
     assert rows[9]["value/3"] == "4"
     assert rows[11]["value"] == "0.5"
+    assert rows[12]["value"] == "a\\0b"
+    assert rows[13]["value"] == "x" * 99_997 + "...", "Python's reader takes no more than 131,072 characters"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
