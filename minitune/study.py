@@ -164,7 +164,8 @@ class Study:
             ValueError: If the configuration is not open, or there is no value of the metric.
         """
         require_flag("error", error)
-        metrics = {} if error and value is None else self._metrics(value)
+        require(not error or value is None, "value: None for a configuration that has failed (error=True)", value)
+        metrics = {} if error else self._metrics(value)
         trial, _ = self._open.pop(self._find(config))
         self._end(trial, metrics)
 

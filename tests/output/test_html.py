@@ -111,6 +111,7 @@ def test_a_result_shows_metrics_configuration_and_failure() -> None:
     assert "done" not in [row[0] for row in rows(text)]
     assert f"Failed: ValueError: no {BAD}" in html.unescape(checked(found[3]._repr_html_()))
     checked(Result({}, None, None, "/nowhere")._repr_html_())
+    assert "Checkpoint: /run/c1<" in checked(Result({}, tune.Checkpoint("/run/c1"), None, "/run")._repr_html_())
     assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
 
 

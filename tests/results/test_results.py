@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, report_n
+from kit import fit, report_n, report_state, restore
 
 from minitune import (
     Checkpoint,
@@ -117,6 +117,8 @@ def test_missing_best_trial_is_explained(
     with pytest.raises(RuntimeError) as caught:
         grid.get_best_result(metric, "min")
     assert text in str(caught.value)
+    has_infinite = any(isinstance(value, float) and not math.isfinite(value) for value in values)
+    assert ("filter_nan_and_inf=False lets NaN" in str(caught.value)) == has_infinite
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric=metric, default_mode="min")
     with pytest.raises(ValueError) as caught_by_analysis:
         _ = analysis.best_result
@@ -161,8 +163,9 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
         report({"acc": 1})
 
     for space, words in ([1, 1], "anything: all of them have failed"), ([0, 1], r"acc \(1 of them have failed\)"):
-        with pytest.raises(RuntimeError, match=words):
+        with pytest.raises(RuntimeError, match=words) as caught:
             fit(fails, {"i": {"grid_search": space}}, name="fails").get_best_result("loss", "min")
+        assert str(caught.value).count("failed") == 1
 
 
 def test_contents_of_a_result(grid: ResultGrid) -> None:
@@ -176,6 +179,42 @@ def test_contents_of_a_result(grid: ResultGrid) -> None:
         result.get_best_checkpoint("nothing", "min")
     with pytest.raises(ValueError):
         result.get_best_checkpoint("loss", "best")
+
+
+@pytest.mark.parametrize(
+    ("order", "keeps", "kept"),
+    [("min", None, [9, 2, 3, 1]), ("max", None, [9, 1, 3, 2]), ("max", 2, [3, 2]), ("min", 2, [3, 1])],
+)
+def test_kept_checkpoints_are_ordered_by_their_score(order: str, keeps: int | None, kept: list[int]) -> None:
+    def saves(config: dict[str, Any]) -> None:
+        for step, loss in ((9, math.nan), (1, 1.0), (2, 3.0), (3, 2.0)):
+            report_state(step, {"loss": loss, "eval": {"step": step}})
+
+    scored = {"checkpoint_score_attribute": "loss", "checkpoint_score_order": order, "num_to_keep": keeps}
+    (result,) = fit(saves, **scored)
+    assert [metrics["eval"]["step"] for _, metrics in result.best_checkpoints] == kept
+    assert result.metrics["loss"] == 2.0
+    again = restore(saves).get_results()[0]
+    assert [metrics["eval"]["step"] for _, metrics in again.best_checkpoints] == kept
+
+
+def test_a_configuration_of_a_result_can_be_changed(grid: ResultGrid) -> None:
+    grid[0].config["i"] = "changed"
+    assert grid._experiment_analysis.trials[0].config["i"] == 0
+
+
+def test_a_page_and_importances_are_those_of_the_objective_that_is_named(
+    grid: ResultGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        "minitune.visualization.importances.get_param_importances", lambda run, **goal: asked.append(goal)
+    )
+    page = Path(grid.to_html(tmp_path / "page.html", "eval/step", "max")).read_text(encoding="utf-8")
+    assert '"metric": "eval/step", "mode": "max"' in page
+    asked.clear()
+    grid.importances("eval/step", "max")
+    assert asked == [{"metric": "eval/step", "mode": "max"}]
 
 
 def test_a_result_can_be_made_by_hand() -> None:

@@ -97,6 +97,12 @@ def test_a_resume_config_stands_in_place_of_the_flags() -> None:
     assert second[1].metrics["trial_id"] != first[1].metrics["trial_id"]
 
 
+@pytest.mark.parametrize("how", ["SIGINT", "raise"])
+def test_what_a_restored_run_has_so_far_tells_whether_it_was_interrupted(how: str) -> None:
+    cut(counting(3), GRID, results=2, how=how, max_concurrent_trials=1)
+    assert restore(counting(3)).get_results().interrupted is (how == "SIGINT")
+
+
 def test_a_restarted_trial_can_fail_again() -> None:
     fit(counting(3, bad=[0]), GRID)
     resume(counting(3, bad=[0]), restart_errored=True)

@@ -95,6 +95,10 @@ def test_failures_and_nan() -> None:
     for bad in (None, "2", {"los": 1}, True):
         with pytest.raises(ValueError, match=r"value must be a number, or a dict with loss, but got .*error=True"):
             one.tell(configs[3], bad)
+    with pytest.raises(
+        ValueError, match=r"value must be None for a configuration that has failed \(error=True\), but got 3"
+    ):
+        one.tell(configs[3], 3, error=True)
     assert one.open == [configs[3]]
 
 
@@ -165,6 +169,33 @@ def test_evaluated_points() -> None:
     assert one.best is not None
     assert one.best.config == {"x": 0.2}
     assert one.ask() != plain.ask()
+
+
+def test_evaluated_points_are_copies_and_failed_ones_are_told_as_such() -> None:
+    told: list[tuple[Any, ...]] = []
+
+    class Told(Recording):
+        def add_evaluated_point(self, parameters: Any, value: Any, error: bool = False, *rest: Any) -> None:
+            told.append((parameters, value, error))
+
+    one = Study({}, Told(), metric="loss", mode="max")
+    point = {"x": {"y": 1}}
+    one.add_evaluated_point(point, 5)
+    one.add_evaluated_point(point, None, error=True)
+    point["x"]["y"] = 2
+    one.history.clear()
+    assert told == [({"x": {"y": 1}}, 5, False), ({"x": {"y": 1}}, None, True)]
+    assert [(each.config, each.has_failed) for each in one.history] == [
+        ({"x": {"y": 1}}, False),
+        ({"x": {"y": 1}}, True),
+    ]
+
+
+def test_the_first_of_equal_evaluations_is_the_best_by_the_objective_of_the_searcher() -> None:
+    one = Study({"x": tune.randint(0, 99)}, TPESearch(metric="loss", mode="max"), seed=1)
+    for loss in (1, 3, 3, 2):
+        one.tell(one.ask(), {"loss": loss, "_metric": -loss})
+    assert one.best is one.history[1]
 
 
 def test_nothing_now_is_not_the_end() -> None:

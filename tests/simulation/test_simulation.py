@@ -344,6 +344,77 @@ def test_equal_seeds_give_equal_logs_in_any_process(variant: str, bound_s: Any) 
     assert first == log("2")
 
 
+def test_an_improvement_is_better_than_all_before_it_in_the_mode_of_the_run() -> None:
+    def waves(config: dict[str, Any]) -> Steps:
+        return [({"gain": gain}, 1.0) for gain in (1.0, 3.0, float("nan"), 3.0, 2.0, 4.0)]
+
+    found = simulate(waves, tune_config=TuneConfig(metric="gain", mode="max")).improvements()
+    assert [(one.num_results, one.time_s, one.value) for one in found] == [(1, 1, 1), (2, 2, 3), (6, 6, 4)]
+
+
+def test_the_seed_is_that_of_the_call_or_of_the_config_or_zero() -> None:
+    given = TuneConfig(metric="loss", mode="min", seed=5)
+    space = {"x": uniform(0, 1)}
+    seeds = [
+        simulate(curve, param_space=space, tune_config=config, seed=seed).results.seed
+        for config, seed in ((given, None), (given, 7), (TuneConfig(metric="loss", mode="min"), None))
+    ]
+    assert seeds == [5, 7, 0]
+    assert (given.seed, given.executor) == (5, TuneConfig().executor), "the user's stays as it is"
+
+
+def test_each_cost_is_counted_in_its_place() -> None:
+    checkpoints = RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False))
+    done = on_grid(2, num_workers=2, start_delay_s=5.0, checkpoint_cost_s=1.0, run_config=checkpoints)
+    assert (done.makespan_s, done.worker_s, done.training_s, done.num_checkpoints) == (98, 196, 180, 6)
+
+
+def test_the_time_after_the_last_trial_does_not_count() -> None:
+    """A limit of the run may come due later."""
+    config = TuneConfig(metric="loss", mode="min", time_budget_s=1000, trial_timeout_s=500)
+    assert simulate(curve, param_space={"x": 1}, tune_config=config).makespan_s == 90
+
+
+def test_a_curve_may_change_its_configuration() -> None:
+    def consumes(config: dict[str, Any]) -> Steps:
+        return [({"loss": config.pop("x")}, 1.0), *curve({"x": 0})]
+
+    done = simulate(
+        consumes, param_space={"x": 3}, tune_config=TuneConfig(scheduler=Rests(), metric="loss", mode="min")
+    )
+    assert done.results.num_errors == 0
+    assert done.results[0].config == {"x": 3}
+
+
+def test_a_trial_of_a_table_goes_on_where_it_rested() -> None:
+    table = {"a": [({"loss": n}, 1.0) for n in range(5)]}
+    done = simulate(table, tune_config=TuneConfig(scheduler=Rests(), metric="loss", mode="min"))
+    assert (done.results[0].metrics["loss"], done.num_steps) == (4, 5)
+
+
+def test_a_simulation_shows_something_only_if_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
+    on_grid(1)
+    assert capsys.readouterr().out == ""
+    on_grid(1, run_config=RunConfig(verbose=1))
+    assert " s: 1 finished\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"failure_rate": 1.5}, "failure_rate must be a probability between 0 and 1, but got 1.5"),
+        ({"failure_rate": -1}, "failure_rate must be a number >= 0, but got -1"),
+        ({"start_delay_s": float("inf")}, "start_delay_s must be a number >= 0, but got inf"),
+        ({"num_workers": 0}, "num_workers must be an int >= 1, but got 0"),
+        ({"resources": {"GPU": 0.5}}, "resources must be a mapping with a whole number of GPUs, but got"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        on_grid(1, **arguments)
+    assert str(caught.value).startswith(rule)
+
+
 def test_another_seed_gives_another_log() -> None:
     def log(seed: int) -> str:
         config = TuneConfig(metric="loss", mode="min", num_samples=4)
