@@ -579,3 +579,99 @@ def test_how_trials_compare_follows_from_the_scheduler(stops_early: bool, policy
     assert values(None) == values(policy)
     if stops_early:
         assert values(None) != values("last")
+
+
+# -- what counts of a trial --------------------------------------------------------------------------------------------
+
+
+def next_after(first: Any, *events: tuple[Any, ...], **options: Any) -> Any:
+    """What is suggested after twelve trials and a last one, to which these events happen; `first` is its first loss."""
+    searcher = search(SQUARE, **options)
+    play(searcher, sphere, 12)
+    searcher.suggest("last")
+    searcher.on_trial_result("last", {"loss": first, "training_iteration": 1})
+    for name, *arguments in events:
+        getattr(searcher, name)("last", *arguments)
+    return searcher.suggest("next")
+
+
+BETTER = {"loss": -2.0, "training_iteration": 2}
+
+
+def test_a_trial_counts_with_its_last_value_while_it_is_paused_and_only_then() -> None:
+    runs = next_after(-1.0)
+    paused = next_after(-1.0, ("on_pause",))
+
+    assert paused == next_after(-1.0, ("on_trial_complete",)) != runs
+    assert next_after(-1.0, ("on_pause",), ("on_unpause",)) == runs
+    assert next_after(-1.0, ("on_pause",), ("on_trial_result", BETTER)) == runs
+
+
+def test_a_trial_that_has_failed_is_the_worst_whatever_it_has_reported() -> None:
+    failed = next_after(-1.0, ("on_trial_complete", None, True))
+
+    assert failed == next_after(math.nan, ("on_trial_complete", None, True))
+    assert failed != next_after(-1.0, ("on_trial_complete", None))
+
+
+def test_the_model_is_used_when_enough_trials_have_ended() -> None:
+    def after(count: int, factor: float) -> Any:
+        searcher = search(SQUARE, n_initial_points=5)
+        play(searcher, lambda config: factor * config["x"], count)
+        return searcher.suggest("next")
+
+    assert after(4, 1) == after(4, -1)
+    assert after(5, 1) != after(5, -1)
+
+
+def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared() -> None:
+    searcher = search(SQUARE)
+    searcher.suggest("t")
+    for step, info in (
+        (10, {"hyperband_info": {}}),
+        (20, {"hyperband_info/budget": 3.0}),
+        (30, {"hyperband_info": {}}),
+    ):
+        searcher.on_trial_result("t", {"loss": step / 10, "training_iteration": step, **info})
+
+    assert searcher.get_state()["live"]["t"]["rows"] == {3.0: 2.0}
+
+    other = search(SQUARE, early_stop="rung")
+    other.set_state(searcher.get_state())
+    other.on_trial_complete("t", {"loss": 4.0, "training_iteration": 40})
+    assert other.get_state()["ended"][0]["rows"] == {3.0: 2.0}  # it knows that there are rungs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "step", "value", "rows"),
+    [
+        ({"value": 2}, 1, 2, {1: 2}),
+        ({"value": 2, "intermediate_values": [9, 8, 7]}, 3, 2, {1: 9, 2: 8, 3: 2}),  # the first one is that of step 1
+        ({"value": None, "pruned": True, "intermediate_values": [9, 8]}, 2, 8, {1: 9, 2: 8}),
+        ({"value": 5, "pruned": True, "intermediate_values": [9, 8]}, 2, 5, {1: 9, 2: 5}),
+        ({"value": None}, 1, None, {1: None}),
+    ],
+)
+def test_the_steps_of_a_known_point(arguments: dict[str, Any], step: int, value: Any, rows: dict[int, Any]) -> None:
+    searcher = search(SQUARE)
+    searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, **arguments)
+
+    (known,) = searcher.get_state()["ended"]
+    assert (known["step"], known["value"], known["rows"]) == (step, value, rows)
+
+
+def test_what_a_trial_does_with_its_configuration_changes_no_point() -> None:
+    space = {"x": domains.uniform(0, 1), "layers": [1, 2], "deep": {"list": [1]}}
+    points: list[dict[str, Any]] = [{"x": 0.5, "layers": [3], "deep": {"list": [4]}}] * 2
+    searcher = search(space, points_to_evaluate=points)
+    first: Any = searcher.suggest("0")
+    first["layers"].append(0)
+    first["deep"]["list"].clear()
+
+    assert searcher.suggest("1") == points[0] == {"x": 0.5, "layers": [3], "deep": {"list": [4]}}
+
+
+def test_without_a_seed_each_searcher_draws_its_own_values() -> None:
+    first, second = (TPESearch(SQUARE, metric="loss", mode="min").suggest("t") for _ in range(2))
+
+    assert first != second
