@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -14,7 +15,7 @@ from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.evolution import Evolution
-from minitune.search.gaussian_process import GaussianProcess, Region, Scales
+from minitune.search.gaussian_process import Covariance, GaussianProcess, Region, Scales
 from minitune.search.parzen import KernelSpace, Point
 from minitune.space.domains import Domain, choice, lograndint, loguniform, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
@@ -143,6 +144,31 @@ def test_a_parameter_that_does_not_exist_tells_nothing() -> None:
     assert suggested_with(0.1) == suggested_with(0.9)
 
 
+@pytest.mark.parametrize("has_numpy", [True, False], ids=["numpy, if installed", "no numpy"])
+def test_of_two_equal_places_the_one_among_failures_is_left(has_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is symmetric, but for what has become of the trials around: on one side they have failed, on the other
+    they are pending. The process is equally certain of both.
+    """
+    if not has_numpy:
+        monkeypatch.setattr("minitune.search.gaussian_process.covariance_kind", lambda: Covariance)
+    kernel_space = KernelSpace([Axis(uniform(0, 1)), Axis(uniform(0, 1))], [])
+
+    def at(*places: tuple[float, float]) -> list[Point]:
+        return [kernel_space.pack(place, []) for place in places]
+
+    measured = at((0.5, 0.5), (0.2, 0.2), (0.8, 0.2), (0.2, 0.8), (0.8, 0.8))
+    on_the_left, on_the_right = at((0.15, 0.5), (0.25, 0.55)), at((0.85, 0.5), (0.75, 0.55))
+    left, right = at((0.2, 0.4), (0.8, 0.4))
+
+    def chosen(pending: list[Point], failed: list[Point]) -> Point:
+        values = [0.0, 1.0, 1.0, 1.0, 1.0]
+        process = GaussianProcess(kernel_space, measured, values, pending, failed, Scales(), random.Random(0))
+        return process.best_of([left, right])
+
+    assert chosen(pending=on_the_right, failed=on_the_left) == right
+    assert chosen(pending=on_the_left, failed=on_the_right) == left
+
+
 def test_every_value_lies_in_its_domain() -> None:
     for config, _ in play(search(MIXED), mixed, 30):
         assert 1e-5 <= config["lr"] <= 1e-1
@@ -167,6 +193,16 @@ def test_suggestions_that_are_pending_keep_apart() -> None:
     first, second = [searcher.suggest(str(number)) for number in range(4)][1::2]  # those of the process
 
     assert abs(first["x"] - second["x"]) > 0.03
+
+
+def test_the_process_keeps_away_from_failures() -> None:
+    searcher = search({"x": uniform(0, 1)}, n_initial_points=4)
+    for x, loss in ((0.0, 0.2), (0.3, 1.0), (0.6, 0.0), (0.9, 1.0)):
+        searcher.add_evaluated_point({"x": x}, loss)
+
+    failed = [config["x"] for config, _ in play(searcher, lambda config: None, 6)][1::2]  # those of the process
+
+    assert min(abs(one - other) for one, other in itertools.combinations(failed, 2)) > 0.03
 
 
 def test_a_failure_is_learned_from() -> None:
