@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+HAS_PROGRAMS = True  # see `time_limit`
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 WORKLOADS = ["fresh", "reused", "checkpoints", "population", "growth", "idle"]
 """One of each kind that needs no other package; those left out differ from these in sizes and settings."""

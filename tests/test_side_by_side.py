@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+HAS_PROGRAMS = True  # see `time_limit`
+
 TESTS = Path(__file__).resolve().parent
 
 

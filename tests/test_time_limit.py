@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+HAS_PROGRAMS = True  # see `time_limit`
+
 TESTS = Path(__file__).resolve().parent
 
 FILES = {
@@ -17,6 +19,7 @@ import sys
 sys.path.append({str(TESTS)!r})
 import time_limit
 time_limit.LIMIT_S = 0.3
+time_limit.LONG_S = 60.0
 time_limit.AGAIN_S = 0.1
 from time_limit import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
 """,
@@ -47,6 +50,13 @@ def test_with_an_endless_fixture(endless):
 
 def test_after_them():
     pass
+
+@pytest.fixture
+def script():
+    pass
+
+def test_with_programs(script):
+    assert not never.wait(0.6)
 """,
 }
 
@@ -66,7 +76,7 @@ def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(
     )
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "2 failed, 2 passed, 1 error" in done.stdout
+    assert "2 failed, 3 passed, 1 error" in done.stdout
     assert "the test took longer than 0.3 s" in done.stdout
     assert "in the thread the one that waits:" in done.stdout
     for line in (">       waiting.join()", ">           never.wait()", ">       never.wait()"):

@@ -31,6 +31,7 @@ from manual_pages import (
     where,
 )
 
+HAS_PROGRAMS = True  # see `time_limit`
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 

@@ -19,6 +19,8 @@ import pytest
 from kit import scaled_s, variables_of_scripts
 from ported_scripts import NAMES, OUTCOMES, SCRIPTS, environment, outcome, ported, said_in
 
+HAS_PROGRAMS = True  # see `time_limit`
+
 _BOUND_S = scaled_s(60)
 
 # These run trials in processes, as users do. The others run them inline, all in forks of one interpreter.
