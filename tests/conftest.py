@@ -184,6 +184,7 @@ def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
+    monkeypatch.setattr("minitune.base.text._said", set())  # what is said once in a process is said once in each test
     monkeypatch.setattr(local, "MemoryKills", functools.partial(MemoryKills, "/nowhere", "/nowhere"))
 
 
