@@ -589,6 +589,22 @@ def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> No
     assert "Ended early" not in capsys.readouterr().out
 
 
+def test_a_resumed_run_tells_how_many_trials_had_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    space = {"x": tune.grid_search([1, 2, 3])}
+    cut_off(train, space, results=2, metric="loss", mode="min", max_concurrent_trials=1)
+    resume(train, verbose=1)
+    assert f"Run of 3 trials, 1 already ended (min loss); results in {run_path()}\n" in capsys.readouterr().out
+
+
+def test_of_a_run_without_a_metric_the_only_reported_one_is_dropped_last(terminal: Terminal) -> None:
+    terminal.columns = 26
+    terminal.resize(26, 30)
+    with terminal:
+        fit(train, {"x": tune.grid_search([1, 2])}, verbose=1)
+    (head,) = (line for line in terminal.lines() if line.startswith("| trial"))
+    assert "| loss " in head
+
+
 def test_a_pipe_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
     fit_four(200)
     text, errors = capfd.readouterr()
