@@ -376,6 +376,7 @@ def test_a_process_in_the_background_draws_nothing(terminal: Terminal, monkeypat
         screen.draw(["in the foreground"])
         screen.close()
     assert terminal.lines() == ["in the foreground", ""]
+    assert not any("in the background" in frame for frame in terminal.frames)
 
 
 def test_a_line_that_other_code_writes_over_is_found_again(terminal: Terminal) -> None:
@@ -584,7 +585,9 @@ def test_a_run_in_a_thread(terminal: Terminal) -> None:
 
 def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     fit_four(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
-    assert "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short\n" in shown
+    assert "| cut short at 1 | 2 | " in shown
     fit_four(1)
     assert "Ended early" not in capsys.readouterr().out
 
