@@ -474,3 +474,13 @@ def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) 
     shutil.copytree(result.path, tmp_path / "alone")
     (tmp_path / "alone" / "result.json").unlink()
     assert Result.from_path(tmp_path / "alone").config == {"x": 1}
+
+
+def test_rows_have_the_real_values_of_the_last_configuration() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 1})
+        report({"loss": 2})
+
+    grid = fit(train, {"f": grid_search([print, len])})
+    for rows in (grid.get_rows(), grid.get_rows("loss", "max")):
+        assert [row["config/f"] for row in rows] == [print, len]
