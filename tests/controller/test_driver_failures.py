@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from kit import (
     Counter,
     Log,
+    LoggingCallback,
     LoggingStopper,
     SavedCounter,
     Spy,
@@ -32,6 +36,11 @@ from minitune import (
     report,
     with_resources,
 )
+from minitune.actor.messages import CallRaised, Event, Exited
+from minitune.clock import VirtualClock
+from minitune.error import WorkerDiedError, WorkerStartError
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 
 
 class Unlucky(ValueError):
@@ -190,6 +199,84 @@ def test_a_failed_restore_counts() -> None:
         checkpoint_frequency=1,
     )
     assert isinstance(grid[0].error, OSError)
+
+
+def test_a_trial_whose_directory_is_gone_is_not_tried_again() -> None:
+    attempts: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        attempts.append(1)
+        report({"n": 1})
+        shutil.rmtree(get_context().get_trial_dir() or "")
+        raise Unlucky(1)
+
+    log = Log()
+    (result,) = fit(trainable, max_failures=3, callbacks=[LoggingCallback(log)])
+    assert len(attempts) == 1
+    assert log.of("callback.on_trial_recover") == []
+    assert "cannot be used" in str(result.error)
+    assert "no longer exists" in str(result.error)
+
+
+class Dies(Exception):
+    """Raised by a trainable in place of the death of its worker. Its only argument has the facts of the death."""
+
+
+class Dying(InlineTrialExecutor):
+    """Its workers die where user code raises `Dies`."""
+
+    def __init__(self) -> None:
+        super().__init__(Machine({"CPU": 1}, ()), VirtualClock())
+
+    def _call(self, actor: Any, method: str, load_args: Any) -> Event:
+        return self._ended(actor, super()._call(actor, method, load_args))
+
+    def _build(self, actor: Any, make: Any, load_args: Any) -> Event:
+        return self._ended(actor, super()._build(actor, make, load_args))
+
+    def _ended(self, actor: Any, event: Event) -> Event:
+        error = event.error.load() if isinstance(event, CallRaised) else None
+        if not isinstance(error, Dies):
+            return event
+        del self._actors[actor.actor_id]
+        actor.thread.end(0.0)
+        return Exited(actor.actor_id, "died", **error.args[0])
+
+
+KILLED = {"cause": "SIGKILL (9)", "exit_code": -signal.SIGKILL, "signal": signal.SIGKILL, "pid": 17}
+CRASHED = {"cause": "SIGSEGV (11)", "exit_code": -signal.SIGSEGV, "signal": signal.SIGSEGV, "pid": 17}
+
+
+@pytest.mark.parametrize(
+    ("at", "death", "text"),
+    [
+        (2, KILLED, "(pid 17) died: SIGKILL (9), possibly out of memory"),
+        (2, KILLED | {"signal": 0, "cause": "out of memory: see there"}, "(pid 17) died: out of memory: see there"),
+        (2, CRASHED, "(pid 17) died: SIGSEGV (11)"),
+        (2, CRASHED | {"peak_bytes": 300 << 20}, "(pid 17) died: SIGSEGV (11), peak memory 300 MiB"),
+        (2, CRASHED | {"pid": 0}, f"(pid {os.getpid()}) died: SIGSEGV (11)"),
+        (0, CRASHED, "(pid 17) died while the trainable was loaded or set up: SIGSEGV (11)"),
+    ],
+)
+def test_the_error_of_a_dead_worker_tells_what_is_known(at: int, death: dict[str, Any], text: str) -> None:
+    class Mortal(Counter):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config)
+            self.die(0)
+
+        def step(self) -> dict[str, Any]:
+            self.die(self.n)
+            return super().step()
+
+        def die(self, number: int) -> None:
+            if number == at:
+                raise Dies(death)
+
+    (result,) = fit(Mortal, executor=Dying())
+    assert type(result.error) is (WorkerDiedError if at else WorkerStartError)
+    first, last_report, *_ = str(result.error).splitlines()
+    assert re.sub(r"^the worker of trial \S+ ", "", first) == text
+    assert last_report == f"last report: {f'iteration {at}' if at else 'none'}"
 
 
 def test_the_error_is_of_the_users_class_and_names_the_line() -> None:

@@ -35,6 +35,7 @@ from minitune import (
     grid_search,
     report,
     simulate,
+    with_resources,
 )
 from minitune.decision import Decision
 from minitune.search import Searcher
@@ -206,8 +207,9 @@ def test_resources_change_through_a_pause() -> None:
     assert grid[0].metrics["n"] == 4
 
 
-def test_of_two_pauses_the_one_that_does_more_counts() -> None:
-    """Trial 0 asks for a pause of trial 1, which computes; when that has reported, its resources are to change, too."""
+@pytest.mark.parametrize("more", ["resources", "exploit"])
+def test_of_two_pauses_the_one_that_does_more_counts(more: str) -> None:
+    """Trial 0 asks for a pause of trial 1, which computes. When that has reported, it is to change, too."""
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(restored_state() + 1, 4):
@@ -217,8 +219,10 @@ def test_of_two_pauses_the_one_that_does_more_counts() -> None:
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
         if trial.number == 0 and result["n"] == 1:
             context.pause_trial(context.get_live_trials()[1])
-        if trial.number == 1 and result["n"] == 1:
+        if trial.number == 1 and result["n"] == 1 and more == "resources":
             return Decision("PAUSE", resources=Resources([{"CPU": 2}]))
+        if trial.number == 1 and result["n"] == 1:
+            return Decision("PAUSE", exploit=(context.get_trials()[0], {"seconds": 9}))
         return "CONTINUE"
 
     grid = fit(
@@ -227,7 +231,32 @@ def test_of_two_pauses_the_one_that_does_more_counts() -> None:
         scheduler=deciding(decide),
         executor=virtual_executor(4),
     )
-    assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]
+    if more == "resources":
+        assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]
+    else:
+        assert grid[1].config == {"seconds": 9}
+
+
+@pytest.mark.parametrize("was_paused", [False, True])
+def test_a_trial_that_waits_starts_as_soon_as_there_is_room_for_its_new_request(was_paused: bool) -> None:
+    """Trials 1 and 2 ask for as much as trial 0, which runs; then less is enough for trial 2."""
+    order: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        order.append(config["i"])
+        report({"n": 1})
+        report({"n": 2})
+
+    def shrink(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 0 and result["n"] == 1:
+            last = context.get_trials()[2]
+            if was_paused:
+                context.pause_trial(last)
+            context.set_resources(last, {"cpu": 1})
+        return "CONTINUE"
+
+    fit(with_resources(trainable, {"cpu": 3}), {"i": grid_search([0, 1, 2])}, scheduler=deciding(shrink))
+    assert order == ([0, 1, 2] if was_paused else [0, 2, 1])
 
 
 def test_scheduler_is_asked_again_when_the_searcher_finishes() -> None:

@@ -295,10 +295,10 @@ def test_plug_ins_may_serve_two_runs() -> None:
     assert [trial.config for trial in first.trials] == [trial.config for trial in second.trials]
 
 
-def test_a_searcher_may_serve_two_runs() -> None:
+def test_a_searcher_may_serve_several_runs() -> None:
     searcher = Numbers()
-    configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(2)]
-    assert configs == [[{"x": 1}, {"x": 2}]] * 2
+    configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(3)]
+    assert configs == [[{"x": 1}, {"x": 2}]] * 3
 
 
 @dataclass

@@ -10,9 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import FakeExperiment, Listed, SavedCounter, fit, journal_of
+from kit import (
+    EndAfter,
+    FakeExperiment,
+    Listed,
+    Log,
+    LoggingCallback,
+    SavedCounter,
+    deciding,
+    fit,
+    journal_of,
+    report_n,
+    report_state,
+    restored_state,
+)
 
 import minitune as tune
+from minitune.decision import Decision
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator
 from minitune.search.filters import Rules
 from minitune.space.parameters import config_key, space_size
@@ -519,6 +533,62 @@ def test_many_reused_results_need_no_worker(tmp_path: Path) -> None:
 
     assert [result.metrics["loss"] for result in grid] == [1] * 200
     assert len(runs) < 10
+
+
+def test_a_trial_that_was_stopped_while_it_was_paused_has_no_result_for_others(tmp_path: Path) -> None:
+    runs = []
+
+    def counted(config: dict[str, Any]) -> None:
+        runs.append(config)
+        for n in (1, 2):
+            tune.report({"loss": n})
+
+    def decide(context: Any, trial: tune.Trial, result: dict[str, Any]) -> str:
+        if trial.number or result["loss"] == 2:
+            return "CONTINUE"
+        context.pause_trial(trial)
+        context.stop_trial(trial)
+        return "NOOP"
+
+    options = {"scheduler": deciding(decide), "max_concurrent_trials": 1, "on_duplicate": "reuse"}
+    grid = minimise(tmp_path, {"a": tune.choice([1])}, counted, num_samples=3, **options)
+    assert len(runs) == 2
+    assert [result.metrics["loss"] for result in grid] == [1, 2, 2]
+
+
+def test_a_result_belongs_to_the_configuration_with_which_it_was_reported(tmp_path: Path) -> None:
+    """The scheduler changes that of the first trial, which goes on with another one."""
+
+    def explore(context: Any, trial: tune.Trial, result: dict[str, Any]) -> Any:
+        if trial.number == 0 and result["training_iteration"] == 1:
+            return Decision("PAUSE", exploit=(trial, {"a": 2}))
+        return "CONTINUE"
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 3):
+            report_state(n, {"loss": config["a"], "n": n})
+
+    options = {"scheduler": deciding(explore), "max_concurrent_trials": 1, "on_duplicate": "reuse"}
+    grid = minimise(tmp_path, {"a": tune.grid_search([1, 1])}, trainable, **options)
+    assert [result.metrics["loss"] for result in grid] == [2, 1]
+
+
+def test_for_callbacks_a_trial_that_does_not_run_begins_reports_and_ends(tmp_path: Path) -> None:
+    log = Log()
+    callback = LoggingCallback(log)
+    options = {"max_concurrent_trials": 1, "on_duplicate": "reuse", "callbacks": [callback], "num_samples": 2}
+    minimise(tmp_path, {"a": 1}, report_n(1, loss=3), **options)
+    assert [line for line in log.of("callback") if " 1 " in line] == [
+        "callback.on_trial_start 1 PENDING",
+        "callback.on_trial_result 1 RUNNING n=1 done",
+        "callback.on_trial_complete 1 RUNNING",
+    ]
+
+
+def test_a_run_can_end_among_many_trials_with_known_results(tmp_path: Path) -> None:
+    options = {"num_samples": 2000, "on_duplicate": "reuse", "stop": EndAfter(2), "max_concurrent_trials": 1}
+    grid = minimise(tmp_path, search_alg=Stuck(), **options)
+    assert 1 < len(grid) < 200
 
 
 def test_failed_configuration_is_tried_again(tmp_path: Path) -> None:
