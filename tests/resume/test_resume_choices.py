@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
+import math
+import os
 import shutil
+import socket
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -15,6 +20,7 @@ from kit import (
     RUN,
     EndAfter,
     Learner,
+    Spy,
     counting,
     cut,
     deciding,
@@ -23,12 +29,14 @@ from kit import (
     listening,
     make_tuner,
     newest_state,
+    report_n,
     restore,
     resume,
     run_path,
 )
 
 from minitune import (
+    Callback,
     ExperimentAnalysis,
     FIFOScheduler,
     Trial,
@@ -43,7 +51,7 @@ from minitune import (
 )
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
-from minitune.error import UntrustedStateError
+from minitune.error import RunLockedError, UntrustedStateError
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -252,6 +260,43 @@ def test_a_restored_run_has_results_before_it_goes_on() -> None:
     assert (run_path() / "journal").read_bytes() == journal, "looking changes nothing"
 
 
+class Announcer(Callback):
+    """Has large values of its own."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        announced.append([text[:1] for text in self.texts])
+
+
+announced: list[list[str]] = []
+
+
+def test_large_values_of_the_settings_come_back_each_to_its_place() -> None:
+    """The settings name them by a number; so does the space."""
+
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 1, "seen": [config[name][:1] for name in ("one", "two")]}
+
+    announced.clear()
+    size = 1_100_000
+    space = {"i": grid_search([0, 1]), "one": "a" * size, "two": "b" * size}
+    cut(train, space, results=1, callbacks=[Announcer("c" * size, "d" * size)], max_concurrent_trials=1)
+    grid = resume(train)
+    assert [result.metrics["seen"] for result in grid] == [["a", "b"]] * 2
+    assert announced[-1] == ["c", "d"]
+
+
+def test_a_trial_that_begins_anew_has_its_large_values() -> None:
+    """Where they are kept is no matter of a scheduler."""
+    value = "a" * 1_100_000
+    fit(counting(2, bad=[0]), {"i": 0, "large": value})
+    spy = Spy()
+    resume(counting(2), restart_errored=True, callbacks=[spy])
+    assert spy.trials[0].config == {"i": 0, "large": value}
+
+
 class Kind(Enum):
     SMALL = 1
 
@@ -383,3 +428,76 @@ def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> No
     assert [result.config for result in third][:3] == [result.config for result in first]
     heard = newest_state("searcher", Path(third.experiment_path))["heard"]
     assert len(set(heard)) == len(heard) == 4 * 4
+
+
+# -- which run a script goes on with -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs as a script under `minitune resume` does, and returns the name of the run."""
+    monkeypatch.setenv("MINITUNE_RESUME", "1")
+
+    def script(name: str | None = None) -> str:
+        grid = fit(counting(2), GRID, name=name, max_concurrent_trials=1, callbacks=())
+        return Path(grid.experiment_path).name
+
+    return script
+
+
+def cut_off(name: str, trainable: Any = None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MINITUNE_RESUME", raising=False)
+        cut(trainable or counting(2), GRID, results=3, name=name, max_concurrent_trials=1)
+
+
+def finish(name: str, trainable: Any = None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MINITUNE_RESUME", raising=False)
+        fit(trainable or counting(2), GRID, name=name, max_concurrent_trials=1)
+
+
+def test_a_script_goes_on_with_the_newest_unfinished_run_first_and_with_each_run_once(
+    script: Callable[..., str],
+) -> None:
+    finish("d")
+    cut_off("b")
+    cut_off("c")
+    finish("a")
+    assert [script() for _ in range(4)] == ["c", "b", "a", "d"]
+    assert script().startswith("counter_")
+
+
+def test_a_script_that_names_its_run_goes_on_with_that_name_or_one_with_a_number(script: Callable[..., str]) -> None:
+    for name in ("mine_7", "mine_old", "mined"):
+        cut_off(name)
+    assert [script(name="mine"), script(name="mine")] == ["mine_7", "mine"]
+
+
+def test_a_script_whose_function_has_another_name_is_told_of_the_newest_unfinished_run(
+    script: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("older", "newer"):
+        cut_off(name, report_n(3))
+    finish("finished", report_n(3))
+    assert script().startswith("counter_")
+    assert f"The unfinished run in {run_path('newer')} is of reporting" in caplog.text
+
+
+def run_elsewhere(name: str) -> None:
+    """Let a run look as if another process had it open."""
+    cut_off(name)
+    journal = run_path(name) / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if b'"type":"close"' not in line))
+    holder = {"pid": os.getppid(), "start_time": math.nan, "host": socket.gethostname(), "since": 1.0}
+    (run_path(name) / "lock").write_text(json.dumps(holder))
+
+
+def test_a_run_that_another_process_has_open_is_not_gone_on_with(script: Callable[..., str]) -> None:
+    finish("finished")
+    run_elsewhere("live")
+    with pytest.raises(RunLockedError, match=f"live is running .process {os.getppid()};"):
+        script()
+    cut_off("unfinished")
+    assert script() == "unfinished"

@@ -54,6 +54,22 @@ def test_a_file_replaces_a_link_in_its_place(tmp_path: Path, outside: Path) -> N
     assert tree(outside) == before
 
 
+def test_a_new_file_is_whole_when_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut after the rename would otherwise leave an empty file under its name."""
+    path = tmp_path / "file"
+    synced: list[tuple[str, int, bool]] = []
+    monkeypatch.setattr(
+        files, "sync_descriptor", lambda found: synced.append(("content", os.fstat(found).st_size, path.exists()))
+    )
+    monkeypatch.setattr(files, "sync_directory", lambda found: synced.append(("names", 0, path.exists())))
+
+    with files.new_file(str(path), sync=True) as file:
+        file.write(b"content")
+
+    assert synced == [("content", 7, False), ("names", 0, True)]
+    assert path.read_bytes() == b"content"
+
+
 OPENERS: dict[str, Callable[[Path], object]] = {
     "to read": files.open_to_read,
     "its end": lambda path: files.read_end(path, 10),

@@ -20,7 +20,7 @@ from minitune import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
 from minitune.resources import Allocation, BundleAllocation, GpuShare, Resources
-from minitune.trainable import get_checkpoint, report
+from minitune.trainable import get_checkpoint, report, session
 
 
 def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
@@ -258,6 +258,34 @@ def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(
     assert pull(driver.start(fn)).metrics["still"] == "alive"
     assert f"metric {path} of type" in str(caught[0])
     assert kind in str(caught[0])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "fits"),
+    [
+        ({"x": "e" * 900}, True),
+        ({"x": "e" * 1100}, False),
+        ({"x": "é" * 450}, True),
+        ({"x": "é" * 550}, False),
+        ({"x": ["é" * 300, "è" * 300]}, False),
+        ({"x": {("é" * 550,): 1}}, False),
+        ({"x": "e" * 600, "y": b"e" * 600}, False),
+        ({"x": 1 << 7000}, True),
+        ({"x": 1 << 9000}, False),
+        ({"x": [1.5] * 90}, True),
+        ({"x": [1.5] * 200}, False),
+    ],
+)
+def test_the_size_of_a_report_counts_in_bytes(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, metrics: dict[str, Any], fits: bool
+) -> None:
+    monkeypatch.setattr(session, "LIMIT_BYTES", 1000)
+    actor = driver.start(lambda config: report(metrics))
+    if fits:
+        assert pull(actor).metrics["x"] == metrics["x"]
+    else:
+        with pytest.raises(ValueError, match="most of it in metric 'x'"):
+            pull(actor)
 
 
 def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
