@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,16 +58,22 @@ class Outcome:
 def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     """Run the experiment. Blocks."""
     outcome = Outcome(storage)
-    # Otherwise a slow run saves its state more often, and drops an older checkpoint as soon as a newer one is synced.
+    # Otherwise a slow run saves its state more often, and when a checkpoint is dropped depends on when another one has
+    # been synced.
     rarely = patch.dict(os.environ, MINITUNE_GLOBAL_CHECKPOINT_S="3600")
-    once = patch.object(housekeeper, "CHECKPOINT_PERIOD_S", 3600.0)
-    with _listening(outcome.log), rarely, once:
+    at_close = patch.object(housekeeper._CheckpointSyncs, "add", _sync_at_close)
+    with _listening(outcome.log), rarely, at_close:
         tuner = plan.tuner(executor, storage, outcome.notes)
         try:
             outcome.grid = tuner.fit()
         except BaseException as error:
             outcome.raised = error
     return outcome
+
+
+def _sync_at_close(syncs: housekeeper._CheckpointSyncs, directory: str) -> None:
+    """Let a checkpoint wait for its sync until the housekeeper is closed."""
+    syncs.due_s[os.path.dirname(directory)] = (time.monotonic() + 3600.0, directory)
 
 
 @contextmanager
