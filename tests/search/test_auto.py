@@ -342,14 +342,14 @@ def test_the_smallest_region_reaches_the_next_integer() -> None:
     assert found != (0.5, 0.5)
 
 
-def test_in_a_valley_the_region_leads_to_better_points() -> None:
+def test_a_search_comes_near_the_optimum_of_a_curved_valley() -> None:
     def valley(config: Config) -> float:
         x, y = 4 * config["x"] - 1.5, 4 * config["y"] - 1.5
         return float(100 * (y - x * x) ** 2 + (1 - x) ** 2)
 
     space = {"x": uniform(0, 1), "y": uniform(0, 1)}
 
-    assert statistics.median(best(play(search(space, seed=seed), valley, 50)) for seed in range(3)) < 0.1
+    assert statistics.median(best(play(search(space, seed=seed), valley, 50)) for seed in range(9)) < 0.1
 
 
 def test_a_saved_searcher_goes_on_as_it_would_have() -> None:

@@ -85,8 +85,8 @@ def found(page: Page, rows: dict[str, Any]) -> dict[str, Any]:
 TEXTS = {
     "number(3)": "3",
     "number(1 / 3)": "0.333333",
-    "number(123456789.5)": "123457000",
-    "number(-1e-7)": "-1e-7",
+    "number(123456789.5)": "1.23457e+08",
+    "number(-1e-7)": "-1e-07",
     "text(undefined)": "(none)",
     "text(null)": "None",
     "[text(true), text(false)]": ["True", "False"],
