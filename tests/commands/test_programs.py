@@ -613,7 +613,7 @@ def test_the_best_command_line_can_be_pasted(run: Run) -> None:
 
 
 def test_files_that_a_program_has_replaced_are_not_waited_for(run: Run) -> None:
-    code = 'echo report v=1; cd "$1"; for file in *; do rm -r "$file"; mkfifo "$file"; done'
+    code = 'echo report v=1; cd "$1"; for file in *.* std*; do rm -f "$file"; mkfifo "$file"; done; true'
     status, _, _ = run("run", "--metric", "v", "--mode", "max", "--name", "run", *shell(code, "{trial_dir}"))
     assert status == 0
     assert stat.S_ISFIFO(os.stat(Path(trials()[0].local_path, "command.json")).st_mode)
