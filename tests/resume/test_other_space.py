@@ -114,6 +114,7 @@ class Net:
         ({"b": [1, {"c": 2}]}, {"b": [1, {"c": 3}]}, "a/b/1/c: 2 -> 3"),
         ([1, 2], [1, 2, 3], "a: [1, 2] -> [1, 2, 3]"),
         ({"b": 1}, {}, "a/b: 1 -> absent"),
+        ({}, {"b": 1}, "a/b: absent -> 1"),
         (int, float, "a: <class 'int'> -> <class 'float'>"),
         (list(range(900)), [*range(899), 7], "a/899: 899 -> 7"),
         (choice(range(900)), choice([*range(899), 7]), None),

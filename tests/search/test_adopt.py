@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from minitune.search import AutoSearch, BasicVariantGenerator
 from minitune.search.bohb import TuneBOHB
 from minitune.search.filters import Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
+from minitune.space.domains import Sampler
 
 FLAT = {"x": uniform(0, 1), "n": randint(0, 9), "k": choice(["a", "b"]), "c": 7}
 NESTED = {"m": choice([{"d": randint(1, 5)}, {"w": uniform(0, 1)}]), "deep": {"x": uniform(0, 1), "c": "c"}}
@@ -33,6 +35,13 @@ def loss_of(config: Any) -> float:
     return sum(zlib.crc32(str(value).encode()) % 1000 for value in config.values()) / 1000
 
 
+class Own(Sampler):
+    """No searcher knows it, so its values are drawn when a suggestion is complete."""
+
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> float:
+        return rng.random()
+
+
 CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
     "random": (BasicVariantGenerator, FLAT, None),
     "random, points": (lambda: BasicVariantGenerator(POINTS), FLAT, None),
@@ -43,6 +52,7 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, Any], Rules | None]] = {
     "tpe, points": (lambda: TPESearch(points_to_evaluate=POINTS, n_initial_points=4), FLAT, None),
     "tpe, small": (lambda: TPESearch(n_initial_points=4), SMALL, RESAMPLE),
     "tpe, constraint": (lambda: TPESearch(n_initial_points=4, points_to_evaluate=[{"n": 4}]), FLAT, EVEN),
+    "tpe, constraint, sampler": (TPESearch, {**FLAT, "f": uniform(0, 1)._with_sampler(Own(), True)}, EVEN),
     "auto": (lambda: AutoSearch(n_initial_points=4), FLAT, None),
     "auto, numbers": (lambda: AutoSearch(n_initial_points=4), {f"x{n}": uniform(0, 1) for n in range(3)}, None),
     "auto, edge": (lambda: AutoSearch(n_initial_points=4), {"edge": uniform(0, 1)}, None),

@@ -236,6 +236,26 @@ def test_failures_keep_nothing_away_from_the_optimum(fails: Any, successes: int)
     assert statistics.median(count for _, count in found) >= successes
 
 
+def test_of_many_trials_the_process_knows_the_newest_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The better half first, the best one first, then the others; of failures only the newest thirty."""
+    known: list[Any] = []
+    init = GaussianProcess.__init__
+    monkeypatch.setattr(GaussianProcess, "__init__", lambda *args: known.append(args[2:6]) or init(*args))
+    searcher = search({"x": uniform(0, 1)})
+    failures = [number for number in range(100) if number % 5 in (1, 3)]
+    successes = [number for number in range(100) if number not in failures]
+    for number in range(100):
+        searcher.add_evaluated_point({"x": number / 100}, number, error=number in failures)
+    for name in "abcd":
+        searcher.suggest(name)
+    points, values, pending, failed = known[-1]
+
+    assert values == [*successes[:50], *successes[:49:-1]]
+    assert [round(100 * point.places[0]) for point in points] == values
+    assert [round(100 * point.places[0]) for point in failed] == failures[:9:-1]
+    assert 0 < len(pending) < 4
+
+
 def test_a_run_of_failures_alone_is_searched_on() -> None:
     assert len(play(search(SQUARE), lambda config: None, 15)) == 15
     assert len(play(search(SQUARE), lambda config: math.nan, 15)) == 15
@@ -450,6 +470,7 @@ def test_a_saved_search_of_many_numbers_goes_on_as_it_would_have() -> None:
     whole = play(search(MANY), far, 60)
     first, second = search(MANY), search(MANY, seed=99)
     play(first, far, 37)
+    play(second, far, 15)  # it forgets what it has learned before
 
     second.set_state(first.get_state())
 

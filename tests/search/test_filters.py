@@ -620,3 +620,17 @@ def test_a_search_without_end_ends_when_every_result_is_known(tmp_path: Path, ca
     grid = minimise(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
     assert len(set(pairs(grid))) == 9
     assert "all 9 configurations of the search space have been tried" in caplog.text
+
+
+def test_with_constant_grid_search_a_refused_point_of_the_grid_gets_no_random_values_of_its_own(tmp_path: Path) -> None:
+    grid = minimise(
+        tmp_path,
+        {"x": tune.grid_search([0, 1, 2]), "y": tune.uniform(0, 1)},
+        num_samples=10,
+        search_alg=tune.BasicVariantGenerator(constant_grid_search=True),
+        constraints=[lambda config: config["x"] != 1 or config["y"] > 0.5],
+    )
+    drawn = {x: [result.config["y"] for result in grid if result.config["x"] == x] for x in range(3)}
+    assert drawn[0] == drawn[2]
+    assert drawn[1] == [y for y in drawn[0] if y > 0.5] != []
+    assert len(drawn[1]) < len(drawn[0])

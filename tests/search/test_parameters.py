@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 
 from minitune.space import domains
-from minitune.space.parameters import draw, parameters, values_of
+from minitune.space.parameters import Axis, draw, parameters, values_of
 
 CONDITIONAL = {
     "seed": 7,
@@ -95,6 +96,38 @@ def test_a_category_is_found_by_the_closest_likeness() -> None:
     like_one = {"x": domains.choice([True, 1, 1.0, "1"])}
 
     assert [values_of(like_one, {"x": value})["x"] for value in (True, 1, 1.0, "1")] == [0, 1, 2, 3]
+
+
+def test_of_equal_categories_the_one_of_the_same_type_is_found() -> None:
+    assert values_of({"a": domains.choice([1, 1.0])}, {"a": float("1")}) == {"a": 1}
+
+
+def test_a_value_that_is_not_drawn_yet_is_left_out() -> None:
+    space = {"a": domains.uniform(0, 1), "b": domains.choice([1, 2]), "c": domains.randint(0, 9)}
+    assert values_of(space, {**space, "c": 5}) == {"c": 5}
+
+
+@pytest.mark.parametrize(
+    ("domain", "places"),
+    [
+        (domains.uniform(2, 6), {2.0: 0.0, 3.0: 0.25}),
+        (domains.loguniform(0.01, 1), {0.1: 0.5}),
+        (domains.randint(0, 4), {0: 1 / 8, 3: 7 / 8}),  # a cell reaches from n to n + 1
+        (domains.lograndint(1, 16), {1: math.log(2) / 2 / math.log(16), 2: math.log(6) / 2 / math.log(16)}),
+        (domains.qrandint(10, 40, 10), {10: 1 / 8, 40: 7 / 8}),
+        (domains.quniform(0, 1, 0.25), {0.0: 0.1, 1.0: 0.9}),  # half a cell beyond the bounds
+        (domains.qloguniform(1, 4, 1), {2.0: math.log(1.5 * 2.5 / 0.5**2) / 2 / math.log(4.5 / 0.5)}),
+        (domains.randn(7, 3), {7.0: 0.5, 19.0: 1.0, -5.0: 0.0}),  # four standard deviations to either side
+        (domains.qrandn(0, 2, 4), {0.0: 0.5, 4.0: 0.75}),
+    ],
+    ids=repr,
+)
+def test_where_values_are_on_an_axis(domain: Any, places: dict[float, float]) -> None:
+    axis = Axis(domain)
+    for value, place in places.items():
+        assert axis.encode(value) == pytest.approx(place)
+        assert axis.decode(place) == pytest.approx(value)
+        assert type(axis.decode(place)) is type(value)
 
 
 def test_a_value_outside_is_refused_or_reported() -> None:

@@ -10,6 +10,7 @@ import pytest
 from kit import Listed, Recording, all_trials, suggesting
 
 from minitune.search import ConcurrencyLimiter, Repeater, Searcher
+from minitune.search.wrappers import TRIAL_INDEX
 
 # -- ConcurrencyLimiter -------------------------------------------------------------------------------------------
 
@@ -283,3 +284,16 @@ def test_a_limiter_within_a_repeater_counts_groups() -> None:
     assert ask(repeater, "c") == ["c"]
     repeater.on_trial_complete("b", {"loss": 3.0})
     assert inner.heard[-1] == ("complete", "a", {"loss": 2.0}, False)
+
+
+def test_a_searcher_adopts_the_first_trial_of_a_group_without_its_index() -> None:
+    class Adopting(Recording):
+        def adopt(self, trial_id: str, config: Any) -> None:
+            self.heard.append(("adopt", trial_id, dict(config)))
+
+    inner = Adopting(metric="loss", mode="min")
+    repeater = Repeater(inner, 2)
+    for number in range(3):
+        repeater.adopt(f"t{number}", {"x": number // 2, TRIAL_INDEX: number % 2})
+    assert inner.heard == [("adopt", "t0", {"x": 0}), ("adopt", "t2", {"x": 1})]
+    assert repeater.suggest("t3") == {"x": 1, TRIAL_INDEX: 1}

@@ -226,6 +226,47 @@ def test_max_means_the_largest() -> None:
     assert searcher.suggest("a") == pytest.approx({"x": 0.9})
 
 
+def test_an_earlier_run_is_followed_alike_if_all_signs_are_turned() -> None:
+    def made(mode: str) -> list[Any]:
+        sign = 1 if mode == "min" else -1
+        tried = [({"x": n / 40}, {"loss": sign * n / 40}) for n in range(40)]
+        options = {"gamma": 0.2, "n_candidates": 24, "max_bad": None}
+        transfer = Transfer({"x": tune.uniform(0, 1)}, "loss", mode, [EarlierRun("r", tried)], options)
+        return proposals(transfer, [sign * number / 20 for number in range(20)], range(1, 31))
+
+    assert made("max") == made("min")
+    assert any(made("min"))
+
+
+def test_of_many_own_trials_the_newest_ones_are_compared_with_the_earlier_run() -> None:
+    """The first hundred rank the other way round; the newest hundred rank as the earlier run."""
+    values = [*(1 - number / 100 for number in range(100)), *(number / 100 for number in range(100))]
+    ended = [Observation(n, {"x": n % 100 / 100}, value=value, arrival=n) for n, value in enumerate(values)]
+    made = [line().propose(number, random.Random(number), ended, []) for number in range(1, 101)]
+    turned = [line().propose(number, random.Random(number), ended[::-1], []) for number in range(1, 101)]
+
+    assert any(made)
+    assert not any(turned)
+
+
+def test_a_pair_that_the_earlier_run_cannot_order_is_half_of_a_disagreement() -> None:
+    options = {"gamma": 0.2, "n_candidates": 4, "max_bad": None}
+    tried = [({"kind": kind}, {"loss": loss}) for kind, loss in [("a", 1.0), ("b", 2.0)] * 10]
+    source = Transfer({"kind": tune.choice(list("ab"))}, "loss", "min", [EarlierRun("r", tried)], options)._sources[0]
+    own = [({"kind": number // 10}, float(number)) for number in range(20)]
+    distance = (45 + 45) / 2 / 190 + math.sqrt((2 * 20 + 5) / (18 * 20 * 19))  # pairs within a category have no order
+
+    assert source.weight(own) == pytest.approx(1 - (distance / 0.5) ** 2)
+
+
+def test_trials_that_run_keep_away_what_follows_an_earlier_run() -> None:
+    def near_the_best(live: list[Observation]) -> int:
+        made = [line().propose(number, random.Random(number), [], live) for number in range(1, 200)]
+        return sum(each[0]["x"] < 0.05 for each in made if each is not None)
+
+    assert near_the_best([Observation(n, {"x": 0.02}) for n in range(5)]) < near_the_best([]) / 2
+
+
 def test_a_space_that_shares_some_parameters() -> None:
     space = {"x": tune.uniform(0, 0.9), "new": tune.uniform(5, 6), "kind": tune.choice(["b", "d"])}
     searcher = TPESearch(space, seed=0, **GOAL)

@@ -12,6 +12,7 @@ import pytest
 from kit import all_trials, basic, configs
 
 from minitune.space.domains import choice, fits, grid_search, loguniform, randint, randn, sample_from, uniform
+from minitune.space.tree import topmost, value_at_text
 from minitune.space.variants import (
     RecursiveDependencyError,
     VariantTable,
@@ -435,3 +436,15 @@ def test_possible_values_of_a_space() -> None:
         {**fitting, "d": [0.5, 8]},
     ):
         assert not fits(searched, bad)
+
+
+def test_paths_below_another_one_and_repeated_ones_are_left_out() -> None:
+    assert topmost([("b", 1), ("a", "b", "c"), ("a",), ("b", 10), ("b", 2), ("a",)]) == [
+        *(("a",), ("b", 1), ("b", 2), ("b", 10))
+    ]
+
+
+def test_a_value_is_found_by_the_text_of_its_path_also_where_keys_hold_slashes() -> None:
+    tree = {"a": {"x": 1}, "a/b": {"c": [2, {3: "d"}]}, 4: 5}
+    found = {text: value_at_text(tree, text, "none") for text in ("a/x", "a/b/c/0", "a/b/c/1/3", "4", "a/b/c/2", "a/y")}
+    assert found == {"a/x": 1, "a/b/c/0": 2, "a/b/c/1/3": "d", "4": 5, "a/b/c/2": "none", "a/y": "none"}
