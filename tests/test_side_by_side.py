@@ -78,7 +78,7 @@ def session(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., 
 
     def run(**environment: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra"],
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-ra"],
             cwd=tmp_path,
             env={**os.environ, "MINITUNE_TEST_PROCESSES": "2", **environment},
             capture_output=True,

@@ -68,7 +68,7 @@ def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(
         (tmp_path / name).write_text(text)
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-ra"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
