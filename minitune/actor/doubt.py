@@ -33,7 +33,7 @@ class Doubt:
         self._waiting.append(on_sound)
 
     def hear(self) -> None:
-        """The zygote has sent something else, so its time begins anew."""
+        """The zygote has sent another message, which shows that it runs: restart the time limit."""
         self._limit.follow(self._wait())
 
     def _wait(self) -> Iterator[float]:

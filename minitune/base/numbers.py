@@ -82,7 +82,7 @@ def has_unit(value: Any) -> bool:
 
 
 def no_number(value: Any) -> str:
-    """What a value is that is no number, and how to make one of it, for an error."""
+    """Describe a value that is not a number, and say how to make a number of it. The text is for an error message."""
     import datetime  # here, because workers, which load this module, need none
 
     kind = type(value)

@@ -226,7 +226,9 @@ def _range(kind: str, numbers: Mapping[str, float], is_grid: bool) -> Any:
         return tune.randint(first, last + 1)
     if kind in _OF_LOGARITHMS:
         if kind == "inv_log_uniform":  # the logarithm of 1 / x lies between the bounds
-            low, high = -high, -low
+            lowest = low
+            low = -high
+            high = -lowest
         low = math.exp(low)
         high = math.exp(high)
     if "q" in numbers:
