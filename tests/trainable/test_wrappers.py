@@ -178,7 +178,7 @@ def test_a_decorator_keeps_what_is_bound_to_a_function(driver: FakeDriver) -> No
         assert pull(driver.start(decorated, {"a": 1})).metrics["sum"] == 10
     assert trainable_resources(wrapped(with_parameters(outer)), {}) == Resources([{"CPU": 2}])
     assert trainable_name(outer) == "both"
-    with pytest.raises(ValueError, match=r"\*, scale: 'int'\).*: missing a required argument: 'scale'"):
+    with pytest.raises(ValueError, match=r"\*, scale: 'int'\).*: missing a required (keyword-only )?argument: 'scale'"):
         validate_trainable(wrapped(with_parameters(both, data=[1, 2])))
     with pytest.raises(ValueError, match="data"):
         with_parameters(outer, data=[5])
