@@ -120,12 +120,11 @@ class Tuner:
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
-            # imported now, while the parent process of the workers starts
-            from minitune.analysis.summary import log_failures, tell_run_ended
-
             outcome = self._driver().run()
         self._resumption = None
         self._grid = self._make_grid(outcome)
+        from minitune.analysis.summary import log_failures, tell_run_ended  # a run needs it only at its end
+
         tell_run_ended(self._grid._run, outcome.took_s, outcome.interrupted)
         outcome.raise_failure()
         if self._plan.raises:

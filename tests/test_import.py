@@ -133,6 +133,16 @@ def test_modules_are_loaded_when_they_are_needed(tmp_path):
     assert (first, second, last) == ("[]", "[]", "[]")
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons import other modules of their own")
+def test_a_first_result_needs_few_modules(tmp_path):
+    """Each module costs half a millisecond, before the first result and in each command that ends at once."""
+    program = Path(__file__).with_name("first_result.py")
+    done = subprocess.run([sys.executable, "-P", program, tmp_path], capture_output=True, text=True, check=True)
+    driver, trial = map(int, done.stdout.split())
+    assert 150 < driver <= 235, "what a first trial does not need is imported where it is used"
+    assert 80 < trial <= 147, "what a trial does not need is imported where it is used"
+
+
 def test_every_public_name_is_there_and_documented():
     values = {name: getattr(minitune, name) for name in minitune.__all__}
     assert [name for name, value in values.items() if not value.__doc__] == []

@@ -16,7 +16,6 @@ import reprlib
 import signal
 import sys
 import time
-import unicodedata
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, TextIO
@@ -179,6 +178,8 @@ def width_of(text: str) -> int:
 
 
 def _width_of_character(character: str) -> int:
+    import unicodedata
+
     if unicodedata.category(character) in _NO_COLUMN:
         return 0
     if unicodedata.east_asian_width(character) in "WF":

@@ -35,7 +35,6 @@ from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.user_code import user_code
 from minitune.config import default_storage_path
-from minitune.driver.earlier_results import EarlierResults
 from minitune.driver.hooks import Hooks
 from minitune.driver.open_run import OpenRun
 from minitune.driver.parts import (
@@ -52,7 +51,6 @@ from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import DiskError, SampleError, as_cause
-from minitune.executors.known_reports import KnownReports
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
@@ -357,6 +355,9 @@ class Driver:
         recorder = self.opened.recorder
         executor: TrialExecutor = self.executor
         if plan.tune_config.on_duplicate == REUSE:
+            from minitune.driver.earlier_results import EarlierResults
+            from minitune.executors.known_reports import KnownReports
+
             earlier = EarlierResults(self.state, recorder)
             executor = KnownReports(executor, earlier.report, is_ordered=self._settings.is_ordered)
         self.controller = TuneController(Run(executor, self.state, self.hooks, recorder))

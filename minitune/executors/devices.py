@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -327,6 +326,8 @@ def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...
     # Without a device file there is hardly a GPU, and most runs need none: they do not wait for `nvidia-smi`.
     if not asked and not any(name.startswith("nvidia") for name in _names(host.dev)):
         return ()
+    import shutil  # only here: it imports every module for archives
+
     command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
     if command is None:
         logger.debug("nvidia-smi is not on PATH, so minitune counts no GPU")

@@ -5,16 +5,13 @@ A subclass has `suggest` and, if it learns, `on_trial_complete`. All hooks run i
 
 from __future__ import annotations
 
-import glob
 import inspect
 import logging
 import os
 import pickle
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from fnmatch import fnmatch
 from typing import Any
 
 from minitune.base import files, snapshots
@@ -466,7 +463,7 @@ def in_one_step(path: str) -> Iterator[str]:
     Args:
         path: The file is moved here when the block has ended without an error.
     """
-    temporary = os.path.join(os.path.dirname(path), f".tmp-{uuid.uuid4().hex}")
+    temporary = os.path.join(os.path.dirname(path), files.temporary_name())
     try:
         yield temporary
         if os.path.exists(temporary):
@@ -478,8 +475,16 @@ def in_one_step(path: str) -> Iterator[str]:
 
 def newest_file(directory: str, template: str) -> str | None:
     """The newest file whose name matches `template` with any session; None if there is none."""
-    paths = glob.glob(os.path.join(glob.escape(directory), template.format("*")))
+    paths = [os.path.join(directory, name) for name in _matching(files.names(directory), template)]
     return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
+
+
+def _matching(names: Iterable[str], template: str) -> list[str]:
+    """The names that match `template` with any session."""
+    from fnmatch import fnmatchcase
+
+    pattern = template.format("*")
+    return [name for name in names if fnmatchcase(name, pattern)]
 
 
 @contextmanager
@@ -498,7 +503,7 @@ def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
     if snapshot is not None:
         state = snapshots.decode(files.read_bytes(snapshot)).get(snapshots.SEARCHER)
         if state is not None:
-            contents = {name: data for name, data in state.contents.items() if fnmatch(name, template.format("*"))}
+            contents = {name: state.contents[name] for name in _matching(state.contents, template)}
     if not contents:
         raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
     ((name, data),) = contents.items()

@@ -63,7 +63,6 @@ from minitune.result import (
     with_plain_keys,
 )
 from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
-from minitune.trainable.printed import print_report
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -302,6 +301,8 @@ class _Program:
         """Print the report."""
         if checkpoint is not None:
             raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
+        from minitune.trainable.printed import print_report
+
         print_report(metrics)
 
     @property
