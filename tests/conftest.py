@@ -29,11 +29,13 @@ from time_limit import pytest_runtest_call as pytest_runtest_call
 from time_limit import pytest_runtest_setup as pytest_runtest_setup
 from time_limit import pytest_runtest_teardown as pytest_runtest_teardown
 
-pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract")
+pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract", "result_runs")
 
 # pytest rewrites the asserts of what is imported from here on
 import kit  # noqa: E402
 from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
+from result_runs import forbid_unpickling as forbid_unpickling  # noqa: E402
+from result_runs import grid as grid  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.actor.process_tree import MemoryKills  # noqa: E402

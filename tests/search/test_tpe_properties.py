@@ -7,8 +7,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
-from test_parameters_properties import SPACES
-from test_space_properties import SETTINGS
+from random_spaces import SEARCHED_SPACES, SETTINGS
 
 from minitune.search import TPESearch
 from minitune.space.domains import fits
@@ -18,7 +17,7 @@ VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 
 
 @hypothesis.settings(SETTINGS, max_examples=40)
 @hypothesis.given(
-    SPACES,
+    SEARCHED_SPACES,
     st.integers(0, 100),
     st.lists(VALUES, min_size=1, max_size=6),
     st.sampled_from([None, "last", "depth", "rung", len]),

@@ -30,16 +30,16 @@ ELSEWHERE = {
     "TuneConfig.warm_start": "tests/search/test_transfer.py::test_a_run_learns_from_a_directory_or_a_grid",
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",
-    "TuneConfig.max_concurrent_trials": "tests/controller/test_driver_limits.py::test_never_more_trials_than_allowed",
+    "TuneConfig.max_concurrent_trials": "tests/driver/test_driver_limits.py::test_never_more_trials_than_allowed",
     "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_processes_that_race_and_die",
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
-    "TuneConfig.preload": "tests/runs/test_imports_once.py::test_without_preload_each_trial_imports_everything_itself",
+    "TuneConfig.preload": "tests/actor/test_imports_once.py::test_without_preload_each_trial_imports_everything_itself",
     "TuneConfig.reuse_actors": "tests/trainable/test_reuse.py::test_nothing_of_the_previous_trial_is_seen",
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
     "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_trial_output_has_the_name_of_its_trial",
-    "RunConfig.durability": "tests/entry/test_configs.py::test_the_durability_of_older_scripts_has_no_effect",
+    "RunConfig.durability": "tests/test_configs.py::test_the_durability_of_older_scripts_has_no_effect",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""

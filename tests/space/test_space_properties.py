@@ -9,45 +9,13 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 from kit import all_trials, basic, configs
+from random_spaces import SETTINGS, STEPS, numbers
 
 from minitune.search import BasicVariantGenerator
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.tree import find_unresolved, get_value, has_unresolved_values
 from minitune.space.variants import VariantTable
-
-hypothesis.settings.register_profile("search", max_examples=60)
-SETTINGS = hypothesis.settings.get_profile("search")
-
-STEPS = st.sampled_from([0.1, 0.25, 0.05, 1e-3, 1.0, 2.5, 1e-5, 1 / 3])
-
-
-@st.composite
-def numbers(draw: Any) -> Any:
-    """Domains of numbers."""
-    kind = draw(st.integers(0, 9))
-    if kind == 0:
-        low, width = draw(st.floats(-1e6, 1e6)), draw(st.floats(1e-3, 1e6))
-        return domains.uniform(low, low + width)
-    if kind == 1:
-        low = draw(st.floats(1e-9, 1e6))
-        return domains.loguniform(low, low * draw(st.floats(1.01, 1e6)))
-    if kind in (2, 3):
-        q, first, count = draw(STEPS), draw(st.integers(1, 1000)), draw(st.integers(0, 1000))
-        make = domains.quniform if kind == 2 else domains.qloguniform
-        return make(first * q, (first + count) * q, q)
-    if kind == 4:
-        return domains.randn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)))
-    if kind == 5:
-        return domains.qrandn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)), draw(STEPS))
-    low, count, q = draw(st.integers(1, 10**6)), draw(st.integers(1, 10**6)), draw(st.integers(1, 50))
-    if kind == 6:
-        return domains.randint(-low, count)
-    if kind == 7:
-        return domains.lograndint(low, low + count)
-    make = domains.qrandint if kind == 8 else domains.qlograndint
-    return make(low, low + count + q, q)
-
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
 KEYS = st.text("abcdef_/0", min_size=1, max_size=3)

@@ -32,7 +32,7 @@ from minitune.decision import PAUSE, Decision
 from minitune.record.story import PastRun, read_run
 from minitune.simulation import Simulation, simulate
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 Steps = list[tuple[dict[str, Any], float]]
 
 

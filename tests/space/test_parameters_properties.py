@@ -7,32 +7,15 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
-from test_space_properties import SETTINGS, numbers
+from random_spaces import SEARCHED_SPACES, SETTINGS
 
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.parameters import Parameter, draw, parameters, values_of
 
 
-def _members(inner: Any) -> Any:
-    return st.one_of(
-        st.dictionaries(st.text("ab/0", min_size=1, max_size=3), inner, max_size=3),
-        st.lists(inner, min_size=1, max_size=3),
-        st.lists(inner, min_size=1, max_size=3).map(lambda each: tuple(each)),
-        st.lists(inner, min_size=1, max_size=3).map(domains.choice),
-    )
-
-
-SPACES = st.dictionaries(
-    st.text("ab/0", min_size=1, max_size=3),
-    st.recursive(st.one_of(numbers(), st.integers(), st.text(max_size=2), st.none()), _members, max_leaves=8),
-    min_size=1,
-    max_size=4,
-)
-
-
 @SETTINGS
-@hypothesis.given(SPACES, st.integers(0, 100))
+@hypothesis.given(SEARCHED_SPACES, st.integers(0, 100))
 def test_values_give_the_configuration_and_the_configuration_its_values(searched: Any, seed: int) -> None:
     known = {each.name: each for each in parameters(searched)}
     rng = random.Random(seed)

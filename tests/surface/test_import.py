@@ -12,7 +12,7 @@ import pytest
 
 import minitune
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_import_loads_neither_dependencies_nor_processes():
