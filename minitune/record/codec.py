@@ -40,7 +40,7 @@ from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_small_for_later
 from minitune.base.shared_values import Location, StoredValue, digest_of, digest_value, read_value, write_value
 from minitune.base.text import ShortRepr, warn_once
-from minitune.error import TuneError
+from minitune.error import ObjectLostError, TuneError
 from minitune.record import records
 
 LARGE_BYTES = 1_000_000
@@ -57,8 +57,8 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-# The suffix of the mark beside a file that may not have been synced to the disk.
-_UNSYNCED = ".unsynced"
+# The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
+_STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
 
 # The approximate size of a small value in a record.
 _ITEM_BYTES = 16
@@ -110,10 +110,9 @@ class ObjectStore:
 
     A value is pickled directly into its file, so that memory never holds a second copy. Equal values are stored once.
 
-    After a power cut no record may refer to a file that is not whole. Syncing 200 MB may take a second, which is too
-    long for the driver's loop. So an empty file, the *mark*, is created beside each file that is not yet synced. The
-    background sync of the journal syncs the file and removes the mark (`sync`). If the power is cut before that, the
-    mark remains, and the next open of the journal checks whether the file is whole (`find_torn`).
+    Syncing 200 MB may take a second, which is too long for the driver's loop. So the background sync of the journal
+    first syncs the files that its records name (`sync`). After a power cut before that, the journal may name a file
+    that is not whole. Each load finds that by the checksum, and `journal.repair` gives up the records from there on.
 
     Args:
         directory: The directory of the files. It is created when needed.
@@ -124,6 +123,7 @@ class ObjectStore:
         self._unsynced: list[str] = []
         self._loaded: dict[str, Any] = {}
         self._sizes: set[int] = set()  # sizes of the stored values
+        self._whole: set[str] = set()  # names of values whose files are whole
 
     @classmethod
     def to_read(cls, directory: str) -> ObjectStore:
@@ -146,7 +146,7 @@ class ObjectStore:
             digest = _sha256()
             token, size_bytes = digest_value(value, text, dump_for_later, digest)
             stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
-            if _is_there(stored):  # computing the checksum is cheaper than writing the value again
+            if self._has(stored):  # computing the checksum is cheaper than writing the value again
                 return stored
         self._sizes.add(_weight(value))
         return self._write(value, text)
@@ -160,10 +160,12 @@ class ObjectStore:
             digest = _sha256()
             token, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
             stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
-            if _is_there(stored):
+            if self._has(stored):
                 files.remove_file(temporary)
             else:
-                self._put_in_place(temporary, stored)
+                self._unsynced.append(stored.path)
+                os.replace(temporary, stored.path)
+                self._whole.add(stored.name)
         except BaseException:
             files.remove_file(temporary)
             raise
@@ -171,12 +173,17 @@ class ObjectStore:
             os.close(descriptor)
         return stored
 
-    def _put_in_place(self, temporary: str, stored: StoredValue) -> None:
-        # Before the rename: from then on a record may name the file.
-        mark = os.open(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE)
-        os.close(mark)
-        self._unsynced.append(stored.path)
-        os.replace(temporary, stored.path)
+    def _has(self, stored: StoredValue) -> bool:
+        """Whether the file of a value is there and whole. A file of an earlier driver is read once to find out."""
+        try:
+            if os.path.getsize(stored.path) != stored.size_bytes:
+                return False
+            if stored.name not in self._whole and digest_of(stored.path, _sha256()) != stored.name:
+                return False
+        except OSError:
+            return False
+        self._whole.add(stored.name)
+        return True
 
     def sync(self) -> None:
         """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.
@@ -192,35 +199,7 @@ class ObjectStore:
             with files.open_to_read(path) as file:
                 files.sync_descriptor(file.fileno())
         files.sync_directory(self.directory)
-        for path in synced:
-            files.remove_file(path + _UNSYNCED)
         del self._unsynced[: len(synced)]
-
-    def find_torn(self) -> list[str]:
-        """The names of values whose files a power cut has damaged. Checks only files with a mark. Blocks.
-
-        Files that are whole are synced, and their marks are removed.
-        """
-        torn = []
-        for found in files.names(self.directory):
-            name = found.removesuffix(f".pkl{_UNSYNCED}")
-            if name == found or _SHA256.fullmatch(name) is None:
-                continue
-            try:
-                is_whole = digest_of(self._path(name), _sha256()) == name
-            except OSError:
-                is_whole = False
-            if is_whole:
-                self._unsynced.append(self._path(name))
-            else:
-                torn.append(name)
-        self.sync()
-        return torn
-
-    def forget_torn(self, name: str) -> None:
-        """Remove the file and the mark of a value that `find_torn` returned. No record may refer to it."""
-        files.remove_file(self._path(name))
-        files.remove_file(self._path(name) + _UNSYNCED)
 
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a record with references in place of its large values, which are stored. Blocks while it writes.
@@ -238,7 +217,7 @@ class ObjectStore:
         If `keep` is true, the next call returns the same object.
 
         Raises:
-            TuneError: If the file is missing or its content does not match the checksum.
+            ObjectLostError: If the file is missing or its content does not match the checksum.
             Exception: Any exception of unpickling.
         """
         if name not in self._loaded:
@@ -249,14 +228,22 @@ class ObjectStore:
         return self._loaded[name]
 
     def _read(self, name: str) -> Any:
+        self.check(name)
+        return read_value(Location(self._path(name)), maps=False)[0]
+
+    def check(self, name: str) -> None:
+        """Check that the file of a value is whole. Blocks while it reads the file.
+
+        Raises:
+            ObjectLostError: If it is not; the text says what is wrong.
+        """
         path = self._path(name)
         try:
             is_whole = digest_of(path, _sha256()) == name
         except OSError as error:
-            raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
+            raise ObjectLostError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
         if not is_whole:
-            raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
-        return read_value(Location(path), maps=False)[0]
+            raise ObjectLostError(f"{path} is damaged: its content has another checksum than its name says")
 
     def holds_code(self, name: str) -> bool:
         """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
@@ -268,13 +255,6 @@ class ObjectStore:
 
 
 _stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
-
-
-def _is_there(stored: StoredValue) -> bool:
-    try:
-        return os.path.getsize(stored.path) == stored.size_bytes
-    except OSError:
-        return False
 
 
 class _Lightening:
@@ -681,6 +661,11 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
+
+
+def names_in(text: str) -> list[str]:
+    """The names of the stored values to which the JSON of a record refers."""
+    return _STORED.findall(text)
 
 
 def encode(record: dict[str, Any], objects: ObjectStore) -> str:

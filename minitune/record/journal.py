@@ -13,7 +13,8 @@ another program has written to it, its content is unreliable, and the run ends, 
 
 A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
 moves it to a separate file. A bad line *before* good lines is another kind of damage: a record is lost. Then the
-journal raises an error, and the user must decide what to do.
+journal raises an error, and the user must decide what to do. The same holds for a record whose object is damaged, which
+a reader finds when it loads the object.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.disk import disk_error, gone_error, reason_of, refusal
-from minitune.error import JournalCorruptError, TuneError
+from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
 from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
@@ -371,7 +372,6 @@ def _open(path: str) -> int:
     # Only now is it sure that no good line follows.
     if good_bytes < os.path.getsize(path):
         _cut(path, good_bytes)
-    _cut_before_torn(path)
     return os.open(path, _FLAGS)
 
 
@@ -436,7 +436,7 @@ def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[
         The records. The memory does not grow with the file.
 
     Raises:
-        JournalCorruptError: If there is a bad line before good lines. It is raised at the bad line.
+        JournalCorruptError: If there is a bad line before good lines, or an object is damaged. It is raised there.
         TuneError: If the file cannot be read, was written by a newer version, or an object cannot be unpickled.
     """
     for _, record in scan(path, unpickle):
@@ -473,6 +473,10 @@ def scan(
             except ValueError:
                 _require_torn(file, file_path, offset)
                 return
+            except ObjectLostError as error:
+                raise JournalCorruptError(
+                    f"{error}. Put back a copy; or {_way_out('the record that names it', file_path)}"
+                ) from error
             # Whatever follows another first record is not ours to interpret.
             if offset == 0:
                 _check_schema(file_path, record)
@@ -527,7 +531,9 @@ def _is_good(line: bytes) -> bool:
 
 
 def repair(path: str | os.PathLike[str]) -> str | None:
-    """Keep the lines before the first bad line, and move the rest to a separate file. No driver may be running.
+    """Keep the lines before the first bad one, and move the rest to a separate file. No driver may be running.
+
+    A line is bad, too, if it names an object that is damaged or missing. Blocks while it reads all of these.
 
     Returns:
         The path of the file with the rest, or None if there was no rest.
@@ -538,7 +544,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     file_path = os.path.abspath(path)
     try:
         with files.open_to_read(file_path) as file:
-            kept_bytes, _ = _good_beginning(file, file_path)
+            kept_bytes, _ = _good_beginning(file, file_path, _objects_of(file_path))
         if kept_bytes == os.path.getsize(file_path):
             return None
         return _cut(file_path, kept_bytes)
@@ -574,15 +580,23 @@ def _lines(file: BinaryIO, begin: int, marks: tuple[bytes, ...] = ()) -> Iterato
             offset += len(line)
 
 
-def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
-    """Length in bytes of the lines before the first bad line, and whether there is a bad line."""
+def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = None) -> tuple[int, bool]:
+    """Length in bytes of the lines before the first bad line, and whether there is a bad line.
+
+    If `objects` is given, a line that names a damaged object in it is bad, too.
+    """
     length = 0
+    checked: set[str] = set()
     for offset, line in _lines(file, 0):
         try:
             body = body_of(line)
             if offset == 0:
                 _check_schema(path, codec.decode(body, False, _objects_of(path)))
-        except ValueError:
+            if objects is not None:
+                for name in set(codec.names_in(body)) - checked:
+                    objects.check(name)
+                    checked.add(name)
+        except (ValueError, ObjectLostError):
             return length, True
         length = offset + len(line)
     return length, False
@@ -593,13 +607,17 @@ def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
     later = next((position for position, line in _lines(file, offset) if _is_good(line)), offset)
     if later == offset:  # no good line follows, or a writer has completed the line at `offset` meanwhile
         return
-    way_out = (
-        "to keep the lines before the bad one: copy the run's directory, then run "
-        f'python -c "from minitune.record import journal; print(journal.repair({path!r}))"'
-    )
+    way_out = _way_out("the bad one", path)
     raise JournalCorruptError(
         f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
         f"damaged or edited. Put back a copy; {f'or {way_out}' if offset else 'without its beginning it is lost'}"
+    )
+
+
+def _way_out(bad: str, path: str) -> str:
+    return (
+        f"to keep the lines before {bad}: copy the run's directory, then run "
+        f'python -c "from minitune.record import journal; print(journal.repair({path!r}))"'
     )
 
 
@@ -636,24 +654,6 @@ def _cut(path: str, length: int) -> str:
         files.sync_descriptor(file.fileno())
     logger.warning("the journal %s had a torn end after byte %d; it is in %s now", path, length, aside)
     return aside
-
-
-def _cut_before_torn(path: str) -> None:
-    """Cut a journal before the first record that refers to an object whose file a power cut has damaged.
-
-    That record and the records after it had not been synced either. So they are a torn end, although they are legible.
-    """
-    objects = ObjectStore(_objects_directory(path))
-    torn = objects.find_torn()
-    if not torn:
-        return
-    with files.open_to_read(path) as file:
-        marks = [f'"sha256":"{name}"'.encode() for name in torn]
-        first = next((offset for offset, line in _lines(file, 0) if any(mark in line for mark in marks)), None)
-    if first is not None:
-        _cut(path, first)
-    for name in torn:
-        objects.forget_torn(name)
 
 
 def _objects_of(journal_path: str) -> ObjectStore:

@@ -275,6 +275,20 @@ def test_a_damaged_or_missing_object_file_has_a_clear_error(tmp_path: Path) -> N
         decode(line, True, store)
 
 
+def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_path: Path) -> None:
+    record = {"config": {"large": b"x" * 2_000_000}}
+    encode(ObjectStore(str(tmp_path)).by_reference(record))
+    (file,) = files_in(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10] + b"?" * 10)
+
+    store = ObjectStore(str(tmp_path))
+    line = encode(store.by_reference(record), store)
+
+    assert file.read_bytes() == whole
+    assert decode(line, True, store) == record
+
+
 MB = 1_000_000
 
 
@@ -301,7 +315,7 @@ LARGE: dict[str, Any] = {
 
 
 def files_in(directory: Path) -> list[Path]:
-    """The stored values, without the marks of those that are not synced yet."""
+    """The stored values."""
     return sorted(directory.glob("*.pkl"))
 
 
