@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
@@ -244,12 +244,11 @@ def put(value: Any) -> ObjectRef:
     what = "the value of put()"
     session = current_session()
     if session is None:
-        spot = _values().add(value, what)
-        return ObjectRef(spot.path, spot.offset, spot.token, number)
+        return replace(_values().put(value, what), number=number)
     directory = os.path.join(session.info.directory, "objects")  # the worker may end before other trials read the value
     files.make_directory(directory, 0o700)
     path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
-    return ObjectRef(path, token=store(value, path, what).token, number=number)
+    return replace(store(value, path, what), number=number)
 
 
 def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import clock
+from minitune.base.shared_values import ObjectRef
 from minitune.error import RemoteError, TuneError
 from minitune.executors.trial_executor import (
     ActorFactory,
@@ -28,7 +29,6 @@ from minitune.executors.trial_executor import (
     Event,
     Exited,
     Placed,
-    Shared,
     Started,
     TrialExecutor,
 )
@@ -202,7 +202,7 @@ def _load_counted(text: str) -> Counted:
 class Reader(Actor):
     """Reads a shared value."""
 
-    def __init__(self, host: Any, shared: Shared, *, allocation: Allocation):
+    def __init__(self, host: Any, shared: ObjectRef, *, allocation: Allocation):
         super().__init__(host, allocation=allocation)
         self._shared = shared
 

@@ -77,7 +77,7 @@ from minitune import (
     report,
 )
 from minitune.base.actor_thread import ActorThread
-from minitune.base.shared_values import SharedObject
+from minitune.base.shared_values import hold
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -874,7 +874,7 @@ class FakeDriver:
     ) -> FakeActor:
         """The actor of a new trial; `changes` are fields of `TrialInfo`."""
         info = self.info(config=dict(config or {}), **changes)
-        factory = functools.partial(make_trial_actor, SharedObject(trainable), info.resources, fields=info.fields())
+        factory = functools.partial(make_trial_actor, hold(trainable), info.resources, fields=info.fields())
         actor = FakeActor(info.trial_id, factory, allocation or Allocation())
         self._actors.append(actor)
         return actor

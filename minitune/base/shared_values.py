@@ -1,6 +1,8 @@
-"""Values that are stored once, for any number of trials, and the handles by which trials read them.
+"""Values that are stored once, for any number of trials, and `ObjectRef`, the handle of such a value.
 
-A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file.
+A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. Who stores a
+value decides how long it lives: those of a process are in a `ValueFile`, those that a run's journal names are in the
+run's directory, and an object of this process (`hold`) is only in its memory. All of them are read in one way.
 
 A file contains a value's pickle, followed by its large buffers. A value starts at an offset where a mapping may begin::
 
@@ -31,7 +33,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.forks import only_here
@@ -53,34 +55,166 @@ _PROCESSES = "/proc/"
 _MAP_BYTES = 1 << 20
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
-_loaded: dict[Location, tuple[Any, bool]] = {}
+# By path, offset and token: the values that callers in this process share, and whether each has mapped buffers.
+_loaded: dict[tuple[str, int, str], tuple[Any, bool]] = {}
 # Lets one thread load at a time, so that two threads get the same object for the same value.
 _loading = threading.RLock()
 fetchers: dict[str, Callable[[], Any]] = {}
 """By token: functions that get a value from another store than its file, which may be on another machine."""
 # The references that were pickled inside `noting`.
-_noted: list[Location] | None = None
+_noted: list[ObjectRef] | None = None
 _tokens = itertools.count()
-_objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
+# The references of `hold`, by token.
+_held: weakref.WeakValueDictionary[str, ObjectRef] = weakref.WeakValueDictionary()
 
 
-# -- values in files ---------------------------------------------------------------------------------------------------
+# -- the handle --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Location:
-    """The position of a stored value.
+class ObjectRef:
+    """A small picklable reference to a stored value. A search space may contain the reference that `put` returns.
 
     Attributes:
-        path: The file.
+        path: The file. Empty if the value is an object of this process, or another store has it (`fetchers`).
         offset: The value's offset in the file, in bytes.
-        token: The token in the value's header, which shows whether the path still belongs to the same file. The empty
-            one accepts any token.
+        token: The sha256 of a value in a run's directory, a random text elsewhere. The value's header has its first 16
+            characters, which shows whether the path still belongs to the same value. The empty one accepts any value.
+        number: The number of the value within the process that has called `put`; 0 if minitune itself has stored it.
+        size_bytes: The size of the file if the reference stands for a value in a configuration, else 0. Unpickling such
+            a reference returns the value. So a configuration with large values is small in the journal and in messages
+            to a worker.
+        shown: The text for such a value; `repr()` returns it.
     """
 
     path: str
     offset: int = 0
     token: str = ""
+    number: int = 0
+    size_bytes: int = 0
+    shown: str = ""
+
+    @property
+    def __name__(self) -> str:
+        """The text that represents the value in names of trials."""
+        return f"object_{self.number}"
+
+    def __repr__(self) -> str:
+        return self.shown if self.size_bytes else f"ObjectRef({self.__name__})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.path:
+            return _without_file, (self.token,)
+        _note(self)
+        if self.size_bytes:
+            return _read_stored, (self.path, self.token)
+        return ObjectRef, (self.path, self.offset, self.token, self.number)
+
+    def get(self) -> Any:
+        """The value. Blocks while it is loaded.
+
+        Large buffers, such as those of numpy arrays, are mapped. A page of them is copied when it is written to. So a
+        value with large buffers belongs to the caller, and so does a value of `put`: each call loads it again, and no
+        trial sees another one's changes. All callers in a process share any other value; treat it as read-only.
+
+        Raises:
+            ObjectLostError: If the value no longer exists.
+        """
+        if self.number:
+            return _load(self)[0]
+        with _loading:
+            value, is_mapped = _loaded.get(_key(self)) or _keep(self)
+            if is_mapped:
+                forget(self)
+            return value
 
 
+def hold(value: Any) -> ObjectRef:
+    """A reference to an object of this process, which lives as long as the reference. It need not be picklable.
+
+    Pickling and loading the reference in this process gives the same reference. In another process it has no object.
+    """
+    ref = ObjectRef("", token=f"{os.getpid()}-{next(_tokens)}")
+    _held[ref.token] = ref
+    _loaded[_key(ref)] = value, False
+    weakref.finalize(ref, _loaded.pop, _key(ref), None).atexit = False
+    return ref
+
+
+def _without_file(token: str) -> ObjectRef:
+    return _held.get(token) or ObjectRef("", token=token)
+
+
+def preload(ref: ObjectRef) -> None:
+    """Load a value in advance, for the first `get` in this process or in one that is forked from it. Blocks.
+
+    If the value is a function that begins with imports of installed packages, import these packages as well.
+    """
+    with _loading:
+        value, _ = _loaded.get(_key(ref)) or _keep(ref)
+    from minitune.base.preload import import_ahead  # imported here, because a driver never needs it
+
+    import_ahead(value)
+
+
+def forget(ref: ObjectRef) -> None:
+    """Remove a value from this process's memory. The next `get` loads it again."""
+    with _loading:
+        _loaded.pop(_key(ref), None)
+
+
+def _keep(ref: ObjectRef) -> tuple[Any, bool]:
+    found = _load(ref)
+    _loaded[_key(ref)] = found
+    return found
+
+
+def _key(ref: ObjectRef) -> tuple[str, int, str]:
+    return ref.path, ref.offset, ref.token
+
+
+def _load(ref: ObjectRef) -> tuple[Any, bool]:
+    """The value, and whether it has mapped buffers. Raises an ObjectLostError."""
+    try:
+        return read_value(ref)
+    except FileNotFoundError as error:
+        if ref.number:
+            raise ObjectLostError(
+                f"the value of {ref!r} is gone: it lives until shutdown() or the end of the process that stored it; "
+                "put() it again, and pass the space with the new reference to Tuner.restore(..., param_space=...)"
+            ) from None
+        raise ObjectLostError(f"a value that was stored for the trials of a run is gone: {error}") from error
+
+
+def _read_stored(path: str, token: str) -> Any:
+    # Files of parameters that are pickles contain this name.
+    try:
+        return read_value(ObjectRef(path, token=token))[0]
+    except FileNotFoundError as error:
+        raise ObjectLostError(
+            f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"
+        ) from error
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[list[ObjectRef]]:
+    """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
+
+    Another machine cannot read the file. Not thread-safe.
+    """
+    global _noted
+    before = _noted
+    _noted = []
+    try:
+        yield _noted
+    finally:
+        _noted = before
+
+
+def _note(ref: ObjectRef) -> None:
+    if _noted is not None:
+        _noted.append(ref)
+
+
+# -- values in files ---------------------------------------------------------------------------------------------------
 def write_value(
     descriptor: int,
     offset: int,
@@ -125,11 +259,11 @@ def write_value(
     return token, offset + _HEADER.size + sink.written_bytes
 
 
-def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, int]:
-    """Like `write_value` with a digest, but without a file. Blocks while it pickles the value."""
+def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> int:
+    """Update a digest as `write_value` does, without a file. Blocks while it pickles the value. Returns its size."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
-    return digest.hexdigest()[:_TOKEN_BYTES], _HEADER.size + sink.written_bytes
+    return _HEADER.size + sink.written_bytes
 
 
 class _Sink:
@@ -182,28 +316,30 @@ def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
     return str(digest.hexdigest())
 
 
-def read_value(location: Location, maps: bool = True) -> tuple[Any, bool]:
+def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
     """Load a value. Blocks while it reads the pickle; large buffers are only mapped. May run user code.
 
     Args:
-        location: The position of the value. If it is no longer there, a FileNotFoundError is raised.
+        ref: The value. If it is no longer there, a FileNotFoundError is raised.
         maps: Whether to map large buffers. With False they are read: each mapping needs a descriptor, so a process that
             loads many values could run out of them.
 
     Returns:
         The value, and whether it has mapped buffers. Writing to them changes only this value.
     """
-    fetch = fetchers.get(location.token)
+    fetch = fetchers.get(ref.token)
     if fetch is not None:
         return fetch(), False
-    with _open(location.path) as file:
-        file.seek(location.offset)
+    if not ref.path:
+        raise FileNotFoundError(f"the object {ref.token} is no longer in this process")
+    with _open(ref.path) as file:
+        file.seek(ref.offset)
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
-            raise FileNotFoundError(f"{location.path} no longer holds the value that was stored there")
+            raise FileNotFoundError(f"{ref.path} no longer holds the value that was stored there")
         magic, token, pickle_bytes, count = _HEADER.unpack(head)
-        if magic != _MAGIC or (location.token and token != location.token.encode()):
-            raise FileNotFoundError(f"{location.path} no longer holds the value that was stored there")
+        if magic != _MAGIC or (ref.token and token != ref.token[:_TOKEN_BYTES].encode()):
+            raise FileNotFoundError(f"{ref.path} no longer holds the value that was stored there")
         if count == 0:
             return load(file), False
         begin = file.tell()
@@ -215,7 +351,7 @@ def read_value(location: Location, maps: bool = True) -> tuple[Any, bool]:
             start = _aligned(end, _ALIGNMENT_BYTES)
             end = start + size
             places.append((start, end))
-        content, base = _content(file, location.offset, places, maps)
+        content, base = _content(file, ref.offset, places, maps)
         file.seek(begin)
         view = memoryview(content)
         value = load(file, [view[start - base : end - base] for start, end in places])
@@ -286,11 +422,11 @@ class _OpenFile:
         self._descriptor = descriptor
         self._end = 0
 
-    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> Location:
+    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> ObjectRef:
         """Append a value, unless the file would become larger than `most_bytes`. After an error, it is as before."""
         offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
         token, self._end = write_value(self._descriptor, offset, value, what, most_bytes=most_bytes - offset)
-        return Location(self.path, offset, token)
+        return ObjectRef(self.path, offset, token)
 
     def close(self) -> None:
         """Close the file, and remove its name."""
@@ -325,8 +461,8 @@ class ValueFile:
         self._opened = [self._memory] if self._memory is not None else []
         self._finalizer = weakref.finalize(self, only_here(_release), self._opened)
 
-    def add(self, value: Any, what: str = "the value") -> Location:
-        """Store any value, and return its position. Blocks while it writes.
+    def put(self, value: Any, what: str = "the value") -> ObjectRef:
+        """Store any value, and return its handle. Blocks while it writes.
 
         A value that turns out to be too large for the memory is pickled twice.
         """
@@ -337,7 +473,7 @@ class ValueFile:
         """Free all values. May be called more than once."""
         self._finalizer()
 
-    def _add_to_memory(self, value: Any, what: str) -> Location | None:
+    def _add_to_memory(self, value: Any, what: str) -> ObjectRef | None:
         """Store a value in anonymous memory; None if there is none, or too little."""
         if self._memory is None:
             return None
@@ -346,7 +482,7 @@ class ValueFile:
         except OSError:
             return None
 
-    def _add_to_disk(self, value: Any, what: str) -> Location:
+    def _add_to_disk(self, value: Any, what: str) -> ObjectRef:
         if self._disk is None:
             self._disk = _open_in(self._directory)
             self._opened.append(self._disk)
@@ -406,180 +542,8 @@ def _release(opened: list[_OpenFile]) -> None:
         opened.pop().close()
 
 
-@contextlib.contextmanager
-def noting() -> Iterator[list[Location]]:
-    """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
-
-    Another machine cannot read the file. Not thread-safe.
-    """
-    global _noted
-    before = _noted
-    _noted = []
-    try:
-        yield _noted
-    finally:
-        _noted = before
-
-
-def _note(location: Location) -> None:
-    if _noted is not None:
-        _noted.append(location)
-
-
-# -- handles -----------------------------------------------------------------------------------------------------------
-class Shared(Protocol):
-    """A small picklable handle to a value that is stored once per run."""
-
-    def get(self) -> Any:
-        """The value; the first call in a process may block to load it. Treat it as read-only: others may share it."""
-        ...
-
-
-class SharedFile(Location):
-    """A small picklable handle to a value in a file.
-
-    A value with large buffers, such as a numpy array, belongs to the caller of `get`; writing to the buffers does not
-    change other trials' values. All callers in a process share any other value, so treat it as read-only.
-    """
-
-    def get(self) -> Any:
-        """The value. The first call in a process blocks while it loads the value; later calls return the same object.
-
-        A value with large buffers is loaded again by each call, which maps the buffers and reads the rest. If `preload`
-        has loaded the value, the first call returns that object.
-
-        Raises:
-            FileNotFoundError: If the value no longer exists. It is removed when its run ends.
-        """
-        with _loading:
-            value, is_mapped = _loaded.get(self) or self._load()
-            if is_mapped:
-                self.forget()
-            return value
-
-    def preload(self) -> None:
-        """Load the value in advance, for the first `get` in this process or in one that is forked from it. Blocks.
-
-        If the value is a function that begins with imports of installed packages, import these packages as well.
-        """
-        with _loading:
-            value, _ = _loaded.get(self) or self._load()
-        from minitune.base.preload import import_ahead  # imported here, because a driver never needs it
-
-        import_ahead(value)
-
-    def _load(self) -> tuple[Any, bool]:
-        found = read_value(self)
-        _loaded[self] = found
-        return found
-
-    def forget(self) -> None:
-        """Remove the value from this process's cache. The next `get` loads it again."""
-        with _loading:
-            _loaded.pop(self, None)
-
-
-class SharedObject:
-    """A handle to any object of this process. Pickling and loading it in this process gives the same object."""
-
-    def __init__(self, value: Any):
-        self.value = value
-        self._token = f"{os.getpid()}-{next(_tokens)}"
-        _objects[self._token] = self
-
-    def get(self) -> Any:
-        """The object itself."""
-        return self.value
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _find_object, (self._token,)
-
-
-def _find_object(token: str) -> SharedObject:
-    try:
-        return _objects[token]
-    except KeyError:
-        raise LookupError(
-            f"shared object {token} is no longer in this process: a SharedObject is a reference, which cannot "
-            "leave its process and lives as long as its first owner keeps it"
-        ) from None
-
-
-@dataclass(frozen=True)
-class ObjectRef(Location):
-    """A small picklable reference to a value that the user has stored with `put`. A search space may contain it.
-
-    Attributes:
-        number: The number of the value within the process that stored it.
-    """
-
-    number: int = 0
-
-    @property
-    def __name__(self) -> str:
-        """The text that represents the value in names of trials."""
-        return f"object_{self.number}"
-
-    def __repr__(self) -> str:
-        return f"ObjectRef({self.__name__})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        _note(self)
-        return ObjectRef, (self.path, self.offset, self.token, self.number)
-
-    def get(self) -> Any:
-        """The value, as a separate copy for each call, so that no trial sees another's changes. Blocks while it reads.
-
-        Large buffers, such as those of numpy arrays, are mapped. A page of them is copied when it is written to.
-
-        Raises:
-            ObjectLostError: If the value no longer exists.
-        """
-        try:
-            return read_value(self)[0]
-        except FileNotFoundError:
-            raise ObjectLostError(
-                f"the value of {self!r} is gone: it lives until shutdown() or the end of the process that stored it; "
-                "put() it again, and pass the space with the new reference to Tuner.restore(..., param_space=...)"
-            ) from None
-
-
-@dataclass(frozen=True)
-class StoredValue(Location):
-    """Replaces a large value that a run has stored in a separate file. Unpickling it returns that value.
-
-    So a configuration with such values is small in the journal and in messages to a worker. The worker maps the large
-    buffers in them, and may write to its private copy.
-
-    Attributes:
-        name: The checksum that is the file's name.
-        size_bytes: The size of the file.
-        text: A short text for the value; `repr()` returns it.
-    """
-
-    name: str = ""
-    size_bytes: int = 0
-    text: str = ""
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        _note(self)
-        return _read_stored, (self.path, self.token)
-
-
-def _read_stored(path: str, token: str) -> Any:
-    try:
-        return read_value(Location(path, token=token))[0]
-    except FileNotFoundError as error:
-        raise ObjectLostError(
-            f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"
-        ) from error
-
-
-def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> SharedFile:
-    """Pickle `value` to a file that only this user can read, and return the handle. Blocks while it writes.
+def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> ObjectRef:
+    """Pickle `value` to a file that only this user can read, and return its handle. Blocks while it writes.
 
     Large buffers are written without a copy in memory. Either the whole file appears or nothing. An existing file is
     replaced. The file's directory must exist.
@@ -587,4 +551,4 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
     target = os.path.abspath(path)
     with files.new_file(target, files.BLOB_MODE) as file:
         token, _ = write_value(file.fileno(), 0, value, what)
-    return SharedFile(target, token=token)
+    return ObjectRef(target, token=token)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import runtime
-from minitune.base.shared_values import SharedObject
+from minitune.base.shared_values import ObjectRef, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
@@ -145,7 +145,7 @@ def rerun(options: argparse.Namespace) -> int:
         with _scratch(options.keep) as directory:
             _tell_begin(run, trial, origin, directory if options.keep else None)
             limit = _reports_to_make(trial, origin)
-            again = _Rerun(SharedObject(trainable), run, trial, origin, limit, options.pdb)
+            again = _Rerun(hold(trainable), run, trial, origin, limit, options.pdb)
             again.run(directory)
             return _tell_end(trial, origin, again)
 
@@ -233,7 +233,7 @@ class _Rerun:
         at_stop: See `Host`. Not called: the limit is reached in a report.
     """
 
-    trainable: SharedObject
+    trainable: ObjectRef
     source: Story
     trial: Trial
     origin: Origin

@@ -36,7 +36,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
-    from minitune.base.shared_values import SharedObject
+    from minitune.base.shared_values import ObjectRef
     from minitune.executors.trial_executor import TrialExecutor
     from minitune.record.run_files import BareTrainable, RecordedTuner
 
@@ -278,10 +278,10 @@ def before_any_run(plugin: Any) -> Any:
     return plugin if isinstance(before, Exception) else before
 
 
-def _checked(value: Any) -> SharedObject:
+def _checked(value: Any) -> ObjectRef:
     """Wrap a value that is bound to a trainable as a shared object, after checking that it can be sent to workers."""
     from minitune.base.pickling import require_picklable
-    from minitune.base.shared_values import SharedObject
+    from minitune.base.shared_values import hold
 
     require_picklable(value, "a value that is bound to the trainable")
-    return SharedObject(value)
+    return hold(value)

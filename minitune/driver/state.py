@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.read_only import ReadOnlyList
+from minitune.base.shared_values import ObjectRef
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
-from minitune.executors.trial_executor import Shared
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
@@ -49,7 +49,7 @@ class TrialSettings(NamedTuple):
         saves: Whether the trainable is a class, which can be saved between two steps.
     """
 
-    trainable: Shared
+    trainable: ObjectRef
     checkpoints: CheckpointConfig = CheckpointConfig()
     saves: bool = False
 

@@ -36,7 +36,7 @@ from minitune.base.actor_thread import ActorThread
 from minitune.base.forks import Origin
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
-from minitune.base.shared_values import SharedObject
+from minitune.base.shared_values import ObjectRef, hold
 from minitune.base.user_code import runs
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
@@ -49,7 +49,6 @@ from minitune.executors.trial_executor import (
     CallReturned,
     Event,
     Exited,
-    Shared,
     Started,
 )
 from minitune.resources import Allocation, Resources
@@ -124,9 +123,9 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an executor belongs to the process that made it; make another one in this process")
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: Any) -> ObjectRef:
         """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own objects."""
-        return SharedObject(value)
+        return hold(value)
 
     # -- actors --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Shared, Started, TrialExecutor
+from minitune.base.shared_values import ObjectRef
+from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 
@@ -47,7 +48,7 @@ class KnownReports:
         """See `TrialExecutor.resources`."""
         return self._executor.resources()
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: Any) -> ObjectRef:
         """See `TrialExecutor.share`."""
         return self._executor.share(value)
 

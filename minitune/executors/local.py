@@ -25,7 +25,7 @@ from minitune.actor.remote_actor import ActorPhase, RemoteActor
 from minitune.base import descriptors
 from minitune.base.files import OWN_DIRECTORY_MODE, search_path
 from minitune.base.pickling import dumps, dumps_small
-from minitune.base.shared_values import Location, SharedFile, ValueFile, read_value
+from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
@@ -83,12 +83,11 @@ class _Packer:
         # The last factory and allocation, and their pickle if that is small.
         self._packed: tuple[object, object, bytes | None] = (None, None, None)
 
-    def store(self, value: Any) -> SharedFile:
+    def store(self, value: Any) -> ObjectRef:
         """Store a value in the file that holds all shared values. Workers map its large buffers."""
         if self._values is None:
             self._values = self._new_file()
-        location = self._values.add(value)
-        return SharedFile(location.path, location.offset, location.token)
+        return self._values.put(value)
 
     def pack(self, actor: Actor) -> tuple[bytes, bytes]:
         """Pickle an actor's factory and its arguments for its worker. Large ones get a file of their own."""
@@ -104,7 +103,7 @@ class _Packer:
         if packed is not None and packed_args is not None:
             return packed, packed_args
         actor.factory_file = self._new_file()
-        kept = actor.factory_file.add((factory, args, allocation), "the factory")
+        kept = actor.factory_file.put((factory, args, allocation), "the factory")
         return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
 
     def close(self) -> None:
@@ -207,11 +206,11 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     # -- resources and values ----------------------------------------------------------------------------------
 
-    def share(self, value: Any) -> SharedFile:
+    def share(self, value: Any) -> ObjectRef:
         """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
         handle = self._packer.store(value)
         if self._preloads:
-            self._launcher.preload(dumps(handle.preload, "the handle"))
+            self._launcher.preload(dumps(functools.partial(preload, handle), "the handle"))
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
@@ -438,9 +437,9 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
     return error
 
 
-def _make_from_file(location: Location, host: Any) -> Any:
+def _make_from_file(kept: ObjectRef, host: Any) -> Any:
     """Load a factory and its arguments in a worker, and call it."""
-    factory, args, allocation = read_value(location)[0]
+    factory, args, allocation = read_value(kept)[0]
     return factory(host, *args, allocation=allocation)
 
 

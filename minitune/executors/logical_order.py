@@ -25,11 +25,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.executors.admission import Admission, idle
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorSpec, Event, Exited, Placed, Shared, TrialExecutor
+from minitune.executors.trial_executor import ActorSpec, Event, Exited, Placed, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
 
 _STEP = "train"
@@ -87,7 +88,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         return self._executor.resources()[0], self._ledger.free()
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: Any) -> ObjectRef:
         """See `TrialExecutor.share`."""
         return self._executor.share(value)
 

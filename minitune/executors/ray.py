@@ -42,7 +42,7 @@ from minitune.actor.process import last_lines
 from minitune.base import shared_values
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
-from minitune.base.shared_values import Location, SharedFile, read_value
+from minitune.base.shared_values import ObjectRef, read_value
 from minitune.error import HINT, RemoteError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
@@ -238,10 +238,10 @@ class _Values:
         self._from_files: dict[str, Any] = {}  # by token
         self._of_all: dict[str, Any] = {}  # those that any actor may need, some of them from files
 
-    def share(self, value: Any) -> SharedFile:
+    def share(self, value: Any) -> ObjectRef:
         """Put a value there. Trials on a node share the memory of its large buffers, so arrays are read-only there."""
         token = os.urandom(8).hex()
-        with shared_values.noting() as locations:
+        with shared_values.noting() as refs:
             try:
                 reference = self._ray.put(value)
                 self._of_all[token] = reference
@@ -249,25 +249,25 @@ class _Values:
                 require_picklable(value, "the value")  # names the part that is the cause
                 raise
         shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
-        self._of_all.update(self._put(locations))
-        return SharedFile("", token=token)
+        self._of_all.update(self._put(refs))
+        return ObjectRef("", token=token)
 
-    def for_actor(self, locations: list[Location]) -> list[tuple[str, Any]]:
+    def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
         """The values that an actor may need, as tokens and Ray's references.
 
         Args:
-            locations: Those that only this actor needs.
+            refs: Those that only this actor needs.
         """
-        return [*self._of_all.items(), *self._put(locations)]
+        return [*self._of_all.items(), *self._put(refs)]
 
-    def _put(self, locations: list[Location]) -> Iterator[tuple[str, Any]]:
+    def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:
         """Put values there that lie in files of this machine."""
-        for location in locations:
-            if location.token not in self._from_files:
+        for ref in refs:
+            if ref.token not in self._from_files:
                 with suppress(FileNotFoundError):  # a task that asks for the value gets the error
-                    self._from_files[location.token] = self._ray.put(read_value(location)[0])
-            if location.token in self._from_files:
-                yield location.token, self._from_files[location.token]
+                    self._from_files[ref.token] = self._ray.put(read_value(ref)[0])
+            if ref.token in self._from_files:
+                yield ref.token, self._from_files[ref.token]
 
     def close(self) -> None:
         """Let Ray remove them."""
@@ -331,16 +331,16 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def share(self, value: Any) -> SharedFile:
+    def share(self, value: Any) -> ObjectRef:
         """See `TrialExecutor.share`. The value goes into Ray's object store."""
         return self._values.share(value)
 
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
         self._check_open()
-        with shared_values.noting() as locations:
+        with shared_values.noting() as refs:
             actor = _ActorOnCluster(spec)
-        actor.values = self._values.for_actor(locations)
+        actor.values = self._values.for_actor(refs)
         # Nothing after this raises, so a refused start has nothing to undo.
         self._room.acquire(spec.actor_id, spec.request)
         self._actors[spec.actor_id] = actor

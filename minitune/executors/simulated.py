@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import is_real
-from minitune.base.shared_values import SharedObject
+from minitune.base.shared_values import ObjectRef, hold
 from minitune.checkpoint import CheckpointRecord, directory_name
 from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
 from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
-from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Event, Exited, Started
 from minitune.experiment.trial_info import TrialInfo
 from minitune.result import (
     CONFIG,
@@ -184,9 +184,9 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         self._is_woken = False
         self._pid = os.getpid()
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: Any) -> ObjectRef:
         """See `TrialExecutor.share`."""
-        return SharedObject(value)
+        return hold(value)
 
     # -- actors ------------------------------------------------------------------------------------------------------
 

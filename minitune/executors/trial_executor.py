@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, CallReturned, Event, Exited, Placed, Started
-from minitune.base.shared_values import Shared
+from minitune.base.shared_values import ObjectRef
 from minitune.clock import Clock
 from minitune.resources import Resources
 
 # from lower layers
-__all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]
+__all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited", "Placed", "Started"]
 
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(host, *args, allocation=allocation)`.
@@ -69,7 +69,7 @@ class TrialExecutor(Protocol):
         """The total and the free amounts, by resource name."""
         ...
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: Any) -> ObjectRef:
         """Store `value` once for all actors of this executor.
 
         Large buffers, such as those of arrays, may be private to each `get` of the handle. Other values are loaded at

@@ -26,7 +26,7 @@ def write_parameters(directory: str, config: dict[str, Any]) -> None:
 
     Args:
         directory: The trial's directory.
-        config: Its configuration, with a `StoredValue` in place of each large value.
+        config: Its configuration, with an `ObjectRef` in place of each large value.
 
     Raises:
         OSError: If a file cannot be written.

@@ -382,7 +382,7 @@ class Trial:
             config = dict(config)
         self.raw_config: dict[str, Any] = config
         self.light_config: dict[str, Any] = config
-        """The configuration as it is recorded and sent to workers: a `StoredValue` is in place of each large value.
+        """The configuration as it is recorded and sent to workers: an `ObjectRef` is in place of each large value.
         It is the configuration itself if it has no large values, or they have not been stored."""
 
     @property

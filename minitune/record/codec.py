@@ -38,7 +38,7 @@ from typing import Any
 from minitune.base import files
 from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_small_for_later
-from minitune.base.shared_values import Location, StoredValue, digest_of, digest_value, read_value, write_value
+from minitune.base.shared_values import ObjectRef, digest_of, digest_value, read_value, write_value
 from minitune.base.text import ShortRepr, warn_once
 from minitune.error import ObjectLostError, TuneError
 from minitune.record import records
@@ -134,7 +134,7 @@ class ObjectStore:
             _stores[directory] = store
         return store
 
-    def put(self, value: Any, text: str) -> StoredValue:
+    def put(self, value: Any, text: str) -> ObjectRef:
         """Store a value, which `text` describes. Blocks while it is written.
 
         Raises:
@@ -144,28 +144,28 @@ class ObjectStore:
         # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
         if _weight(value) in self._sizes:
             digest = _sha256()
-            token, size_bytes = digest_value(value, text, dump_for_later, digest)
-            stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
+            size_bytes = digest_value(value, text, dump_for_later, digest)
+            stored = self._ref(digest, size_bytes, text)
             if self._has(stored):  # computing the checksum is cheaper than writing the value again
                 return stored
         self._sizes.add(_weight(value))
         return self._write(value, text)
 
-    def _write(self, value: Any, text: str) -> StoredValue:
+    def _write(self, value: Any, text: str) -> ObjectRef:
         if not os.path.isdir(self.directory):
             files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
         temporary = os.path.join(self.directory, files.temporary_name())
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
         try:
             digest = _sha256()
-            token, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
-            stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
+            _, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
+            stored = self._ref(digest, size_bytes, text)
             if self._has(stored):
                 files.remove_file(temporary)
             else:
                 self._unsynced.append(stored.path)
                 os.replace(temporary, stored.path)
-                self._whole.add(stored.name)
+                self._whole.add(stored.token)
         except BaseException:
             files.remove_file(temporary)
             raise
@@ -173,16 +173,20 @@ class ObjectStore:
             os.close(descriptor)
         return stored
 
-    def _has(self, stored: StoredValue) -> bool:
+    def _ref(self, digest: Any, size_bytes: int, text: str) -> ObjectRef:
+        name = digest.hexdigest()
+        return ObjectRef(self._path(name), token=name, size_bytes=size_bytes, shown=text)
+
+    def _has(self, stored: ObjectRef) -> bool:
         """Whether the file of a value is there and whole. A file of an earlier driver is read once to find out."""
         try:
             if os.path.getsize(stored.path) != stored.size_bytes:
                 return False
-            if stored.name not in self._whole and digest_of(stored.path, _sha256()) != stored.name:
+            if stored.token not in self._whole and digest_of(stored.path, _sha256()) != stored.token:
                 return False
         except OSError:
             return False
-        self._whole.add(stored.name)
+        self._whole.add(stored.token)
         return True
 
     def sync(self) -> None:
@@ -229,7 +233,7 @@ class ObjectStore:
 
     def _read(self, name: str) -> Any:
         self.check(name)
-        return read_value(Location(self._path(name)), maps=False)[0]
+        return read_value(ObjectRef(self._path(name)), maps=False)[0]
 
     def check(self, name: str) -> None:
         """Check that the file of a value is whole. Blocks while it reads the file.
@@ -263,7 +267,7 @@ class _Lightening:
     def __init__(self, store: ObjectStore):
         self._store = store
         self._nodes = 0
-        self._stored: dict[int, StoredValue] = {}  # by id: the values cannot change during the call
+        self._stored: dict[int, ObjectRef] = {}  # by id: the values cannot change during the call
 
     def of(self, tree: Any) -> Any:
         """A field of a record: the same object if nothing in it is large."""
@@ -505,7 +509,7 @@ class _Tagger:
         # A record that was read without unpickling can be written again as it was.
         elif kind is Pickled:
             return _pickle_tag(value)
-        elif kind is StoredValue:
+        elif kind is ObjectRef and value.size_bytes:
             return _stored_tag(value)
         elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
             return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
@@ -584,8 +588,8 @@ def _pickle_tag(value: Pickled) -> dict[str, Any]:
     return {**head, "sha256": value.stored[1], "size": value.size_bytes}
 
 
-def _stored_tag(value: StoredValue) -> dict[str, Any]:
-    return {TAG: "pickle", "text": value.text, "python": PYTHON, "sha256": value.name, "size": value.size_bytes}
+def _stored_tag(value: ObjectRef) -> dict[str, Any]:
+    return {TAG: "pickle", "text": value.shown, "python": PYTHON, "sha256": value.token, "size": value.size_bytes}
 
 
 class _Reader:

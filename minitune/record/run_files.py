@@ -107,7 +107,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
     """
     try:
         # The values come first, so that the file never names one that does not exist.
-        names = [objects.put(value, object_text(value)).name for value in content.large]
+        names = [objects.put(value, object_text(value)).token for value in content.large]
         objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync=True) as file:
             parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}

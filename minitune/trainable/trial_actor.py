@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitune.base.files import look_at_disk
-from minitune.base.shared_values import Shared
+from minitune.base.shared_values import ObjectRef
 from minitune.checkpoint import (
     Checkpoint,
     CheckpointRecord,
@@ -31,13 +31,13 @@ logger = logging.getLogger("minitune")
 
 
 def make_trial_actor(
-    trainable: Shared,
+    trainable: ObjectRef,
     resources: Resources,
     host: Host,
     fields: tuple[Any, ...],
     allocation: Allocation,
     *,
-    env_creators: Mapping[str, Shared] | None = None,
+    env_creators: Mapping[str, ObjectRef] | None = None,
     directory: str | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minitune.base.shared_values import ObjectRef, Shared
+from minitune.base.shared_values import ObjectRef
 from minitune.resources import Resources
 from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
 from minitune.trainable.trainable import Trainable, refuse_async
@@ -34,7 +34,7 @@ class BoundFunction:
         self,
         function: Callable[..., Any],
         parameters: Mapping[str, Any] | None = None,
-        handles: Mapping[str, Shared] | None = None,
+        handles: Mapping[str, ObjectRef] | None = None,
         resources: ResourceRequest | None = None,
     ):
         self.function = function
@@ -123,7 +123,7 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     return BoundFunction(bound.function, bound.parameters, bound.handles, request)
 
 
-def bind_parameters(trainable: Any, share: Callable[[Any], Shared]) -> Any:
+def bind_parameters(trainable: Any, share: Callable[[Any], ObjectRef]) -> Any:
     """Store the values of `with_parameters` once, and leave only handles in the trainable. May block to write.
 
     Args:
@@ -282,7 +282,7 @@ def _subclass(
     trainable: type[Trainable],
     *,
     parameters: Mapping[str, Any],
-    handles: Mapping[str, Shared],
+    handles: Mapping[str, ObjectRef],
     resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
 ) -> type[Trainable]:
     """Return a subclass of the user's class with the same name, with values and resources bound to it.
@@ -316,7 +316,7 @@ def _subclass(
     return types.new_class(base.__name__, (base,), exec_body=lambda namespace: namespace.update(body))
 
 
-def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Shared]]:
+def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, ObjectRef]]:
     """Return values and handles bound to a class itself. Those of a base class do not count: `super().setup` passes
     them.
     """
@@ -335,7 +335,7 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
     return BoundFunction(function)
 
 
-def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Shared], new: Mapping[str, Any]) -> dict[str, Any]:
+def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, ObjectRef], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords `parameters` and `handles` after `new` values were bound. References of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
     # A name is bound once: a new value takes the place of an old handle of that name, and the other way round.
@@ -344,7 +344,7 @@ def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Shared], new: 
     return {"parameters": values, "handles": {**older, **references}}
 
 
-def _load(handles: Mapping[str, Shared]) -> dict[str, Any]:
+def _load(handles: Mapping[str, ObjectRef]) -> dict[str, Any]:
     return {name: handle.get() for name, handle in handles.items()}
 
 

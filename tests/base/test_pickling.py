@@ -15,7 +15,8 @@ import pytest
 from kit import Script
 
 from minitune.base.pickling import dumps, dumps_for_later, dumps_small, find_unpicklable
-from minitune.base.shared_values import SharedFile, SharedObject, store
+from minitune.base.shared_values import ObjectRef, forget, hold, store
+from minitune.error import ObjectLostError
 
 BY_REFERENCE = True  # see `conftest`
 LOCK = threading.Lock()
@@ -168,7 +169,7 @@ def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
     assert handle.get() == {"data": list(range(10))}
     assert again.get() is handle.get()
     assert len(pickle.dumps(handle)) < 400 + len(str(tmp_path))
-    handle.forget()
+    forget(handle)
     assert again.get() == handle.get()
 
 
@@ -192,10 +193,10 @@ def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
 def test_another_value_in_its_place_is_refused(tmp_path: Path) -> None:
     handle = store("good", tmp_path / "v.pkl")
     assert handle.get() == "good"
-    handle.forget()
+    forget(handle)
     for spoil in (lambda: store("evil", tmp_path / "v.pkl"), lambda: (tmp_path / "v.pkl").write_bytes(b"evil")):
         spoil()
-        with pytest.raises(FileNotFoundError, match="no longer holds the value"):
+        with pytest.raises(ObjectLostError, match="no longer holds the value"):
             handle.get()
 
 
@@ -217,10 +218,10 @@ def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
 
 def test_a_shared_object_is_a_reference(script: Script, tmp_path: Path) -> None:
     value = [1, 2]
-    handle = SharedObject(value)
+    handle = hold(value)
     assert pickle.loads(pickle.dumps(handle)).get() is value
     (tmp_path / "handle").write_bytes(pickle.dumps(handle))
-    source = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
+    source = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb')).get()"
     _, stderr = script.finish(script.start(source, str(tmp_path / "handle")))
     assert "no longer in this process" in stderr
 
@@ -240,8 +241,8 @@ def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_p
     """
     worker = """
         import sys
-        from minitune.base.shared_values import SharedFile
-        print(SharedFile(sys.argv[1]).get()({}))
+        from minitune.base.shared_values import ObjectRef
+        print(ObjectRef(sys.argv[1]).get()({}))
     """
     path = str(tmp_path / "train.pkl")
     script.run(source, path)
@@ -263,5 +264,5 @@ def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None
 
 
 def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        SharedFile(str(tmp_path / "gone.pkl")).get()
+    with pytest.raises(ObjectLostError, match="is gone"):
+        ObjectRef(str(tmp_path / "gone.pkl")).get()

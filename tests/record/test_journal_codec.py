@@ -353,6 +353,16 @@ def test_a_large_metric_is_stored_once_too(tmp_path: Path, value: Any) -> None:
     assert same(decode(line, True, store), record)
 
 
+def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+
+    stored = store.put(Point(1.5), "")
+
+    assert repr(stored) == ""
+    assert pickle.loads(pickle.dumps(stored)) == Point(1.5)
+    assert decode(encode({"x": stored}, store), True, store) == {"x": Point(1.5)}
+
+
 def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
     config = {"a": [1, {"b": "text" * 1_000}], "c": (b"x" * 10_000, None), "d": {1, 2}}

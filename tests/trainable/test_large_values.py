@@ -13,7 +13,7 @@ import pytest
 from kit import Script, fit
 
 import minitune as tune
-from minitune.base.shared_values import Location, ValueFile, read_value
+from minitune.base.shared_values import ObjectRef, ValueFile, read_value
 
 MB = 1 << 20
 
@@ -42,7 +42,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     made.close()
 
 
-def is_in_memory(location: Location) -> bool:
+def is_in_memory(location: ObjectRef) -> bool:
     """Whether a stored value is in anonymous memory, and not in a file on disk."""
     return os.readlink(location.path).startswith("/memfd:")
 
@@ -59,7 +59,7 @@ def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGri
 
 @pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
 def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
-    locations = [file.add({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
+    locations = [file.put({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
     for location in locations:
         value, is_mapped = read_value(location)
         assert value["n"] == [len(block.view) for block in value["blocks"]] == sizes
@@ -72,7 +72,7 @@ def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
 
 
 def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
-    location = file.add([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
+    location = file.put([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
     fixed, private = read_value(location)[0]
     assert fixed.view.readonly
     private.view[:5] = b"mine!"
@@ -80,7 +80,7 @@ def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
 
 
 def test_a_file_that_cannot_be_mapped_is_read(file: ValueFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    location = file.add(Block(b"x" * 3 * MB))
+    location = file.put(Block(b"x" * 3 * MB))
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise OSError(19, "No such device")
@@ -93,20 +93,20 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None
     import resource
 
     file = make_file(tmp_path)
-    first = file.add("first")
+    first = file.put("first")
     with pytest.raises(TypeError, match="the data cannot be pickled"):
-        file.add([Block(bytes(MB)), (x for x in ())], "the data")
+        file.put([Block(bytes(MB)), (x for x in ())], "the data")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MB, limits[1]))
     try:
         with pytest.raises(OSError, match=r"the data cannot be stored in .*values \(File too large\); have more space"):
-            file.add(Block(bytes(3 * MB)), "the data")
+            file.put(Block(bytes(3 * MB)), "the data")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert os.stat(first.path).st_size < MB, "the parts that were written are cut off"
-    assert read_value(file.add("second"))[0] == "second"
+    assert read_value(file.put("second"))[0] == "second"
     assert read_value(first)[0] == "first"
     file.close()
 
@@ -115,7 +115,7 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None
 def test_values_stay_in_memory_while_there_is_enough(tmp_path: Path) -> None:
     file = make_file(tmp_path, memory_bytes=4 * MB)
     values = [Block(b"a" * 3 * MB), Block(b"b" * 3 * MB), b"c" * 3 * MB, Block(b"d" * 1000)]
-    locations = [file.add(value) for value in values]
+    locations = [file.put(value) for value in values]
     assert [is_in_memory(location) for location in locations] == [True, False, False, True]
     assert os.stat(locations[0].path).st_size < 4 * MB, "the parts of a larger value are cut off"
     found = [read_value(location)[0] for location in locations]
@@ -153,7 +153,7 @@ def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
 
 
 def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
-    location = file.add(Block(b"x" * 2 * MB))
+    location = file.put(Block(b"x" * 2 * MB))
     block, _ = read_value(location)
     file.close()
     file.close()
@@ -168,32 +168,30 @@ def test_a_file_with_a_name_where_one_without_cannot_be_reached(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     file = ValueFile(str(tmp_path / "values"), "have more space")
-    location = file.add(Block(b"x" * 2 * MB))
+    location = file.put(Block(b"x" * 2 * MB))
     assert Path(location.path).parent == tmp_path / "values"
     child = os.fork()
     if child == 0:
         file.close()
         os._exit(0)
     os.waitpid(child, 0)
-    assert bytes(read_value(Location(**vars(location)))[0].view[:3]) == b"xxx", (
-        "a forked child does not remove its parent's file"
-    )
+    assert bytes(read_value(location)[0].view[:3]) == b"xxx", "a forked child does not remove its parent's file"
     file.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> None:
     old = ValueFile(str(tmp_path / "values"), "have more space")
-    location = old.add("old")
+    location = old.put("old")
     old.close()
     new = ValueFile(str(tmp_path / "values"), "have more space")
-    assert new.add("new").offset == location.offset
+    assert new.put("new").offset == location.offset
     with pytest.raises(FileNotFoundError):
         read_value(location)
     new.close()
     reader, writer = os.pipe()
     with open(reader), open(writer, "w"), pytest.raises(FileNotFoundError, match="is no longer the file"):
-        read_value(Location(f"/dev/fd/{reader}"))
+        read_value(ObjectRef(f"/dev/fd/{reader}"))
 
 
 @pytest.mark.parametrize(("how", "reuse_actors"), [("bound", True), ("put", False), ("closure", False)])

@@ -11,7 +11,7 @@ import pytest
 from kit import FakeDriver, Script, pull
 
 from minitune.base.pickling import dumps
-from minitune.base.shared_values import SharedObject
+from minitune.base.shared_values import ObjectRef, hold
 from minitune.resources import Resources
 from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
 from minitune.trainable.util import (
@@ -63,9 +63,9 @@ def test_a_later_value_replaces_an_earlier_one(driver: FakeDriver, trainable: An
 def test_values_are_stored_once_and_only_handles_travel(driver: FakeDriver, trainable: Any) -> None:
     stored: list[Any] = []
 
-    def share(value: Any) -> SharedObject:
+    def share(value: Any) -> ObjectRef:
         stored.append(value)
-        return SharedObject(value)
+        return hold(value)
 
     data = list(range(100_000))
     bound = bind_parameters(with_resources(with_parameters(trainable, data=data, scale=1), {"cpu": 2}), share)
