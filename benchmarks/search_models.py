@@ -8,7 +8,7 @@
     python benchmarks/search_models.py --cache DIR                 # keep all evaluations and runs; none is repeated
     python benchmarks/search_models.py --quick                     # does everything run?
 
-The tasks are in `model_tasks`.
+The tasks are in `tasks/models.py`.
 
 *P(beat)* is the share of pairs of runs in which the left searcher's best value is smaller; a tie counts half. It is the
 mean over the tasks. Intervals are those of 95 % from a bootstrap over tasks, and within a task over seeds.
@@ -31,9 +31,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the data is so small that threads cost more than they save
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from model_tasks import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate
-from search_engines import AUTO, OURS, SEARCHERS, Asker, lacks
-from search_tasks import Config
+from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
+from tasks.functions import Config
+from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate
 
 SEEN_AT = (20, 40, 80)
 """After so many trials, the best values are compared."""

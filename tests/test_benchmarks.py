@@ -107,7 +107,7 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
     document_path, runs_path = tmp_path / "figures.json", tmp_path / "runs.jsonl"
 
     done = run(
-        "searchers.py",
+        "search_functions.py",
         *("--quick", "--searchers", "random", "TPE of another commit", "--json", str(document_path)),
         *("--other", str(BENCHMARKS.parent), "--runs", str(runs_path)),
         prelude="sys.modules['cocoex'] = None",
@@ -130,7 +130,7 @@ def test_a_worse_function_is_named_unless_many_are_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    worse_on = importlib.import_module("searchers").worse_on
+    worse_on = importlib.import_module("search_functions").worse_on
     level, clear, doubtful = [1.0] * 8, ([2.0] * 8, [1.0] * 8), ([2.0] * 6 + [1.0] * 2, [1.0] * 6 + [1.5] * 2)
 
     alone = worse_on({"f": doubtful})

@@ -96,7 +96,7 @@ class AutoSearch(TPESearch):
 
     - on those functions, .62 [.53, .69] after 20 trials without conditional parameters and .58 [.50, .65] with them,
       and .54 [.47, .62] after 40 without;
-    - on `SMALL` in `benchmarks/model_tasks.py`, .54 [.50, .57] after 20 trials (20 runs of each), .51 [.44, .57] after
+    - on `SMALL` in `benchmarks/tasks/models.py`, .54 [.50, .57] after 20 trials (20 runs of each), .51 [.44, .57] after
       40 and .47 [.41, .53] after 80 (12 runs of the change against 8);
     - on the same 31 tasks with other rows of the data, .52 [.48, .58] after 20 trials (12 runs against 24), .51 [.44,
       .58] after 40 and .45 [.39, .53] after 80 (8 runs of each);
@@ -116,13 +116,13 @@ class AutoSearch(TPESearch):
     tasks), the process alone won .51 after 80 trials, and the estimators alone .53. Where it is more than .7 (twelve
     tasks), they won .51 and .25.
 
-    After 40 trials with eight runs of each task `CHOOSE` of `benchmarks/model_tasks.py`:
+    After 40 trials with eight runs of each task `CHOOSE` of `benchmarks/tasks/models.py`:
 
     - in conditional spaces, an earlier form of the process, which began after ten trials: .35 [.17, .53] against the
       estimators alone, .39 if it stayed in the branches of the best trials;
     - in other spaces, five first points of an additive sequence of low discrepancy: .53 after 20 trials, .50 after 40;
     - a weaker prior against noise, and predicted means in place of the best value: .45 after 20 trials, .51 after 40;
-    - failures at the weight of pending trials in the estimators, on the six functions of `benchmarks/search_tasks.py`:
+    - failures at the weight of pending trials in the estimators, on the six of `benchmarks/tasks/functions.py`:
       .43 [.31, .56] with a fifth of crashes, .54 [.40, .68] with a failing half.
 
     The arguments are those of `TPESearch`.

@@ -23,7 +23,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy
-from search_tasks import Config
 from sklearn import (
     datasets,
     discriminant_analysis,
@@ -43,6 +42,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, QuantileTransformer, StandardScaler
 
 from minitune import choice, lograndint, loguniform, randint, uniform
+from tasks.functions import Config
 
 SCALERS: dict[str, Callable[[], Any]] = {
     "none": lambda: "passthrough",

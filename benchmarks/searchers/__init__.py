@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from search_tasks import Config, draw_at_random
+from tasks.functions import Config, draw_at_random
 
 from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, TPESearch

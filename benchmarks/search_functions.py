@@ -1,14 +1,14 @@
 """Compares searchers by the values that they find and the time of a suggestion.
 
-    python benchmarks/searchers.py                          # everything, 10 seeds
-    python benchmarks/searchers.py --seeds 30               # as many seeds as the goals ask for
-    python benchmarks/searchers.py --only functions cost    # some parts
-    python benchmarks/searchers.py --quick                  # does everything run?
-    python benchmarks/searchers.py --only bbob --other DIR  # also compare with the TPE of another checkout
+    python benchmarks/search_functions.py                          # everything, 10 seeds
+    python benchmarks/search_functions.py --seeds 30               # as many seeds as the goals ask for
+    python benchmarks/search_functions.py --only functions cost    # some parts
+    python benchmarks/search_functions.py --quick                  # does everything run?
+    python benchmarks/search_functions.py --only bbob --other DIR  # also compare with the TPE of another checkout
 
 The parts:
 
-- `functions`: 100 trials, one at a time, on the six functions of `search_tasks.py`.
+- `functions`: 100 trials, one at a time, on the six functions of `tasks/functions.py`.
 - `parallel`: the same, sixteen trials at a time.
 - `large`: 200 trials on three functions, each with 20 and with 50 parameters.
 - `many`: 100 and 150 trials on three functions that no decision was made by, each with 16, 24 and 40 parameters.
@@ -53,7 +53,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, Spent, read_curves
-from search_engines import (
+from searchers import (
     AUTO,
     IMPORTS,
     LEARNERS,
@@ -68,7 +68,7 @@ from search_engines import (
     Ours,
     lacks,
 )
-from search_tasks import (
+from tasks.functions import (
     FAILING_TASKS,
     LARGE_TASKS,
     MANY_TASKS,
