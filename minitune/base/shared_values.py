@@ -1,8 +1,8 @@
 """Values that are stored once, for any number of trials, and `ObjectRef`, the handle of such a value.
 
 A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. Who stores a
-value decides how long it lives: those of a process are in a `ValueFile`, those that a run's journal names are in the
-run's directory, and an object of this process (`hold`) is only in its memory. All of them are read in one way.
+value decides how long it lives: a `ValueFile` has those of a process, an `ObjectStore` those that the journal of a run
+names, in the run's directory, and `hold` keeps an object in this process. All of them are read in one way.
 
 A file contains a value's pickle, followed by its large buffers. A value starts at an offset where a mapping may begin::
 
@@ -27,6 +27,7 @@ import math
 import mmap
 import os
 import pickle
+import re
 import struct
 import sys
 import threading
@@ -37,7 +38,7 @@ from typing import Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.forks import only_here
-from minitune.base.pickling import dump, load
+from minitune.base.pickling import dump, dump_for_later, load
 from minitune.error import ObjectLostError
 
 # Magic, token, size of the pickle in bytes, number of buffers.
@@ -66,6 +67,9 @@ _noted: list[ObjectRef] | None = None
 _tokens = itertools.count()
 # The references of `hold`, by token.
 _held: weakref.WeakValueDictionary[str, ObjectRef] = weakref.WeakValueDictionary()
+# The stores of `ObjectStore.to_read`, by directory.
+_stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 # -- the handle --------------------------------------------------------------------------------------------------------
@@ -552,3 +556,174 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
     with files.new_file(target, files.BLOB_MODE) as file:
         token, _ = write_value(file.fileno(), 0, value, what)
     return ObjectRef(target, token=token)
+
+
+# -- values of a run ---------------------------------------------------------------------------------------------------
+class ObjectStore:
+    """The values of a run that are too large for its journal, in files named by the checksum of their content.
+
+    So equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file, so that
+    memory never holds a second copy.
+
+    Syncing 200 MB may take a second, which is too long for the driver's loop. So the background sync of the journal
+    first syncs the files that its records name (`sync`). After a power cut before that, the journal may name a file
+    that is not whole. Each load finds that by the checksum, and `journal.repair` gives up the records from there on.
+
+    Args:
+        directory: The directory of the files. It is created when needed.
+    """
+
+    def __init__(self, directory: str):
+        self.directory = directory
+        self._unsynced: list[str] = []
+        self._loaded: dict[str, Any] = {}
+        self._sizes: set[int] = set()  # approximate sizes of the stored values
+        self._whole: set[str] = set()  # names of values whose files are whole
+
+    @classmethod
+    def to_read(cls, directory: str) -> ObjectStore:
+        """The store of a directory for reading. Callers share one store and its loaded values while it is in use."""
+        store = _stores.get(directory)
+        if store is None:
+            store = cls(directory)
+            _stores[directory] = store
+        return store
+
+    def put(self, value: Any, text: str, about_bytes: int) -> ObjectRef:
+        """Store a value for a later process, and return a reference that stands for it. Blocks while it is written.
+
+        Args:
+            value: Any object.
+            text: The text to show instead of the value.
+            about_bytes: The approximate size of the value.
+
+        Raises:
+            TypeError: If the value cannot be pickled.
+            OSError: If the file cannot be written.
+        """
+        # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
+        if about_bytes in self._sizes:
+            digest = _sha256()
+            size_bytes = digest_value(value, text, dump_for_later, digest)
+            stored = self._ref(digest, size_bytes, text)
+            if self._has(stored):  # computing the checksum is cheaper than writing the value again
+                return stored
+        self._sizes.add(about_bytes)
+        return self._write(value, text)
+
+    def _write(self, value: Any, text: str) -> ObjectRef:
+        if not os.path.isdir(self.directory):
+            files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
+        temporary = os.path.join(self.directory, files.temporary_name())
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
+        try:
+            digest = _sha256()
+            _, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
+            stored = self._ref(digest, size_bytes, text)
+            if self._has(stored):
+                files.remove_file(temporary)
+            else:
+                os.replace(temporary, stored.path)
+                self._unsynced.append(stored.path)  # only now, because another thread may sync at any time
+                self._whole.add(stored.token)
+        except BaseException:
+            files.remove_file(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        return stored
+
+    def _ref(self, digest: Any, size_bytes: int, text: str) -> ObjectRef:
+        name = digest.hexdigest()
+        return ObjectRef(self._path(name), token=name, size_bytes=size_bytes, shown=text)
+
+    def _has(self, stored: ObjectRef) -> bool:
+        """Whether the file of a value is there and whole. A file of an earlier driver is read once to find out."""
+        try:
+            if os.path.getsize(stored.path) != stored.size_bytes:
+                return False
+            if stored.token in self._whole:
+                return True
+            if digest_of(stored.path, _sha256()) != stored.token:
+                return False
+        except OSError:
+            return False
+        self._whole.add(stored.token)
+        self._unsynced.append(stored.path)  # the earlier driver may have been killed before its sync
+        return True
+
+    def sync(self) -> None:
+        """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.
+
+        Raises:
+            OSError: If a sync fails.
+        """
+        if not self._unsynced:
+            return
+        # The driver may add more meanwhile. They wait for the next sync.
+        synced = list(self._unsynced)
+        for path in synced:
+            with files.open_to_read(path) as file:
+                files.sync_descriptor(file.fileno())
+        files.sync_directory(self.directory)
+        del self._unsynced[: len(synced)]
+
+    def load(self, name: str, keep: bool = False) -> Any:
+        """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
+
+        If `keep` is true, the next call returns the same object.
+
+        Raises:
+            ObjectLostError: If the file is missing or its content does not match the checksum.
+            Exception: Any exception of unpickling.
+        """
+        if name not in self._loaded:
+            value = self._read(name)
+            if not keep:
+                return value
+            self._loaded[name] = value
+        return self._loaded[name]
+
+    def _read(self, name: str) -> Any:
+        self.check(name)
+        return read_value(ObjectRef(self._path(name)), maps=False)[0]
+
+    def check(self, name: str) -> None:
+        """Check that the file of a value is whole. Blocks while it reads the file.
+
+        Raises:
+            ObjectLostError: If it is not; the text says what is wrong.
+        """
+        path = self._path(name)
+        try:
+            is_whole = digest_of(path, _sha256()) == name
+        except OSError as error:
+            raise ObjectLostError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
+        if not is_whole:
+            raise ObjectLostError(f"{path} is damaged: its content has another checksum than its name says")
+
+    def holds_code(self, name: str) -> bool:
+        """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
+        with files.open_to_read(self._path(name)) as file:
+            return holds_code(file.read())
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, f"{check_object_name(name)}.pkl")
+
+
+def check_object_name(name: str) -> str:
+    """Check that a name is a checksum, because it becomes a part of a path. If it is not, raise a ValueError."""
+    if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
+        raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
+    return name
+
+
+def holds_code(pickled: bytes) -> bool:
+    """Whether a pickle contains code, whose format differs between Python versions."""
+    return b"cloudpickle" in pickled
+
+
+def _sha256() -> Any:
+    import hashlib
+
+    return hashlib.sha256()

@@ -15,6 +15,7 @@ from typing import Any
 from minitune.base import files
 from minitune.base.forks import Origin
 from minitune.base.processes import boot_id
+from minitune.base.shared_values import ObjectStore
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
@@ -23,7 +24,6 @@ from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
-from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, Listener, MemoryJournal, ToldJournal
 from minitune.record.layout import RunDirectory

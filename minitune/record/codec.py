@@ -26,21 +26,18 @@ import datetime
 import importlib
 import json
 import math
-import os
 import pickle
 import re
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.base import files
 from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
-from minitune.base.pickling import dump_for_later, dumps_small_for_later
-from minitune.base.shared_values import ObjectRef, digest_of, digest_value, read_value, write_value
+from minitune.base.pickling import dumps_small_for_later
+from minitune.base.shared_values import ObjectRef, ObjectStore, check_object_name, holds_code
 from minitune.base.text import ShortRepr, warn_once
-from minitune.error import ObjectLostError, TuneError
+from minitune.error import TuneError
 from minitune.record import records
 
 LARGE_BYTES = 1_000_000
@@ -54,8 +51,6 @@ TEXT_LIMIT = 200
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 """The version of this Python. It is recorded with each pickle."""
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
 _STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
@@ -97,168 +92,18 @@ _plain_chunks = json_chunks(separators=(",", ":"))
 _read_json = json_decoder()
 
 
-# -- objects that stay pickled -----------------------------------------------------------------------------------------
+# -- large values, and objects that stay pickled -----------------------------------------------------------------------
 
 
-def holds_code(pickled: bytes) -> bool:
-    """Whether a pickle contains code, whose format differs between Python versions."""
-    return b"cloudpickle" in pickled
+def by_reference(record: Mapping[str, Any], objects: ObjectStore) -> dict[str, Any]:
+    """Return a record with references in place of its large values, which are stored. Blocks while it writes.
 
-
-class ObjectStore:
-    """Stores values that are too large for the journal, in files named by the checksum of their content.
-
-    A value is pickled directly into its file, so that memory never holds a second copy. Equal values are stored once.
-
-    Syncing 200 MB may take a second, which is too long for the driver's loop. So the background sync of the journal
-    first syncs the files that its records name (`sync`). After a power cut before that, the journal may name a file
-    that is not whole. Each load finds that by the checksum, and `journal.repair` gives up the records from there on.
-
-    Args:
-        directory: The directory of the files. It is created when needed.
+    The function searches dicts, lists and tuples. It stores large texts, bytes and arrays, and containers with very
+    many small values, but never a whole field. It copies only containers with large values. An OSError means that a
+    file cannot be written.
     """
-
-    def __init__(self, directory: str):
-        self.directory = directory
-        self._unsynced: list[str] = []
-        self._loaded: dict[str, Any] = {}
-        self._sizes: set[int] = set()  # sizes of the stored values
-        self._whole: set[str] = set()  # names of values whose files are whole
-
-    @classmethod
-    def to_read(cls, directory: str) -> ObjectStore:
-        """The store of a directory for reading. Callers share one store and its loaded values while it is in use."""
-        store = _stores.get(directory)
-        if store is None:
-            store = cls(directory)
-            _stores[directory] = store
-        return store
-
-    def put(self, value: Any, text: str) -> ObjectRef:
-        """Store a value, which `text` describes. Blocks while it is written.
-
-        Raises:
-            TypeError: If the value cannot be pickled.
-            OSError: If the file cannot be written.
-        """
-        # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
-        if _weight(value) in self._sizes:
-            digest = _sha256()
-            size_bytes = digest_value(value, text, dump_for_later, digest)
-            stored = self._ref(digest, size_bytes, text)
-            if self._has(stored):  # computing the checksum is cheaper than writing the value again
-                return stored
-        self._sizes.add(_weight(value))
-        return self._write(value, text)
-
-    def _write(self, value: Any, text: str) -> ObjectRef:
-        if not os.path.isdir(self.directory):
-            files.make_directory(self.directory, files.OWN_DIRECTORY_MODE)
-        temporary = os.path.join(self.directory, files.temporary_name())
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
-        try:
-            digest = _sha256()
-            _, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
-            stored = self._ref(digest, size_bytes, text)
-            if self._has(stored):
-                files.remove_file(temporary)
-            else:
-                self._unsynced.append(stored.path)
-                os.replace(temporary, stored.path)
-                self._whole.add(stored.token)
-        except BaseException:
-            files.remove_file(temporary)
-            raise
-        finally:
-            os.close(descriptor)
-        return stored
-
-    def _ref(self, digest: Any, size_bytes: int, text: str) -> ObjectRef:
-        name = digest.hexdigest()
-        return ObjectRef(self._path(name), token=name, size_bytes=size_bytes, shown=text)
-
-    def _has(self, stored: ObjectRef) -> bool:
-        """Whether the file of a value is there and whole. A file of an earlier driver is read once to find out."""
-        try:
-            if os.path.getsize(stored.path) != stored.size_bytes:
-                return False
-            if stored.token not in self._whole and digest_of(stored.path, _sha256()) != stored.token:
-                return False
-        except OSError:
-            return False
-        self._whole.add(stored.token)
-        return True
-
-    def sync(self) -> None:
-        """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.
-
-        Raises:
-            OSError: If a sync fails.
-        """
-        if not self._unsynced:
-            return
-        # The driver may add more meanwhile. They wait for the next sync.
-        synced = list(self._unsynced)
-        for path in synced:
-            with files.open_to_read(path) as file:
-                files.sync_descriptor(file.fileno())
-        files.sync_directory(self.directory)
-        del self._unsynced[: len(synced)]
-
-    def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a record with references in place of its large values, which are stored. Blocks while it writes.
-
-        The method searches dicts, lists and tuples. It stores large texts, bytes and arrays, and containers with very
-        many small values, but never a whole field. It copies only containers with large values. An OSError means that
-        a file cannot be written.
-        """
-        walk = _Lightening(self)
-        return {field: walk.of(value) for field, value in record.items()}
-
-    def load(self, name: str, keep: bool = False) -> Any:
-        """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
-
-        If `keep` is true, the next call returns the same object.
-
-        Raises:
-            ObjectLostError: If the file is missing or its content does not match the checksum.
-            Exception: Any exception of unpickling.
-        """
-        if name not in self._loaded:
-            value = self._read(name)
-            if not keep:
-                return value
-            self._loaded[name] = value
-        return self._loaded[name]
-
-    def _read(self, name: str) -> Any:
-        self.check(name)
-        return read_value(ObjectRef(self._path(name)), maps=False)[0]
-
-    def check(self, name: str) -> None:
-        """Check that the file of a value is whole. Blocks while it reads the file.
-
-        Raises:
-            ObjectLostError: If it is not; the text says what is wrong.
-        """
-        path = self._path(name)
-        try:
-            is_whole = digest_of(path, _sha256()) == name
-        except OSError as error:
-            raise ObjectLostError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
-        if not is_whole:
-            raise ObjectLostError(f"{path} is damaged: its content has another checksum than its name says")
-
-    def holds_code(self, name: str) -> bool:
-        """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
-        with files.open_to_read(self._path(name)) as file:
-            return holds_code(file.read())
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.directory, f"{check_object_name(name)}.pkl")
-
-
-_stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
+    walk = _Lightening(objects)
+    return {field: walk.of(value) for field, value in record.items()}
 
 
 class _Lightening:
@@ -283,13 +128,13 @@ class _Lightening:
         if kind in _WALKED:
             value, weight = self._lighten_members(value, depth)
         else:
-            weight = _weight(value)
+            weight = weight_of(value)
         # A whole field stays, because readers look for its members.
         if weight <= LARGE_BYTES or depth == 0:
             return value, weight
         found = self._stored.get(id(value))
         try:
-            stored = found or self._store.put(value, object_text(value))
+            stored = found or self._store.put(value, object_text(value), weight)
             self._stored[id(value)] = stored
         except TypeError:  # it cannot be pickled; `_Tagger` logs this
             return value, weight
@@ -327,10 +172,10 @@ def is_large(value: Any) -> bool:
     """Whether a value is large: a text, bytes, a set, a numpy array, or a list or tuple of numbers only."""
     if type(value) in (list, tuple):
         return len(value) * _ITEM_BYTES > LARGE_BYTES and _SMALL.issuperset(map(type, value))
-    return _weight(value) > LARGE_BYTES
+    return weight_of(value) > LARGE_BYTES
 
 
-def _weight(value: Any) -> int:
+def weight_of(value: Any) -> int:
     """The approximate size in a record, in bytes, of a value whose members are not searched."""
     kind = type(value)
     if kind in _SIZED:
@@ -426,19 +271,6 @@ class Pickled:
         return store.holds_code(name)
 
 
-def check_object_name(name: str) -> str:
-    """Check that a name is a checksum, because it becomes a part of a path. If it is not, raise a ValueError."""
-    if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
-        raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
-    return name
-
-
-def _sha256() -> Any:
-    import hashlib
-
-    return hashlib.sha256()
-
-
 # -- values as JSON trees ----------------------------------------------------------------------------------------------
 
 
@@ -523,7 +355,7 @@ class _Tagger:
         try:
             data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
             if data is None:
-                return _stored_tag(self._objects.put(value, text))
+                return _stored_tag(self._objects.put(value, text, weight_of(value)))
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",
@@ -695,7 +527,7 @@ def encode(record: dict[str, Any], objects: ObjectStore) -> str:
         except ValueError:
             pass
     if text is None or len(text) > LARGE_BYTES:
-        lighter = objects.by_reference(record)
+        lighter = by_reference(record, objects)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
     return text
 

@@ -31,9 +31,9 @@ from typing import Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.disk import disk_error, gone_error, reason_of, refusal
+from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
-from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
@@ -183,13 +183,13 @@ class Journal:
             raise self.fail(self.objects.directory, "written", error) from error
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
+        """See `codec.by_reference`. Use it if the references of a record are needed elsewhere, too.
 
         Raises:
             DiskError: If an object could not be stored.
         """
         try:
-            return self.objects.by_reference(record)
+            return codec.by_reference(record, self.objects)
         except OSError as error:
             raise self.fail(self.objects.directory, "written", error) from error
 

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
 from minitune.base.pickling import dumps_for_later, dumps_small, load, loads_referring, require_picklable
+from minitune.base.shared_values import ObjectStore, holds_code
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
-from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, object_text
+from minitune.record.codec import PYTHON, is_large, object_text, weight_of
 from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
@@ -107,7 +108,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
     """
     try:
         # The values come first, so that the file never names one that does not exist.
-        names = [objects.put(value, object_text(value)).token for value in content.large]
+        names = [objects.put(value, object_text(value), weight_of(value)).token for value in content.large]
         objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync=True) as file:
             parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}

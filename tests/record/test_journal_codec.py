@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from minitune.base.shared_values import ObjectStore
 from minitune.error import TuneError
 from minitune.record import codec, journal
-from minitune.record.codec import TEXT_LIMIT, ObjectStore, Pickled
+from minitune.record.codec import TEXT_LIMIT, Pickled, by_reference
 
 
 class Color(enum.Enum):
@@ -277,13 +278,13 @@ def test_a_damaged_or_missing_object_file_has_a_clear_error(tmp_path: Path) -> N
 
 def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_path: Path) -> None:
     record = {"config": {"large": b"x" * 2_000_000}}
-    encode(ObjectStore(str(tmp_path)).by_reference(record))
+    encode(by_reference(record, ObjectStore(str(tmp_path))))
     (file,) = files_in(tmp_path)
     whole = file.read_bytes()
     file.write_bytes(whole[:-10] + b"?" * 10)
 
     store = ObjectStore(str(tmp_path))
-    line = encode(store.by_reference(record), store)
+    line = encode(by_reference(record, store), store)
 
     assert file.read_bytes() == whole
     assert decode(line, True, store) == record
@@ -328,7 +329,7 @@ def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path: Path, va
         nested = {"small": 1, "inner": [nested, "text"]}
     record = {"type": "trial", "config": {"value": nested, "lr": 0.1}, "evaluated_params": {"value": value}}
 
-    lines = [encode(store.by_reference(record), store) for _ in range(2)]
+    lines = [encode(by_reference(record, store), store) for _ in range(2)]
 
     assert len(lines[0]) < 3_000
     assert lines[0] == lines[1]
@@ -356,7 +357,7 @@ def test_a_large_metric_is_stored_once_too(tmp_path: Path, value: Any) -> None:
 def test_a_stored_value_without_a_text_still_stands_for_the_value(tmp_path: Path) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
 
-    stored = store.put(Point(1.5), "")
+    stored = store.put(Point(1.5), "", 16)
 
     assert repr(stored) == ""
     assert pickle.loads(pickle.dumps(stored)) == Point(1.5)
@@ -367,7 +368,7 @@ def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -
     store = ObjectStore(str(tmp_path / "objects"))
     config = {"a": [1, {"b": "text" * 1_000}], "c": (b"x" * 10_000, None), "d": {1, 2}}
 
-    assert store.by_reference({"config": config})["config"] is config
+    assert by_reference({"config": config}, store)["config"] is config
     assert files_in(tmp_path / "objects") == []
 
 
@@ -377,7 +378,7 @@ def test_self_referring_and_unpicklable_values_are_recorded(tmp_path: Path, capl
     endless.append(endless)
     record = {"config": {"endless": endless}, "evaluated_params": {"odd": [(n for n in ())] + [0] * 100_000}}
 
-    found = decode(encode(store.by_reference(record), store), True, store)
+    found = decode(encode(by_reference(record, store), store), True, store)
 
     assert found["config"]["endless"][1] is found["config"]["endless"]
     assert "generator" in repr(found["evaluated_params"]["odd"])
@@ -389,7 +390,7 @@ def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path: Path) 
 
     tracemalloc.start()
     try:
-        lines = [encode(store.by_reference({"config": {"value": value}}), store) for value in values]
+        lines = [encode(by_reference({"config": {"value": value}}, store), store) for value in values]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -402,7 +403,7 @@ def test_equal_configurations_share_one_value(tmp_path: Path) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
     for kind, stays in (("trial", True), ("exploit", True), ("result", False)):
         value = kind.encode() * MB
-        line = encode(store.by_reference({"type": kind, "config": {"value": value}}), store)
+        line = encode(by_reference({"type": kind, "config": {"value": value}}, store), store)
         one, two = (decode(line, True, store)["config"]["value"] for _ in range(2))
         assert one == two == value
         assert (one is two) == stays, "what is in results does not stay in memory"
@@ -411,9 +412,9 @@ def test_equal_configurations_share_one_value(tmp_path: Path) -> None:
 def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
     value = bytearray(2 * MB)
-    before = encode(store.by_reference({"config": {"value": value}}), store)
+    before = encode(by_reference({"config": {"value": value}}, store), store)
     value[5] = 1
-    after = encode(store.by_reference({"config": {"value": value}}), store)
+    after = encode(by_reference({"config": {"value": value}}, store), store)
 
     assert decode(before, True, store)["config"]["value"][5] == 0
     assert decode(after, True, store)["config"]["value"][5] == 1

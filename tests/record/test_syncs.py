@@ -133,6 +133,25 @@ def test_a_journal_syncs_a_large_object_before_itself_in_the_background(
         ]
 
 
+def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(
+    housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
+    with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
+        monkeypatch.setattr(log, "sync", lambda: None)  # it is killed before that
+        log.append({"type": "run", "schema": 2})
+        log.append({"type": "x", "value": {"o": Large()}})
+    (stored,) = (tmp_path / "objects").iterdir()
+    with closing(Journal(tmp_path / "journal", housekeeper, is_new=False)) as log:
+        log.append({"type": "x", "value": {"o": Large()}})
+        trace.lines.clear()
+        log.sync()
+        assert [line for line in trace.lines if line.startswith("sync ") and "names" not in line] == [
+            f"sync {stored.name}",
+            "sync journal",
+        ]
+
+
 def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(
     housekeeper: Housekeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
