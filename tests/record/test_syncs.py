@@ -137,13 +137,14 @@ def test_a_large_object_that_an_earlier_driver_may_not_have_synced_is_synced(
     housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
+    value = Large()
     with closing(Journal(tmp_path / "journal", housekeeper, is_new=True)) as log:
         monkeypatch.setattr(log, "sync", lambda: None)  # it is killed before that
         log.append({"type": "run", "schema": 2})
-        log.append({"type": "x", "value": {"o": Large()}})
+        log.append({"type": "x", "value": {"o": value}})
     (stored,) = (tmp_path / "objects").iterdir()
     with closing(Journal(tmp_path / "journal", housekeeper, is_new=False)) as log:
-        log.append({"type": "x", "value": {"o": Large()}})
+        log.append({"type": "x", "value": {"o": value}})
         trace.lines.clear()
         log.sync()
         assert [line for line in trace.lines if line.startswith("sync ") and "names" not in line] == [
