@@ -132,7 +132,7 @@ class ZygoteLauncher(Launcher):
         worker = self._take_spare(zygote)
         if worker is None:
             worker = self._new(on_end)
-            self.place(worker, preload)
+            self.fork_or_hold(worker, preload)
         else:
             worker.on_end = on_end
             worker.began_s = self._loop.time()
@@ -325,7 +325,7 @@ class ZygoteLauncher(Launcher):
         worker = self._workers[token] = _ForkedWorker(token, on_end, self._loop.time(), ours, theirs)
         return worker
 
-    def place(self, worker: _ForkedWorker, preload: bool) -> None:
+    def fork_or_hold(self, worker: _ForkedWorker, preload: bool) -> None:
         """Request a worker from the right zygote, or let it wait until that has loaded."""
         if worker.token not in self._workers:  # it was killed while it has waited
             return
@@ -563,7 +563,7 @@ class _Preload:
         held = self.held
         self.held = []
         for worker in held:
-            self._launcher.place(worker, preload=True)
+            self._launcher.fork_or_hold(worker, preload=True)
 
 
 def _ignore(end: End) -> None:

@@ -28,7 +28,7 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
 from minitune.record.layout import RunDirectory
-from minitune.record.story import Change, Story
+from minitune.record.story import Effect, Story
 from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
@@ -125,20 +125,20 @@ class Replay(Story):
 
     # -- calling the plug-ins ------------------------------------------------------------------------------------------
 
-    def apply(self, record: records.Record) -> Change:
+    def apply(self, record: records.Record) -> Effect:
         kind = record[records.KIND]
         if kind not in _NO_EVENTS:
             # The driver carried out the scheduler's earlier requests, so they are in the journal. Only the requests
             # after the very last event may not have been carried out.
             self.hooks.drop_requests()
-        change = super().apply(record)
+        effect = super().apply(record)
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
-        elif kind == records.STATUS and change.trial is not None and records.SUM in record:
-            self.reports[record["trial"]] = change.trial.progress.num_reports
+        elif kind == records.STATUS and effect.trial is not None and records.SUM in record:
+            self.reports[record["trial"]] = effect.trial.progress.num_reports
         elif kind == records.EXTEND:
             self.hooks.search_alg.add_samples(record["samples"])
-        return change
+        return effect
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
         if replaced is not None:

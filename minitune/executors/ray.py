@@ -58,7 +58,7 @@ from minitune.executors.ray_cluster import (
     signals_kept,
     why_died,
 )
-from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Proof, Steps, collect
+from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, Landmark, Proof, collect
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
@@ -137,7 +137,7 @@ class _RayProcess:
         self._on_death = on_death
         self._timers: list[Timer] = []
 
-    def ask(self, then: Callable[[Answer], object], verb: str, *args: Any) -> None:
+    def ask(self, then: Callable[[Delivery], object], verb: str, *args: Any) -> None:
         """Send a request. `then` gets the answer, unless the process dies."""
         self._number += 1
         self.send(then, functools.partial(self._request.remote, self._number, verb, *args))
@@ -146,7 +146,7 @@ class _RayProcess:
         """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies.
 
         Args:
-            then: Gets the value; instead of bytes or an error, an `Answer` with that.
+            then: Gets the value; instead of bytes or an error, a `Delivery` with that.
             call: Calls the method, and returns the reference of its value. If the connection breaks, it is called
                 again; see the module.
         """
@@ -156,11 +156,11 @@ class _RayProcess:
             error = future.exception()
             if error is None:
                 value = future.result()
-                then(Answer(value) if isinstance(value, bytes) else value)
+                then(Delivery(value) if isinstance(value, bytes) else value)
             elif self.is_dead:  # all requests in flight bring its death, and the first one has told it
                 return
             elif isinstance(error, exceptions.RayTaskError):  # our side there has failed, but it lives
-                then(Answer(error=RemoteError.of(error)))
+                then(Delivery(error=RemoteError.of(error)))
             elif isinstance(error, exceptions.ActorUnavailableError):
                 self.after(_AGAIN_S, lambda: self.send(then, call))
             else:
@@ -361,13 +361,13 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
         if method == "restore" and not actor.process.sees_run:
-            steps = actor.transfer.restore(args[0], dumps(args[1:], what))
+            exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
             actor.phase = _ActorPhase.CALLED
-            self._follow(actor, steps, then)
+            self._follow(actor, exchange, then)
             return
         payload = dumps(args, what) if args else b""
         actor.phase = _ActorPhase.CALLED
-        actor.process.ask(lambda answer: self._take_in(actor, answer, then), "call", method, payload)
+        actor.process.ask(lambda delivery: self._take_in(actor, delivery, then), "call", method, payload)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
@@ -387,8 +387,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.after(grace_s, lambda: self._kill_late(actor))
 
         def on_stopped(is_parked: Any) -> None:
-            steps = actor.transfer.drain()
-            self._follow(actor, steps, lambda value, error: self._let_go(actor, is_parked is True))
+            exchange = actor.transfer.drain()
+            self._follow(actor, exchange, lambda value, error: self._let_go(actor, is_parked is True))
 
         process.send(on_stopped, functools.partial(stop_it, keeps, dump))
 
@@ -491,7 +491,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._placed_s = self._loop.time()
         self._told.append(Placed(actor.actor_id))
 
-    def _on_placed(self, process: _RayProcess, answer: Answer) -> None:
+    def _on_placed(self, process: _RayProcess, delivery: Delivery) -> None:
         """A process has its place, and has looked where that is."""
         # In any case, since this removes its answer from the run's directory.
         process.sees_run = process.proof.take()
@@ -499,7 +499,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         if actor is None or actor.phase is _ActorPhase.STOPPING:  # Ray is about to kill it
             return
         process.cancel_timers()
-        process.here, error = answer.opened()
+        process.here, error = delivery.opened()
         if error is not None:
             process.actor = None
             self._kill(process)
@@ -511,7 +511,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         devices = _first_bundle(actor.spec.request, process.here.gpu_ids)
         process.allocation = allocation_of(actor.spec.request, devices, os.environ)
         process.ask(
-            lambda answer: self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error)),
+            lambda delivery: self._take_in(actor, delivery, lambda value, error: self._tell_begun(actor, error)),
             "begin",
             self._home(actor),
             actor.values,
@@ -555,17 +555,17 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             actor.reset_args,
         )
 
-    def _on_reset(self, process: _RayProcess, actor: _ActorOnCluster, answer: Answer) -> None:
+    def _on_reset(self, process: _RayProcess, actor: _ActorOnCluster, delivery: Delivery) -> None:
         """A parked process was reset, or could not be."""
         if process.actor is not actor or actor.phase is _ActorPhase.STOPPING:  # the answer has come too late
             return
-        is_usable, _ = answer.opened()
+        is_usable, _ = delivery.opened()
         if not is_usable:
             self._replace(process, actor)
             return
         process.is_resetting = False
         process.cancel_timers()
-        self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error, reused=True))
+        self._take_in(actor, delivery, lambda value, error: self._tell_begun(actor, error, reused=True))
 
     def _replace(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         """A process could not be reset for an actor, which gets another one."""
@@ -591,29 +591,31 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _take_in(self, actor: _ActorOnCluster, answer: Answer, then: _Then) -> None:
+    def _take_in(self, actor: _ActorOnCluster, delivery: Delivery, then: _Then) -> None:
         """Take what came with an answer. Then call `then` with its value and its error."""
         if actor.phase is _ActorPhase.STOPPING:
             # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
             # no receiver: the driver waits for the end of the attempt only.
             with suppress(Exception):
-                actor.transfer.write_output(answer.output)
+                actor.transfer.write_output(delivery.output)
         else:
-            self._follow(actor, actor.transfer.take_in(answer), then)
+            self._follow(actor, actor.transfer.take_in(delivery), then)
 
-    def _follow(self, actor: _ActorOnCluster, steps: Steps, then: _Then, answer: Answer | None = None) -> None:
-        """Carry out the steps of a transfer, one request after the other, and call `then` with their outcome."""
-        # A stop changes the phase, and with that it ends these steps: nothing refers to them any more.
+    def _follow(
+        self, actor: _ActorOnCluster, exchange: Exchange, then: _Then, delivery: Delivery | None = None
+    ) -> None:
+        """Carry out an exchange, one request after the other, and call `then` with its outcome."""
+        # A stop changes the phase, and with that it ends the exchange: nothing refers to it any more.
         phase = actor.phase
 
-        def go_on(answer: Answer) -> None:
+        def go_on(delivery: Delivery) -> None:
             if actor.phase is phase:
-                self._follow(actor, steps, then, answer)
+                self._follow(actor, exchange, then, delivery)
             else:
-                self._take_in(actor, answer, then)
+                self._take_in(actor, delivery, then)
 
         try:
-            request = steps.send(answer)
+            request = exchange.send(delivery)
         except StopIteration as end:
             then(*end.value)
         except Exception as error:
@@ -695,8 +697,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     def _dismiss(self, process: _RayProcess) -> None:
         """Let a process clean up, and kill it."""
 
-        def on_left(answer: Answer) -> None:
-            process.has_left = answer.error is None
+        def on_left(delivery: Delivery) -> None:
+            process.has_left = delivery.error is None
             self._kill(process)
 
         process.ask(on_left, "leave")
@@ -712,7 +714,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.cancel_timers()
         # Ray answers a kill at once. The process may live on for a while, and its resources are free after that. So a
         # request that it does not answer while it lives brings its death.
-        process.ask(lambda answer: None, "wait_for_death")
+        process.ask(lambda delivery: None, "wait_for_death")
         process.give_back()
         slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
         process.after(KILL_CONFIRM_S, lambda: self._on_death(process, slow))

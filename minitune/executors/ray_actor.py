@@ -32,7 +32,7 @@ from minitune.base import processes, shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import DiskError, RemoteError
-from minitune.executors.ray_files import Answer, Home, Proof, Scratch, sweep
+from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, sweep
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 from minitune.settings import ORIG_WORKING_DIR
@@ -69,7 +69,7 @@ class RayActor:
     def __init__(self) -> None:
         self._worker = RayWorker()
 
-    def ask(self, number: int, verb: str, *args: Any) -> bytes | Answer:
+    def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
         """See `RayWorker.ask`."""
         return self._worker.ask(number, verb, *args)
 
@@ -89,7 +89,7 @@ class RayWorker:
         self._surroundings = Surroundings()
         self._object: Any = None
         self._number = 0
-        self._answer: bytes | Answer = b""
+        self._answer: bytes | Delivery = b""
         self._name = ""
         self._job = ""
         self._scratch: Scratch | None = None  # once a trial needs it, because its own directory is not seen here
@@ -97,7 +97,7 @@ class RayWorker:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def ask(self, number: int, verb: str, *args: Any) -> bytes | Answer:
+    def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
         """Carry out a request, and return its answer. Blocks as long as it takes.
 
         Args:
@@ -107,18 +107,18 @@ class RayWorker:
 
         Returns:
             The pickled value alone if nothing comes with it, because Ray carries plain bytes at less cost; otherwise
-            an `Answer`.
+            a `Delivery`.
         """
         if number < self._number:  # the driver waits for the answer to a later one
             return b""
         if number > self._number:
             method = getattr(self, verb, None) or getattr(self._scratch, verb)
             answer = self._answer_to(method, args)
-            self._answer = answer.payload if answer == Answer(answer.payload) else answer
+            self._answer = answer.payload if answer == Delivery(answer.payload) else answer
             self._number = number
         return self._answer
 
-    def _answer_to(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Answer:
+    def _answer_to(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Delivery:
         payload = b""
         error = None
         # Whatever is raised is an answer. Ray would tell it in its own words, and not bring the outbox.
@@ -133,8 +133,8 @@ class RayWorker:
         self._outbox.clear()
         # After the call, so that what it has printed is there before its value counts.
         if self._scratch is None:
-            return Answer(payload, error, checkpoints)
-        return Answer(payload, error, checkpoints, self._scratch.new_output())
+            return Delivery(payload, error, checkpoints)
+        return Delivery(payload, error, checkpoints, self._scratch.new_output())
 
     def _of_this_node(self, error: BaseException) -> BaseException:
         """The error that the trial has met.

@@ -72,8 +72,8 @@ class Home(NamedTuple):
     changes_directory: bool
 
 
-class Answer(NamedTuple):
-    """An answer of an actor, with what has come with it.
+class Delivery(NamedTuple):
+    """What an actor's process sends back for a request: its answer, and the files that have come with it.
 
     Attributes:
         payload: The pickled value; empty for None.
@@ -101,8 +101,8 @@ class Answer(NamedTuple):
 
 Outcome = tuple[Any, RemoteError | None]
 """A value, or the error that there is instead."""
-Steps = Generator[tuple[Any, ...], Any, Outcome]
-"""Yields requests to an actor, each a verb and its arguments, and gets the answers. It returns the outcome."""
+Exchange = Generator[tuple[Any, ...], Any, Outcome]
+"""Yields requests to an actor, each a verb and its arguments, and gets the deliveries. It returns the outcome."""
 
 
 class Part(NamedTuple):
@@ -265,8 +265,8 @@ class Landmark:
 class FileTransfer:
     """Brings the checkpoints and the output of one attempt into the trial's directory.
 
-    Work that takes several requests to the actor is a generator of steps. If the attempt is stopped, its steps are
-    dropped: the rest of a checkpoint is not requested any more, and the part that has come is removed.
+    Work that takes several requests to the actor is an `Exchange`. If the attempt is stopped, its exchange is dropped:
+    the rest of a checkpoint is not requested any more, and the part that has come is removed.
 
     Args:
         home: Where the trial works.
@@ -281,30 +281,30 @@ class FileTransfer:
         self.output_bytes = [0, 0]
         self._actor_id = actor_id
 
-    def take_in(self, answer: Answer) -> Steps:
+    def take_in(self, delivery: Delivery) -> Exchange:
         """Take what came with an answer, before anything else sees its value.
 
         Raises:
             OSError: If it cannot be written.
             DiskError: If the reason is the disk of the run.
         """
-        yield from self._take_output(answer)
+        yield from self._take_output(delivery)
         # Before the value is opened: once a report is known, the driver may record its checkpoint.
-        for number in answer.checkpoints:
+        for number in delivery.checkpoints:
             yield from self._commit(number)
-        return answer.opened()
+        return delivery.opened()
 
-    def drain(self) -> Steps:
+    def drain(self) -> Exchange:
         """Get the output that no answer has brought. Checkpoints are left: the attempt has been stopped."""
         if not self.home.is_seen:
             yield from self._take_output((yield ("output",)))
         return None, None
 
-    def _take_output(self, answer: Answer) -> Generator[tuple[Any, ...], Any, None]:
-        self.write_output(answer.output)
-        while any(len(new) == PIECE_BYTES for new in answer.output):  # there may be more
-            answer = yield ("output",)
-            self.write_output(answer.output)
+    def _take_output(self, delivery: Delivery) -> Generator[tuple[Any, ...], Any, None]:
+        self.write_output(delivery.output)
+        while any(len(new) == PIECE_BYTES for new in delivery.output):  # there may be more
+            delivery = yield ("output",)
+            self.write_output(delivery.output)
 
     def write_output(self, output: tuple[bytes, bytes]) -> None:
         """Append new output to the trial's files."""
@@ -340,7 +340,7 @@ class FileTransfer:
                     write_piece(piece, temporary)
                 is_first = False
 
-    def restore(self, path: str, args: bytes) -> Steps:
+    def restore(self, path: str, args: bytes) -> Exchange:
         """Send a directory to the node, and let the actor restore it.
 
         Args:

@@ -1,7 +1,7 @@
 """Story: the state of a run according to its journal. Only this module defines the effect of a record on a run.
 
 A `Story` applies records one after the other. After each record it has the state that the driver had at that moment.
-For each record it returns a `Change`, which describes the effect of the record. All other views use these changes:
+For each record it returns an `Effect`, which says what the record has changed. All other views use these effects:
 
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
 * `Replay` (in `driver.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
@@ -106,7 +106,7 @@ BEGINNING = Origin(None, {}, 0)
 
 
 @dataclass(slots=True)
-class Change:
+class Effect:
     """The effect of one record.
 
     Attributes:
@@ -271,23 +271,23 @@ class Story:
         """The number of trials by status; see `Trial.shown_status`."""
         return Counter(trial.shown_status for trial in self.trials)
 
-    def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Change]:
-        """Apply records lazily, in order, and yield the change of each.
+    def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Effect]:
+        """Apply records lazily, in order, and yield the effect of each.
 
         Raises:
             JournalCorruptError: If a record lacks a field of its kind, or is about an unknown trial.
         """
         for record in journal_records:
             try:
-                change = self.apply(record)
+                effect = self.apply(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JournalCorruptError(
                     f"the journal of {self.path} has a {record.get(records.KIND)!r} record that is "
                     f"malformed ({type(error).__name__}: {error})"
                 ) from error
-            yield change
+            yield effect
 
-    def apply(self, record: records.Record) -> Change:
+    def apply(self, record: records.Record) -> Effect:
         """Apply the next record, and return its effect. A record of an unknown kind changes nothing.
 
         Raises:
@@ -297,19 +297,19 @@ class Story:
         """
         kind = record[records.KIND]
         trial = self._trials.get(record.get("trial", ""))
-        change = Change(kind, record, trial)
+        effect = Effect(kind, record, trial)
         if (of_trial := _TRIAL_HANDLERS.get(kind)) is not None:
             if trial is None:
                 raise JournalCorruptError(
                     f"the journal of {self.path} has a {kind!r} record of trial {record['trial']!r}, which it has not "
                     "introduced"
                 )
-            of_trial(self, trial, change)
+            of_trial(self, trial, effect)
         elif (of_run := _RUN_HANDLERS.get(kind)) is not None:
-            of_run(self, change)
+            of_run(self, effect)
         # Results have no time of their own: their metrics have one.
         self.noted_s = record.get("at", self.noted_s)
-        return change
+        return effect
 
     def _comes_again(self, what: str) -> JournalCorruptError:
         """The error for a record that repeats an earlier one. No driver writes such a record."""
@@ -320,8 +320,8 @@ class Story:
 
     # -- records of the run --------------------------------------------------------------------------------------------
 
-    def _on_run(self, change: Change) -> None:
-        record = change.record
+    def _on_run(self, effect: Effect) -> None:
+        record = effect.record
         if self.setup is not _NOT_BEGUN:
             raise self._comes_again("the record of the run's beginning")
         at_s = record["at"]
@@ -343,12 +343,12 @@ class Story:
             self.description = description.after(self.description)
             self.setup = replace(self.setup, goal=self.description.goal)
 
-    def _on_open(self, change: Change) -> None:
+    def _on_open(self, effect: Effect) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
 
         A trial with a recorded final result keeps its phase, because the driver only has to end it.
         """
-        record = change.record
+        record = effect.record
         self.driver = LastDriver(
             earlier_s=self.worked_s,
             opened_s=record["at"],
@@ -363,22 +363,22 @@ class Story:
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
                 self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
-    def _on_extend(self, change: Change) -> None:
+    def _on_extend(self, effect: Effect) -> None:
         self.was_ended = False
-        self.total_samples = change.record["total_samples"]
+        self.total_samples = effect.record["total_samples"]
 
-    def _on_close(self, change: Change) -> None:
-        ending = records.ending_of(change.record)
+    def _on_close(self, effect: Effect) -> None:
+        ending = records.ending_of(effect.record)
         self.driver.ending = ending
-        self.driver.took_s = change.record.get("took_s")
+        self.driver.took_s = effect.record.get("took_s")
         if ending.kind.is_early and ending.kind.is_for_good:
             self.was_ended = True
 
     # -- records of a trial --------------------------------------------------------------------------------------------
 
-    def _on_trial(self, change: Change) -> None:
-        record = change.record
-        if change.trial is not None:
+    def _on_trial(self, effect: Effect) -> None:
+        record = effect.record
+        if effect.trial is not None:
             raise self._comes_again(f"trial {record['trial']}")
         replaced = self._trials.get(record["replaces"])
         trial = self._new_trial(record, replaced)
@@ -395,8 +395,8 @@ class Story:
             trial.set_name(record["name"])
         trial.resources = self._resources_of(record)
         self._trials[trial.trial_id] = trial
-        change.trial = trial
-        change.replaced = replaced
+        effect.trial = trial
+        effect.replaced = replaced
         self._add(trial, replaced)
 
     def _resources_of(self, record: records.Record) -> Resources:
@@ -406,8 +406,8 @@ class Story:
             self._resources = fields, records.resources_of(record)
         return self._resources[1]
 
-    def _on_start(self, trial: Trial, change: Change) -> None:
-        record = change.record
+    def _on_start(self, trial: Trial, effect: Effect) -> None:
+        record = effect.record
         trial.set_directory(self.path, record["directory"] or None)
         trial.begin_attempt(record["attempt"])
         if self.details is not None:
@@ -425,12 +425,12 @@ class Story:
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
         self._move(trial, Step.START, f"attempt {trial.attempt.number}")
-        change.before = trial.phase
-        change.step = Step.TRAIN
+        effect.before = trial.phase
+        effect.step = Step.TRAIN
         self._move(trial, Step.TRAIN, "")
 
-    def _on_result(self, trial: Trial, change: Change) -> None:
-        record = change.record
+    def _on_result(self, trial: Trial, effect: Effect) -> None:
+        record = effect.record
         # After a rollback numbers come again, but in a later attempt.
         report = record["attempt"], record[records.NUMBER]
         if report <= self._reports.get(trial.trial_id, (0, 0)):
@@ -442,12 +442,12 @@ class Story:
         if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
             self.final[trial.trial_id] = records.ending_of(record)  # an interrupt also stops a trial, without DONE
         self._record_result(trial, record, self._flat(trial, record["metrics"]))
-        self._on_checkpoint(trial, change)
+        self._on_checkpoint(trial, effect)
         if ends:
-            change.before = trial.phase
-            change.step = Step.STOP
-            change.ending = records.ending_of(record)
-            self._end(trial, change.before, Step.STOP, change.ending)
+            effect.before = trial.phase
+            effect.step = Step.STOP
+            effect.ending = records.ending_of(record)
+            self._end(trial, effect.before, Step.STOP, effect.ending)
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
@@ -461,24 +461,24 @@ class Story:
         flat.update(known[1])
         return flat
 
-    def _on_checkpoint(self, trial: Trial, change: Change) -> None:
+    def _on_checkpoint(self, trial: Trial, effect: Effect) -> None:
         """Add the checkpoint of a record, if it has one, to the trial."""
-        checkpoint = records.checkpoint_of(change.record)
+        checkpoint = records.checkpoint_of(effect.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
             self.inherited.pop(trial.trial_id, None)
 
-    def _on_drop(self, trial: Trial, change: Change) -> None:
-        number = change.record["checkpoint"]
+    def _on_drop(self, trial: Trial, effect: Effect) -> None:
+        number = effect.record["checkpoint"]
         trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != number]
 
-    def _on_rollback(self, trial: Trial, change: Change) -> None:
+    def _on_rollback(self, trial: Trial, effect: Effect) -> None:
         inherited = self.inherited.get(trial.trial_id)
         own = trial.checkpoints[-1] if trial.checkpoints else None
         trial.roll_back(own if inherited is None else inherited.taken_at)
 
-    def _on_exploit(self, trial: Trial, change: Change) -> None:
-        record = change.record
+    def _on_exploit(self, trial: Trial, effect: Effect) -> None:
+        record = effect.record
         trial.set_config(record["config"])
         donor = self._trials.get(record["donor"])
         if donor is None:  # a reader of a single trial does not know the others
@@ -489,8 +489,8 @@ class Story:
                     donor, kept.record, kept.progress.metrics, trial
                 )
 
-    def _on_change(self, trial: Trial, change: Change) -> None:
-        record = change.record
+    def _on_change(self, trial: Trial, effect: Effect) -> None:
+        record = effect.record
         if record["config"] is not None:
             trial.set_config(record["config"])
         if record["tag"] is not None:
@@ -500,14 +500,14 @@ class Story:
         if record["resources"] is not None:
             self._set_resources(trial, self._resources_of(record))
 
-    def _on_status(self, trial: Trial, change: Change) -> None:
-        record = change.record
+    def _on_status(self, trial: Trial, effect: Effect) -> None:
+        record = effect.record
         status = record["status"]
         cause = record["cause"]
         before = trial.phase
-        change.before = before
+        effect.before = before
         step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
-        change.step = step
+        effect.step = step
         if step is None:
             return
         total = None if self.details is None else record.get(records.SUM)
@@ -515,8 +515,8 @@ class Story:
             trial.attempt.config = trial.raw_config
             trial.take_sum(total)
         if step in _ENDS:
-            change.ending = records.ending_of(record)
-            self._end(trial, before, step, change.ending)
+            effect.ending = records.ending_of(record)
+            self._end(trial, before, step, effect.ending)
             return
         # A resume tries a failed trial again as if it had not failed.
         if step is Step.REVIVE:
@@ -588,7 +588,7 @@ class Story:
 
 
 # Handlers of records about the run, and of the records that add a trial.
-_RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {
+_RUN_HANDLERS: dict[str, Callable[[Story, Effect], None]] = {
     records.RUN: Story._on_run,
     records.OPEN: Story._on_open,
     records.EXTEND: Story._on_extend,
@@ -597,7 +597,7 @@ _RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {
 }
 
 # Handlers of records about a known trial.
-_TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
+_TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Effect], None]] = {
     records.START: Story._on_start,
     records.RESULT: Story._on_result,
     records.CHECKPOINT: Story._on_checkpoint,
@@ -803,9 +803,9 @@ class RunFollower:
                     self._last = offset
                     yield record
 
-        for change in self.run.follow(new_records()):
+        for effect in self.run.follow(new_records()):
             if self._decisions is not None:
-                self._decisions.tell(change)
+                self._decisions.tell(effect)
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before
@@ -847,12 +847,12 @@ def logged_reports(
 
     `minitune.result.complete` makes of metrics and configuration what the loggers got.
     """
-    for change in Story("", has_details=False).follow(journal_records):
-        if change.kind == records.RESULT:
-            metrics = change.record["metrics"]
+    for effect in Story("", has_details=False).follow(journal_records):
+        if effect.kind == records.RESULT:
+            metrics = effect.record["metrics"]
             metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
-            assert change.trial is not None
-            yield change.trial.trial_id, metrics, change.trial.attempt.config
+            assert effect.trial is not None
+            yield effect.trial.trial_id, metrics, effect.trial.attempt.config
 
 
 class Reports:
@@ -1026,7 +1026,7 @@ class _History:
 
 
 class Decisions:
-    """The decisions of a run. Call `tell` with each change of its story, in order.
+    """The decisions of a run. Call `tell` with each effect of its story, in order.
 
     Attributes:
         by_trial: The decisions of each trial, by the trial's id.
@@ -1038,10 +1038,10 @@ class Decisions:
         self.by_directory: dict[str, list[TrialDecision]] = {}
         self._histories: dict[str, _History] = {}
 
-    def tell(self, change: Change) -> None:
-        """Add the decision of a change. A change without a decision is ignored."""
-        kind = change.kind
-        trial = change.trial
+    def tell(self, effect: Effect) -> None:
+        """Add the decision of an effect. An effect without a decision is ignored."""
+        kind = effect.kind
+        trial = effect.trial
         if trial is None:
             return
         if (history := self._histories.get(trial.trial_id)) is None:
@@ -1049,19 +1049,19 @@ class Decisions:
             self._histories[trial.trial_id] = history
             self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
-            self._on_result(history, change.record)
-            if change.step is not None:
-                self._on_step(history, change, "")
+            self._on_result(history, effect.record)
+            if effect.step is not None:
+                self._on_step(history, effect, "")
         elif kind == records.EXPLOIT:
-            self._on_exploit(history, change.record)
+            self._on_exploit(history, effect.record)
         elif kind == records.NOTE:
-            history.add(STOP, change.record["text"])
+            history.add(STOP, effect.record["text"])
         elif kind == records.START:
-            self._on_start(history, change.record)
+            self._on_start(history, effect.record)
             if trial.custom_dirname:
                 self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
-            self._on_step(history, change, change.record["cause"])
+            self._on_step(history, effect, effect.record["cause"])
 
     def _on_result(self, history: _History, record: records.Record) -> None:
         history.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
@@ -1099,18 +1099,18 @@ class Decisions:
         history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
         history.is_open = True
 
-    def _on_step(self, history: _History, change: Change, cause: str) -> None:
-        step = change.step
+    def _on_step(self, history: _History, effect: Effect, cause: str) -> None:
+        step = effect.step
         kind = None
-        if change.ending is not None:
-            kind = change.ending.kind
-            cause = change.ending.text
+        if effect.ending is not None:
+            kind = effect.ending.kind
+            cause = effect.ending.text
         was_open = history.is_open
         history.is_open = False
         if step is Step.PAUSE and not was_open:
             history.add(PAUSE, cause)
         elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
-            history.add(STOP, cause, None if change.ending is None else change.ending.facts, kind)
+            history.add(STOP, cause, None if effect.ending is None else effect.ending.facts, kind)
         elif step is Step.FAIL:
             history.add(FAIL, cause, kind=kind)
         elif step is Step.UNPAUSE:
@@ -1127,8 +1127,8 @@ def read_decisions(path: str | os.PathLike[str]) -> Decisions:
 @lru_cache(maxsize=1)
 def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
     decisions = Decisions()
-    for change in Story(os.path.dirname(file), has_details=False).follow(journal.read(file)):
-        decisions.tell(change)
+    for effect in Story(os.path.dirname(file), has_details=False).follow(journal.read(file)):
+        decisions.tell(effect)
     return decisions
 
 
@@ -1195,37 +1195,37 @@ class PastRun:
         past.took_s = story.worked_s
         return past
 
-    def _fill(self, changes: Iterable[Change]) -> None:
+    def _fill(self, effects: Iterable[Effect]) -> None:
         """Collect the curves and configurations, and count the workers."""
         curves = self.curves
         ended: set[str] = set()  # ids of trials with a whole curve
         exploited: set[str] = set()
         running: set[str] = set()
-        for change in changes:
-            kind = change.kind
-            trial = change.trial
+        for effect in effects:
+            kind = effect.kind
+            trial = effect.trial
             # The workers of the driver before have ended with it.
             if kind == records.OPEN:
                 running.clear()
             if trial is None:
                 continue
             trial_id = trial.trial_id
-            if change.step is Step.TRAIN:
+            if effect.step is Step.TRAIN:
                 running.add(trial_id)
                 self.num_workers = max(self.num_workers, len(running))
-            elif change.step is not None:
+            elif effect.step is not None:
                 running.discard(trial_id)
             # From here on its curve belongs to two configurations.
             if trial_id in exploited:
                 continue
             if kind == records.TRIAL:
-                if change.replaced is not None:
-                    curves.pop(change.replaced.trial_id, None)
+                if effect.replaced is not None:
+                    curves.pop(effect.replaced.trial_id, None)
                 curves[trial_id] = []
                 self.configs[trial_id] = trial.raw_config
             elif kind == records.RESULT:
-                record = change.record
-                metrics = change.record["metrics"]
+                record = effect.record
+                metrics = effect.record["metrics"]
                 seconds = known_number(metrics.get(TIME_THIS_ITER_S)) or 0.0
                 kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
                 curves[trial_id].append((kept, max(0.0, float(seconds))))
@@ -1234,13 +1234,13 @@ class PastRun:
                     if has_whole_curve:
                         ended.add(trial_id)
             elif kind == records.ROLLBACK:
-                del curves[trial_id][change.record["number"] :]
+                del curves[trial_id][effect.record["number"] :]
                 ended.discard(trial_id)
             elif kind == records.EXPLOIT:
                 exploited.add(trial_id)
-            elif change.step is Step.STOP and change.ending is not None and change.ending.kind in _WHOLE:
+            elif effect.step is Step.STOP and effect.ending is not None and effect.ending.kind in _WHOLE:
                 ended.add(trial_id)
-            elif change.step is Step.FAIL:
+            elif effect.step is Step.FAIL:
                 ended.discard(trial_id)
         self.curves = {trial_id: curve for trial_id, curve in curves.items() if curve}
         longest = max(map(len, self.curves.values()), default=0)

@@ -24,7 +24,7 @@ from minitune.output.table import ending, last_line, once_better_text, way_of
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
-from minitune.record.story import Change, Decisions, RunFollower, TrialDecision, read_description
+from minitune.record.story import Decisions, Effect, RunFollower, TrialDecision, read_description
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 from minitune.space.tree import value_at_text
 
@@ -303,7 +303,7 @@ def check_params(history: RunHistory, params: Sequence[str]) -> None:
 
 
 class _HistoryReader(Decisions):
-    """Collects the histories of trials, and the decisions about them, from the changes of a run's story.
+    """Collects the histories of trials, and the decisions about them, from the effects of a run's records.
 
     Args:
         metric: The objective; None if the run has none.
@@ -323,18 +323,18 @@ class _HistoryReader(Decisions):
         self.moved: set[str] = set()
         self.first_s: float | None = None
         self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
-        self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present change
+        self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present effect
 
     def working(self, history: TrialHistory) -> float | None:
         """Since when the trial has its present worker; None if it has none."""
         return self._working.get(history.trial.trial_id)
 
-    def tell(self, change: Change) -> None:
-        """Add the next change."""
-        super().tell(change)
-        kind = change.kind
-        record = change.record
-        trial = change.trial
+    def tell(self, effect: Effect) -> None:
+        """Add the next effect."""
+        super().tell(effect)
+        kind = effect.kind
+        record = effect.record
+        trial = effect.trial
         if kind == records.OPEN:
             self.end_spans(None)
         if trial is None:
@@ -346,7 +346,7 @@ class _HistoryReader(Decisions):
             self._configs[trial_id] = trial.config
             return
         history = self.trials[trial_id]
-        if change.step is not None and change.step is not Step.TRAIN:
+        if effect.step is not None and effect.step is not Step.TRAIN:
             begun_s = self._working.pop(trial_id, None)
             if begun_s is not None:
                 history.spans.append((begun_s, max(begun_s, record["at"])))  # a clock may have been set back

@@ -13,7 +13,7 @@ import pytest
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
 from minitune.executors import ray_files
-from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Scratch, sweep, write_piece
+from minitune.executors.ray_files import Delivery, FileTransfer, Home, Landmark, Scratch, sweep, write_piece
 
 
 class Node:
@@ -43,8 +43,8 @@ class Node:
             else:
                 value = None if verb == "output" else getattr(self.scratch, verb)(*args)
         except Exception as error:
-            return Answer(error=RemoteError.of(error))
-        return Answer(pickle.dumps(value), output=self.scratch.new_output())
+            return Delivery(error=RemoteError.of(error))
+        return Delivery(pickle.dumps(value), output=self.scratch.new_output())
 
     def follow(self, steps, most=1000):
         """Carry out so many steps, and return their outcome."""
@@ -87,14 +87,14 @@ def test_checkpoints_of_one_answer_come_in_their_order(node, home):
     node.save(0, a=b"0" * 3500, b=b"")
     node.save(1, a=b"1")
 
-    assert node.follow(node.transfer.take_in(Answer(checkpoints=(0, 1)))) == (None, None)
+    assert node.follow(node.transfer.take_in(Delivery(checkpoints=(0, 1)))) == (None, None)
     assert (saved(home, 0), saved(home, 0, "b"), saved(home, 1)) == (b"0" * 3500, b"", b"1")
     assert os.listdir(node.scratch.trial) == [directory_name(1)]
 
 
 def test_a_stop_in_the_middle_leaves_nothing(node, home):
     node.save(0, a=b"0" * 3500)
-    steps = node.transfer.take_in(Answer(checkpoints=(0,)))
+    steps = node.transfer.take_in(Delivery(checkpoints=(0,)))
     node.follow(steps, most=2)
     assert left(home)
     steps.close()
@@ -106,14 +106,14 @@ def test_on_a_shared_disk_only_the_name_is_given(node, home):
     Path(temporary_directory(home.directory, 3, 1), "a").write_bytes(b"3")
     transfer = FileTransfer(home._replace(is_seen=True), "trial#1")
 
-    assert node.follow(transfer.take_in(Answer(checkpoints=(3,)))) == (None, None)
+    assert node.follow(transfer.take_in(Delivery(checkpoints=(3,)))) == (None, None)
     assert saved(home, 3) == b"3"
     assert not node.requests
 
 
 def test_a_checkpoint_that_the_node_cannot_read_is_named(node, home):
     with pytest.raises(OSError, match="checkpoint 7 could not be read on its node: FileNotFoundError"):
-        node.follow(node.transfer.take_in(Answer(checkpoints=(7,))))
+        node.follow(node.transfer.take_in(Delivery(checkpoints=(7,))))
     assert not left(home)
 
 
@@ -127,7 +127,7 @@ def test_a_full_disk_of_the_run_ends_the_run(node, home, monkeypatch, is_seen):
     node.save(0, a=b"0")
     monkeypatch.setattr(ray_files, "rename_prepared" if is_seen else "write_piece", refuse)
     with pytest.raises(DiskError, match="No space left") as caught:
-        node.follow(FileTransfer(home._replace(is_seen=is_seen), "trial#1").take_in(Answer(checkpoints=(0,))))
+        node.follow(FileTransfer(home._replace(is_seen=is_seen), "trial#1").take_in(Delivery(checkpoints=(0,))))
 
     assert caught.value.run_path == os.path.dirname(home.directory)
     assert not left(home)
@@ -178,7 +178,7 @@ def test_a_received_checkpoint_is_apart_from_the_trials_own_ones(node, home, tmp
     node.save(0, a=b"0")
     node.save(1, a=b"1")
     assert received.exists()
-    node.follow(node.transfer.take_in(Answer(checkpoints=(0, 1))))
+    node.follow(node.transfer.take_in(Delivery(checkpoints=(0, 1))))
 
     assert (saved(home, 0), saved(home, 1)) == (b"0", b"1")
     assert not received.exists()  # from now on, the trial asks for its own
