@@ -33,9 +33,10 @@ pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract", "res
 
 # pytest rewrites the asserts of what is imported from here on
 import kit  # noqa: E402
-from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
+from kit import Script, scaled_s  # noqa: E402
 from result_runs import forbid_unpickling as forbid_unpickling  # noqa: E402
 from result_runs import grid as grid  # noqa: E402
+from script_kit import SHORT_WAITS  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.actor.process_tree import MemoryKills  # noqa: E402

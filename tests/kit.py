@@ -42,6 +42,7 @@ import inspect
 import json
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -906,18 +907,9 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
-SHORT_WAITS: dict[str, Any] = {
-    "minitune.driver.limits.BACKOFF_S": (0.05,),
-    "minitune.driver.limits.BACKOFF_AFTER_SIGNAL_S": 0.05,
-    "minitune.driver.hooks.ASKED_EVERY_S": 0.05,
-}
-"""How long a hurried driver waits: after attempts in vain, and between two questions to a stopper."""
-
-HURRIED = f"""
-    import importlib
-    for _name, _value in {SHORT_WAITS}.items():
-        _module, _, _name = _name.rpartition(".")
-        setattr(importlib.import_module(_module), _name, _value)
+HURRIED = """
+    from script_kit import hurry
+    hurry()
 """
 """The beginning of a script whose driver is hurried. The fixture `hurried` does the same for this process."""
 
@@ -928,71 +920,26 @@ PRELUDE = (
                           TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report, sample_from,
                           with_resources)
     from minitune.error import TrialError, WorkerDiedError, WorkerStartError
-
-    def fit(trainable, xs=(0,), max_failures=0, checkpoint_config=None, name="run", stop=None, log_to_file=False,
-            **options):
-        failure = FailureConfig(max_failures=max_failures)
-        run = RunConfig(name=name, verbose=0, failure_config=failure, checkpoint_config=checkpoint_config, stop=stop,
-                        log_to_file=log_to_file)
-        tune = TuneConfig(**options)
-        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run).fit()
-
-    def start_of(checkpoint):
-        return int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
-
-    def save(i):
-        directory = tempfile.mkdtemp(dir=".")
-        with open(os.path.join(directory, "i"), "w") as file:
-            file.write(str(i))
-        return Checkpoint.from_directory(directory)
-
-    def show(results):
-        print(json.dumps([[r.metrics.get("y"), str(r.error)] for r in results]))
+    from script_kit import fit, save, show, start_of
 """
     + HURRIED
 )
-"""The beginning of most scripts in which trials do harm or die: one trial for each value of `x`."""
-
-DYING = """
-    import os, signal, sys
-
-    def die(*args, **kwargs):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def dies_before(owner, name):
-        setattr(owner, name, die)
-
-    def dies_after(owner, name):
-        original = getattr(owner, name)
-
-        def then_die(*args, **kwargs):
-            original(*args, **kwargs)
-            die()
-
-        setattr(owner, name, then_die)
-
-    def in_a_child(work):
-        sys.stdout.flush()
-        pid = os.fork()
-        if not pid:
-            work()
-            os._exit(0)
-        return os.waitpid(pid, 0)[1]
-"""
-"""The beginning of a script in whose children the driver is killed before or after a function of it."""
+"""The beginning of most scripts in which trials do harm or die. The long ones are files: see `script_kit`."""
 
 
 def variables_of_scripts(**changes: str | None) -> dict[str, str]:
-    """The variables with which a script starts: it can import the package and prints at once. None removes one."""
+    """The variables with which a script starts: it can import the package and `script_kit`, and prints at once. None
+    removes one."""
     given = {**os.environ, "PYTHONUNBUFFERED": "1", **changes}
-    given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), given.get("PYTHONPATH")]))
+    places = (str(REPOSITORY), str(REPOSITORY / "tests"), given.get("PYTHONPATH"))
+    given["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     return {name: value for name, value in given.items() if value is not None}
 
 
 class Script:
     """Scripts and commands of a user, each as a process of its own; the fixture `script` closes it.
 
-        driver = script.start(SOURCE, "argument", VARIABLE="value")
+        driver = script.start(SCRIPTS / "a_script.py", "argument", VARIABLE="value")
         script.wait_for_reports(2)
         driver.send_signal(signal.SIGTERM)
         stdout, stderr = script.finish(driver)
@@ -1007,14 +954,16 @@ class Script:
         self._started: list[subprocess.Popen[str]] = []
         self._count = 0
 
-    def write(self, source: str) -> Path:
-        """Write a script to a file of its own."""
+    def write(self, source: str | Path) -> Path:
+        """Write a script to a file of its own; of a path, copy the file. Returns the place."""
+        if isinstance(source, Path):
+            return Path(shutil.copy(source, self.directory))
         self._count += 1
         path = self.directory / f"script_{self._count}.py"
         path.write_text(textwrap.dedent(source))
         return path
 
-    def start(self, source: str, *arguments: str, **environment: str | None) -> subprocess.Popen[str]:
+    def start(self, source: str | Path, *arguments: str, **environment: str | None) -> subprocess.Popen[str]:
         """Write a script and start it."""
         return self.start_command([sys.executable, str(self.write(source)), *arguments], **environment)
 
@@ -1047,7 +996,7 @@ class Script:
         """Wait for the end of a process; returns its stdout and stderr. `bound_s` is scaled."""
         return process.communicate(timeout=scaled_s(bound_s))
 
-    def run(self, source: str, *arguments: str, **environment: str | None) -> str:
+    def run(self, source: str | Path, *arguments: str, **environment: str | None) -> str:
         """Run a script to its end, which must be a good one; returns its stdout."""
         process = self.start(source, *arguments, **environment)
         stdout, stderr = self.finish(process)

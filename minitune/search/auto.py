@@ -122,7 +122,7 @@ class AutoSearch(TPESearch):
       estimators alone, .39 if it stayed in the branches of the best trials;
     - in other spaces, five first points of an additive sequence of low discrepancy: .53 after 20 trials, .50 after 40;
     - a weaker prior against noise, and predicted means in place of the best value: .45 after 20 trials, .51 after 40;
-    - failures at the weight of pending trials in the estimators, on the six of `benchmarks/tasks/functions.py`:
+    - failures at the weight of pending trials in the estimators, on `TASKS` in `benchmarks/tasks/functions.py`:
       .43 [.31, .56] with a fifth of crashes, .54 [.40, .68] with a failing half.
 
     The arguments are those of `TPESearch`.

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from selectors import DefaultSelector
 
 import pytest
@@ -20,6 +21,8 @@ from kit import BOUND_S, Injured, Script
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
 from minitune.error import RemoteError
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -264,30 +267,4 @@ def test_main_module_objects_and_no_guard(script: Script, start_method: str) -> 
     assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")
 
 
-_SCRIPT = """
-import pickle
-from functools import partial
-from typing import Any
-from actor_driver import Group
-from actor_samples import Hosted
-from minitune.actor.messages import CallReturned
-
-print("main runs")
-
-class Net:
-    def __init__(self, size):
-        self.size = size
-
-class Trainer:
-    def make(self, size):
-        return pickle.loads(pickle.dumps(Net(size)))
-
-group = Group()
-group.start_in("a", partial(Hosted, factory=Trainer))
-group.wait(None)
-group.call("a", "make", 3)
-[event] = group.wait(None)
-assert isinstance(event, CallReturned), event
-print("same class", type(event.value) is Net, event.value.size)
-group.shutdown()
-"""
+_SCRIPT = SCRIPTS / "no_main_guard.py"

@@ -23,6 +23,8 @@ from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, w
 from minitune.actor import process_tree
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, Workplace, encode
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 def test_exit_codes_and_signals_are_named(driver: Driver) -> None:
     driver.start("a")
@@ -422,34 +424,7 @@ def test_a_group_that_is_dropped_leaves_nothing(start_method: str) -> None:
     wait_until(lambda: is_gone(pid), "the worker of a dropped group is gone")
 
 
-_DRIVER = """
-import os, sys, time
-from functools import partial
-from actor_driver import Driver, Group
-from kit import read_pids
-from actor_samples import Family, Sleeper
-from pathlib import Path
-from minitune.actor import process_tree as tree
-
-how, directory = sys.argv[1], Path(sys.argv[2])
-group = Group()
-driver = Driver(group)
-driver.start("family", partial(Family, str(directory / "family")))
-driver.call("family", "start_all")
-driver.start("gil", partial(Sleeper, str(directory / "gil")))
-group.call("gil", "hold_the_gil")
-read_pids(directory / "gil", 1)
-if os.fork() == 0:  # it holds all of the driver's descriptors
-    os.setsid()
-    (directory / "fork").write_text(f"{os.getpid()}\\n")
-    time.sleep(3600)
-    os._exit(0)
-read_pids(directory / "fork", 1)
-print(group.run_id, flush=True)
-if how == "exit":
-    sys.exit(3)
-time.sleep(3600)
-"""
+_DRIVER = SCRIPTS / "driver_that_dies.py"
 
 
 @pytest.mark.parametrize(
@@ -464,7 +439,7 @@ time.sleep(3600)
 )
 def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script: Script, how: str) -> None:
     """Even a worker that holds the GIL, and a daemon; although a process forked from the driver lives on."""
-    command = [sys.executable, "-c", _DRIVER, how, str(tmp_path)]
+    command = [sys.executable, str(script.write(_DRIVER)), how, str(tmp_path)]
     driver = script.start_command(command, PYTHONPATH=PYTHONPATH)
     assert driver.stdout is not None
     run_id = driver.stdout.readline().strip()

@@ -31,6 +31,8 @@ from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 
@@ -442,31 +444,7 @@ def _start_inner_family(pid_file: str) -> int:
     return int(_inner[0].call("inner", "start_all"))
 
 
-_PLAIN = """
-import os, sys
-from functools import partial
-from actor_driver import Driver, Group
-from actor_samples import Counter
-
-def flags():
-    return sys.flags.optimize, sys.warnoptions, os.environ.get("HOME")
-
-with Group() as group:
-    driver = Driver(group)
-    driver.start("a")
-    assert driver.call("a", "add", 2) == 2
-    if driver.call("a", "call", flags) != flags():  # no assert: -O would leave it out
-        sys.exit(f"{driver.call('a', 'call', flags)} instead of {flags()}")
-    assert driver.call("a", "call", int, "7") == 7
-    group.kill("a")
-    assert driver.ended("a").cause == "SIGKILL (9)"
-    driver.start("b")
-    group.call("b", "exit_process", 3)
-    assert driver.ended("b").cause == "exit code 3"
-    driver.start("c")
-    assert driver.stop("c").cause == "stopped"
-print("fine")
-"""
+_PLAIN = SCRIPTS / "flags_of_workers.py"
 
 
 def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(

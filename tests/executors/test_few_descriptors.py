@@ -30,36 +30,9 @@ from minitune.record.trial_directories import TrialDirectories
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
 
-RUN = """
-    import csv, json, os, resource, sys, time
-    from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
+SCRIPTS = Path(__file__).with_name("scripts")
 
-    limit, trials, reuses = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "reused"
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-
-    def trainable(config):
-        print("hello", config["x"])
-        for i in range(3):
-            report({"i": i})
-            time.sleep(0.02)
-        print("bye", config["x"])
-
-    run = RunConfig(name="run", verbose=0)
-    tune, space = TuneConfig(reuse_actors=reuses), {"x": grid_search(list(range(trials)))}
-    results = Tuner(trainable, param_space=space, tune_config=tune, run_config=run).fit()
-    whole = 0
-    for x, result in enumerate(results):
-        with open(os.path.join(result.path, "result.json")) as file:
-            rows = [json.loads(line)["i"] for line in file]
-        with open(os.path.join(result.path, "progress.csv")) as file:
-            table = [int(row["i"]) for row in csv.DictReader(file)]
-        with open(os.path.join(result.path, "stdout")) as file:
-            output = file.read()
-        with open(os.path.join(result.path, "params.json")) as file:
-            config = json.load(file)
-        whole += rows == table == [0, 1, 2] and output == f"hello {x}\\nbye {x}\\n" and config == {"x": x}
-    print(whole, results.num_errors)
-"""
+RUN = SCRIPTS / "few_descriptors.py"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +53,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, at_once, worker, star
 
 def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
     driver = script.start(
-        "    from minitune.driver import limits\n    limits.BACKOFF_S = (0.01,)\n" + RUN,
+        "from minitune.driver import limits\nlimits.BACKOFF_S = (0.01,)\n" + RUN.read_text(encoding="utf-8"),
         "14",
         "2",
         "fresh",

@@ -9,31 +9,9 @@ from pathlib import Path
 import pytest
 from kit import HURRIED, fake_nvidia_smi, is_gone
 
-MEET = """
-    import json, os, sys, time
-    from minitune import RunConfig, Tuner, grid_search, with_resources
+SCRIPTS = Path(__file__).with_name("scripts")
 
-    size, inside, came = int(sys.argv[1]), os.path.abspath("inside"), os.path.abspath("came")
-    os.mkdir(inside), os.mkdir(came)
-
-    def trainable(config):
-        for directory in (inside, came):
-            open(os.path.join(directory, str(config["x"])), "w").close()
-        most = 0
-        while True:  # until all have come that there is room for
-            most = max(most, len(os.listdir(inside)))
-            if len(os.listdir(came)) >= size * (config["x"] // size + 1):
-                break
-            time.sleep(0.002)
-        os.unlink(os.path.join(inside, str(config["x"])))
-        return {"most": most}
-
-    request = json.loads(sys.argv[2])
-    space = {"x": grid_search(list(range(2 * size)))}
-    results = Tuner(with_resources(trainable, request), param_space=space, run_config=RunConfig(verbose=0)).fit()
-    assert not results.errors, results.errors
-    print(max(result.metrics["most"] for result in results), len(results))
-"""
+MEET = SCRIPTS / "trials_that_meet.py"
 
 
 @pytest.mark.parametrize(
@@ -88,45 +66,7 @@ THREADS = os.environ.get("OMP_NUM_THREADS")
 """A module of the user's: what it remembers is what a library would see when it is imported."""
 
 
-GPUS = """
-    import json, os, subprocess, sys, time
-    from minitune import RunConfig, Tuner, grid_search, with_resources
-    import probe
-
-    size, held = int(sys.argv[1]), os.path.abspath("held")
-    os.mkdir(held)
-
-    def is_alive(pid):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
-
-    def is_held_by_the_living(name):
-        with open(os.path.join(held, name)) as file:
-            return any(map(is_alive, file.read().split()))
-
-    def trainable(config):
-        x, devices = config["x"], os.environ["CUDA_VISIBLE_DEVICES"]
-        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
-        others = [name for name in os.listdir(held) if name.split("-")[0] == devices]
-        shared = sum(map(is_held_by_the_living, others))
-        with open(os.path.join(held, f".{x}"), "w") as file:
-            file.write(f"{os.getpid()} {child.pid}")
-        os.rename(os.path.join(held, f".{x}"), os.path.join(held, f"{devices}-{x}"))
-        while len(os.listdir(held)) < size * (x // size + 1):
-            time.sleep(0.002)
-        return {"devices": devices, "shared": shared, "seen": [probe.DEVICES, probe.ORDER]}
-
-    space = {"x": grid_search(list(range(3 * size)))}
-    request = json.loads(sys.argv[2])
-    results = Tuner(with_resources(trainable, request), param_space=space, run_config=RunConfig(verbose=0)).fit()
-    assert not results.errors, results.errors
-    for result in results:
-        assert result.metrics["seen"] == [result.metrics["devices"], "PCI_BUS_ID"], result.metrics["seen"]
-    print(json.dumps([[result.metrics["devices"], result.metrics["shared"]] for result in results]))
-"""
+GPUS = SCRIPTS / "devices_of_trials.py"
 
 
 def four_gpus(directory: Path) -> dict[str, str | None]:
@@ -190,39 +130,7 @@ def test_threads_are_capped_at_the_cpus_unless_the_user_sets_them(script, own, e
 
 def test_children_of_a_gang_have_devices_and_die_with_it(script):
     stdout = script.run(
-        HURRIED
-        + """
-    import json, os, signal, subprocess, sys
-    from minitune import PlacementGroupFactory, RunConfig, Tuner, get_context, grid_search, report, with_resources
-
-    CHILD = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
-
-    def trainable(config):
-        if not config["is_gang"]:
-            return {"devices": os.environ["CUDA_VISIBLE_DEVICES"]}
-        options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-        children = [
-            subprocess.Popen([sys.executable, "-c", CHILD], env={**os.environ, **bundle.env}, **options)
-            for bundle in get_context().get_bundles()
-        ]
-        seen = [child.stdout.readline().strip() for child in children]
-        report({"seen": seen, "devices": os.environ["CUDA_VISIBLE_DEVICES"], "pids": [c.pid for c in children]})
-        children[1].kill()
-        children[1].wait()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def request(config):
-        gang = [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 2}]
-        return PlacementGroupFactory(gang if config["is_gang"] else [{"CPU": 2, "GPU": 4}])
-
-    tuner = Tuner(
-        with_resources(trainable, request),
-        param_space={"is_gang": grid_search([True, False])},
-        run_config=RunConfig(verbose=0),
-    )
-    gang, after = tuner.fit()
-    print(json.dumps([gang.metrics, after.metrics, str(gang.error)], default=str))
-    """,
+        SCRIPTS / "devices_of_a_gang.py",
         **{**four_gpus(script.directory), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
     )
     gang, after, error = json.loads(stdout)

@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import PRELUDE, Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state, resume
+from kit import Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state, resume
 
 from minitune import Searcher, get_context, grid_search, report
 from minitune.error import CrashLoopError, TrialError, WorkerDiedError, WorkerStartError
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @pytest.mark.usefixtures("hurried")
@@ -216,37 +218,7 @@ def test_run_ends_if_no_worker_ever_starts(tmp_path, monkeypatch):
 
 
 def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
-    source = (
-        PRELUDE
-        + """
-    import enum
-
-    class Colour(enum.Enum):
-        RED = 1
-
-    class Layers:
-        def __init__(self, sizes):
-            self.sizes = sizes
-
-    def trainable(config):
-        if os.path.exists(os.path.join(sys.argv[1], "first")):
-            os.unlink(os.path.join(sys.argv[1], "first"))
-            os.kill(driver, signal.SIGKILL)
-            time.sleep(600)
-        return {"fits": [config["colour"] is Colour.RED, type(config["layers"]) is Layers, config["f"](20)]}
-
-    def twice(x):
-        return 2 * x
-
-    driver = os.getpid()
-    if sys.argv[2] == "fit":
-        space = {"colour": Colour.RED, "layers": Layers([1]), "f": lambda x: twice(x) + 2}
-        [result] = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
-    else:
-        [result] = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), trainable).fit()
-    print(result.error, result.metrics["fits"], result.config["colour"] is Colour.RED)
-    """
-    )
+    source = SCRIPTS / "classes_in_a_configuration.py"
     (script.directory / "first").touch()
     driver = script.start(source, str(script.directory), "fit")
     script.finish(driver)
@@ -510,55 +482,12 @@ def test_any_exception_arrives_with_name_message_and_traceback():
     assert isinstance(errors[6], Plain)
 
 
-AWKWARD = """
-    import datetime, decimal, enum, math, pathlib, uuid
-
-    DEPTH = 300 if sys.version_info[:2] == (3, 12) else 1000  # the C code of pickle allows fewer levels there
-
-    class Colour(enum.Enum):
-        RED = 1
-
-    class Point:
-        def __init__(self, x):
-            self.x = x
-
-    def nest(depth):
-        outer = inner = {}
-        for _ in range(depth):
-            inner["n"] = inner = {}
-        return outer
-
-    def trainable(config):
-        return {
-            "ellipsis": ..., "nan": math.nan, "inf": [math.inf, -math.inf], "bytes": b"\\x00\\xff", "none": None,
-            "date": [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, tzinfo=datetime.timezone.utc)],
-            "huge": 10**400, "large": 2**70, "small": 5e-324, "surrogate": "a\\ud800b", "colour": Colour.RED,
-            "point": Point(3), "tuple": (1, (2,)), "set": {1}, "complex": 1j, "decimal": decimal.Decimal("1.10"),
-            "path": pathlib.PurePosixPath("a/b"), "uuid": uuid.UUID(int=1), "a/b": 1, "a.b": 2, "a\\nb": 3, 5: "five",
-            None: 0, (1, 2): 3, "nested": nest(DEPTH), "type": int,
-        }
-
-    if sys.argv[1] == "fit":
-        [result] = fit(trainable, [0])
-    else:
-        path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
-        [result] = Tuner.restore(path, trainable).fit()
-    metrics = dict(result.metrics)
-    depth, inner = 0, metrics.pop("nested")
-    while inner:
-        depth, inner = depth + 1, inner["n"]
-    point, colour = metrics.pop("point"), metrics.pop("colour")
-    print(result.error, depth == DEPTH, type(point) is Point and point.x, colour is Colour.RED)
-    assert metrics["ellipsis"] is ...
-    own = {"ellipsis", "nan", "bytes", "none", "date", "huge", "large", "small", "inf", "surrogate", "tuple", "set",
-           "complex", "decimal", "path", "uuid", "a/b", "a.b", "a\\nb", 5, None, (1, 2), "type"}
-    print(ascii({key: metrics[key] for key in metrics if key in own}), len([key for key in metrics if key in own]))
-"""
+AWKWARD = SCRIPTS / "awkward_metrics.py"
 
 
 def test_awkward_metrics_come_back_as_they_are_also_after_a_restore(script):
-    first = script.run(PRELUDE + AWKWARD, "fit")
+    first = script.run(AWKWARD, "fit")
     assert first.startswith("None True 3 True\n")
     assert first.rstrip().endswith(" 23")
     assert str(10**400) in first
-    assert script.run(PRELUDE + AWKWARD, "restore") == first
+    assert script.run(AWKWARD, "restore") == first

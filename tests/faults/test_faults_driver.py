@@ -10,12 +10,15 @@ import signal
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 from kit import HURRIED, Spy, descendants_of, fit, is_gone, live_reports, report_n, scaled_s
 
 from minitune import grid_search, report
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 PRELUDE = (
     """
@@ -105,38 +108,7 @@ def test_the_users_own_handler_is_called_when_the_run_is_in_order(script):
 
 def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
     stdout = script.run(
-        PRELUDE
-        + """
-    import random
-    from minitune import Stopper
-
-    count = 0
-
-    def handler(number, frame):
-        global count
-        count += 1
-        if count < 500:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.003))
-
-    def trainable(config):
-        i = 0
-        while True:
-            i += 1
-            report({"i": i, "blob": "x" * (100_000 if i % 10 == 0 else 10)})
-
-    class Enough(Stopper):
-        def __call__(self, trial_id, result):
-            return count >= 500
-
-        def stop_all(self):
-            return False
-
-    signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
-    run = RunConfig(name="run", verbose=0, stop=Enough())
-    results = Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=run).fit()
-    print(count, results.num_errors, *[r.metrics["i"] == r.metrics["training_iteration"] for r in results])
-    """,
+        SCRIPTS / "five_hundred_signals.py",
         MINITUNE_NUM_CPUS="2",
     )
     assert stdout == "500 0 True True\n"
@@ -335,85 +307,12 @@ def test_acknowledged_reports_survive_a_killed_driver(script):
 # -- code of the driver's that raises, hangs or ends -------------------------------------------------------------------
 
 
-FORKING = """
-    from minitune import Checkpoint, Stopper
-    from minitune.output.reporters import ProgressReporter
-    from minitune.schedulers import FIFOScheduler
-    from minitune.search import BasicVariantGenerator
-
-    ways = sys.argv[1:]
-    driver, codes, reports = os.getpid(), {}, 0
-
-    def fork(who):
-        \"\"\"Once for each hook; the parent waits until the child has left `fit` and has ended.\"\"\"
-        if os.getpid() != driver or who in codes or reports < 3:
-            return
-        leaves = ways[len(codes) % len(ways)]
-        codes[who] = None
-        child = os.fork()
-        if child:
-            codes[who] = f"{leaves} {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
-        elif leaves == "raise":
-            raise ValueError("mine")
-        elif leaves == "exit":
-            sys.exit(7)
-
-    def forking(base, *hooks):
-        def make(name):
-            def hook(self, *args, **kwargs):
-                fork(f"{base.__name__}.{name}")
-                return getattr(base, name)(self, *args, **kwargs)
-            return hook
-        return type(f"Forking{base.__name__}", (base,), {name: make(name) for name in hooks})
-
-    class Stops(Stopper):
-        def __call__(self, trial_id, result):
-            return False
-
-        def stop_all(self):
-            return False
-
-        def get_state(self):
-            return {}
-
-    class Reporter(ProgressReporter):
-        def should_report(self, trials, done=False):
-            return True
-
-        def report(self, trials, done, *sys_info):
-            pass
-
-        def close(self):
-            print("closed by", "the driver" if os.getpid() == driver else "a child", flush=True)
-
-    class Counts(forking(Callback, "on_trial_result", "on_step_begin", "on_trial_complete")):
-        def on_trial_result(self, **info):
-            global reports
-            reports += 1
-            super().on_trial_result(**info)
-
-        def on_experiment_end(self, trials, **info):
-            print("ended by", "the driver" if os.getpid() == driver else "a child", flush=True)
-
-    def trainable(config):
-        for i in range(5):
-            report({"i": i})
-
-    copy = Checkpoint.from_dict({"an": "object"})  # lives in a temporary directory
-    stopper = forking(Stops, "__call__", "stop_all", "get_state")()
-    run = RunConfig(name="run", callbacks=[Counts()], stop=stopper, progress_reporter=forking(Reporter, "report")())
-    tune = TuneConfig(scheduler=forking(FIFOScheduler, "on_trial_result", "choose_trial_to_run")(),
-                      search_alg=forking(BasicVariantGenerator, "on_trial_result", "on_trial_complete")())
-    results = Tuner(trainable, param_space={"x": grid_search([0, 1, 2])}, tune_config=tune, run_config=run).fit()
-    print([r.metrics["i"] for r in results], results.num_errors, copy.to_dict())
-    print(len(codes), sorted(set(codes.values())))
-"""
-
-
 def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script):
     """In each hook the child leaves in another way, by turns."""
     ways = ["raise", "exit", "return"]
-    driver = script.start(PRELUDE + FORKING, *ways, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0")
+    driver = script.start(
+        SCRIPTS / "forking_plug_ins.py", *ways, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0"
+    )
     stdout, stderr = script.finish(driver)
     assert stdout.splitlines() == [
         "ended by the driver",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import DYING, Spy, cut, fit, journal_of, resume, run_path
+from kit import Spy, cut, fit, journal_of, resume, run_path
 
 from minitune import (
     Checkpoint,
@@ -28,6 +28,8 @@ from minitune import (
 )
 from minitune.error import JournalCorruptError, TuneError
 from minitune.record import journal, run_files
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 STARTS: list[tuple[int, int]] = []
 """(x, step that it goes on from) of each start of a trial in this test."""
@@ -175,38 +177,7 @@ def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCa
     assert [result.metrics["n"] for result in grid] == [6, 6]
 
 
-COPY = """
-    import os, random, signal, sys, time
-    from minitune.checkpoint import commit_copy, matches
-
-    source, trials = os.path.join(sys.argv[1], "source"), sys.argv[1]
-    os.mkdir(source)
-    for n in range(150):
-        with open(os.path.join(source, f"part-{n}"), "wb") as file:
-            file.write(os.urandom(2000))
-    trial = os.path.join(trials, "whole")
-    os.mkdir(trial)
-    begin = time.perf_counter()
-    record = commit_copy(source, trial, 0, 1)
-    takes_s = time.perf_counter() - begin
-    randomness = random.Random(7)
-    for n in range(60):
-        trial = os.path.join(trials, f"trial-{n}")
-        os.mkdir(trial)
-        pid = os.fork()
-        if not pid:
-            commit_copy(source, trial, 0, 1)
-            signal.pause()
-        time.sleep(randomness.uniform(0, 1.3) * takes_s)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        for name in os.listdir(trial):
-            if name.startswith("checkpoint_"):
-                assert matches(record, trial), f"{trial} shows half a checkpoint"
-                print("whole")
-            else:
-                print("temporary")
-"""
+COPY = SCRIPTS / "killed_while_it_copies.py"
 
 
 def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script: Any, tmp_path: Path) -> None:
@@ -228,35 +199,7 @@ def test_half_copied_checkpoint_is_removed_at_the_next_open() -> None:
     assert (trial / "mine.txt").exists()
 
 
-KILLED_BETWEEN = (
-    DYING
-    + """
-    from minitune import Checkpoint, CheckpointConfig, RunConfig, TuneConfig, Tuner, get_checkpoint, report
-    from minitune.record import checkpoint_manager, housekeeper, recorder
-
-    def counter(config):
-        checkpoint = get_checkpoint()
-        done = int(open(os.path.join(checkpoint.path, "n")).read()) if checkpoint else 0
-        print("from", done, flush=True)
-        for n in range(done + 1, 4):
-            os.makedirs("made", exist_ok=True)
-            with open("made/n", "w") as file:
-                file.write(str(n))
-            report({"n": n}, checkpoint=Checkpoint.from_directory("made"))
-
-    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
-    if sys.argv[1] == "committed":
-        recorder.Recorder._drop = lambda self, surplus: surplus and (self.write(), die())
-    elif sys.argv[1] == "dropped":
-        dies_before(checkpoint_manager.CheckpointManager, "remove")
-    housekeeper.Housekeeper.sync_checkpoint = lambda *arguments: None  # which one is synced first depends on the disk
-    config = RunConfig(name="run", verbose=0, checkpoint_config=CheckpointConfig(num_to_keep=1))
-    tuner = Tuner(counter, tune_config=TuneConfig(executor="inline"), run_config=config)
-    if Tuner.can_restore(path):
-        tuner = Tuner.restore(path, counter)
-    print(tuner.fit()[0].metrics["n"])
-"""
-)
+KILLED_BETWEEN = SCRIPTS / "killed_before_a_checkpoint_goes.py"
 
 
 @pytest.mark.parametrize("moment", ["committed", "dropped"])
@@ -415,61 +358,7 @@ def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path: Path) -> N
 
 # -- killed while it is resumed ----------------------------------------------------------------------------------------
 
-KILLED_AGAIN = (
-    DYING
-    + """
-    from minitune import RunConfig, TuneConfig, Tuner, report, uniform
-    from minitune.driver import open_run
-    from minitune.driver import resume as _resume
-    from minitune.driver import run as _driver
-    from minitune.record import journal, recorder, trial_directories
-
-    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
-    RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))
-
-    def trainable(config):
-        for n in range(1, 4):
-            if n == 2 and os.path.exists(SECOND) and not os.path.exists(KILLED):
-                open(KILLED, "w").close()
-                die()
-            report({"n": n, "x": config["x"]})
-        open(SECOND, "w").close()
-
-    def fit():
-        tune = TuneConfig(executor="inline", num_samples=3, max_concurrent_trials=1)
-        Tuner(trainable, param_space={"x": uniform(0, 1)}, tune_config=tune,
-              run_config=RunConfig(name="run", verbose=0)).fit()
-
-    def resume():
-        return Tuner.restore(RUN, trainable).fit()
-
-    def resume_and_die(dies, owner, name):
-        dies(owner, name)
-        resume()
-
-    assert in_a_child(fit) == signal.SIGKILL
-    with open(os.path.join(RUN, "journal"), "ab") as file:
-        file.write(b"torn")
-    STEPS = [
-        (dies_before, journal, "_cut"),
-        (dies_after, journal, "_cut"),
-        (dies_before, _driver, "build_components"),
-        (dies_after, open_run.OpenRun, "begin"),
-        (dies_before, _resume, "reconcile"),
-        (dies_after, _resume, "reconcile"),
-        (dies_after, trial_directories.TrialDirectories, "prepare"),
-        (dies_after, recorder.Recorder, "rolls_back"),
-        (dies_after, recorder.Recorder, "attempt_starts"),
-        (dies_after, recorder.Recorder, "trial_added"),
-        (dies_after, recorder.Recorder, "result"),
-    ]
-    for step in STEPS:
-        status = in_a_child(lambda: resume_and_die(*step))
-        print(step[2], "killed" if status == signal.SIGKILL else status)
-    grid = resume()
-    print("end", grid.num_terminated, [result.metrics["n"] for result in grid])
-"""
-)
+KILLED_AGAIN = SCRIPTS / "killed_in_each_step_of_a_resume.py"
 
 
 def test_a_driver_killed_at_every_step_of_a_resume(script: Any) -> None:

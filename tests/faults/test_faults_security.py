@@ -15,6 +15,8 @@ from kit import RUN, fit, restore
 from minitune import Trainable, choice, report
 from minitune.error import UntrustedStateError
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 PRELUDE = (
     kit.PRELUDE
     + """
@@ -22,82 +24,15 @@ PRELUDE = (
 """
 )
 
-CANARY = """
-def sing(path, fat):
-    with open(path, "w") as file:
-        file.write("unpickled")
+FULL_RUN = SCRIPTS / "canaries_everywhere.py"
 
-class Bird:
-    def __init__(self, path, weight=0):
-        self.path, self.fat = path, "x" * weight
-
-    def __reduce__(self):
-        return sing, (self.path, self.fat)
-"""
-"""A module with objects whose pickles make a file when they are loaded; the heavy ones lie beside the journal."""
-
-FULL_RUN = (
-    PRELUDE
-    + """
-    from canary import Bird
-
-    class Steps(Trainable):
-        def step(self):
-            if self.config["x"] == 1 and self.iteration == 1:
-                raise ValueError("on purpose")
-            return {"y": self.config["x"], "done": self.iteration == 2}
-
-        def save_checkpoint(self, directory):
-            return {"bird": Bird(sys.argv[1])}
-
-    class Note(Callback):
-        def on_trial_result(self, iteration, trials, trial, result, **info):
-            result["bird"] = Bird(sys.argv[1])
-
-    space = {"x": grid_search([0, 1, 2]), "birds": {"light": Bird(sys.argv[1]), "heavy": Bird(sys.argv[1], 100_000)}}
-    run = RunConfig(name="run", verbose=0, callbacks=[Note()],
-                    checkpoint_config=CheckpointConfig(checkpoint_frequency=1))
-    results = Tuner(Steps, param_space=space, tune_config=TuneConfig(executor="inline"), run_config=run).fit()
-    print([[r.metrics["y"], str(r.error).splitlines()[-1]] for r in results])
-"""
-)
-
-LOOK = (
-    PRELUDE
-    + """
-    seen = []
-    sys.addaudithook(lambda event, args: event == "pickle.find_class" and seen.append(args))
-    from minitune import ExperimentAnalysis, Result, ResultGrid
-    from minitune.record.story import read_run
-
-    def walk(value):
-        str(value), repr(value)
-        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            walk(part)
-
-    analysis = ExperimentAnalysis(path, default_metric="y", default_mode="max")
-    for trial in read_run(path).trials:
-        walk([trial.config, trial.last_result, trial.evaluated_params, str(trial.error)])
-        result = Result.from_path(os.path.join(path, os.path.basename(trial.local_path)))
-        walk([result.config, result.metrics, str(result.error), result.checkpoint, result.best_checkpoints])
-        walk([result.get_best_checkpoint("y", "max").path, repr(result)])
-    walk([analysis.results, analysis.best_config, analysis.best_result, str(analysis.best_checkpoint)])
-    walk([analysis.get_all_configs(), str(analysis.trials), repr(analysis)])
-    grid = ResultGrid(analysis)
-    walk([str(grid.errors), len(grid), grid.num_errors, repr(grid), grid.get_best_result("y", "max").config])
-    sang, found = os.path.exists(sys.argv[1]), list(seen)
-    import pickle
-    with open(os.path.join(path, "tuner.pkl"), "rb") as file:
-        pickle.load(file)
-    print(json.dumps([sang, found, seen == [("canary", "sing")] and os.path.exists(sys.argv[1])]))
-"""
-)
+LOOK = SCRIPTS / "looks_at_a_run.py"
 
 
 @pytest.fixture
 def hostile(script) -> Path:
     """The file that a canary makes if anything in the run's directory is unpickled."""
-    (script.directory / "canary.py").write_text(CANARY)
+    script.write(SCRIPTS / "canary.py")
     sign = script.directory / "sign"
     stdout = script.run(FULL_RUN, str(sign), PYTHONPATH=str(script.directory))
     assert stdout == "[[0, 'None'], [1, 'ValueError: on purpose'], [2, 'None']]\n"
@@ -241,47 +176,7 @@ def test_values_without_a_text_have_names_all_the_same() -> None:
 
 def test_nothing_listens_the_umask_holds_and_no_secret_is_written_down(script):
     driver = script.start(
-        PRELUDE
-        + """
-    os.umask(0o027)
-
-    class Steps(Trainable):
-        def step(self):
-            if self.config["x"] == 0 and self.iteration == 1:
-                open(os.path.join(sys.argv[1], "ready"), "x").close()
-                while not os.path.exists(os.path.join(sys.argv[1], "go on")):
-                    time.sleep(0.005)
-            if self.config["x"] == 1:
-                raise ValueError(os.environ["MY_TOKEN"][:0])
-            return {"y": 1, "done": self.iteration == 2, "is_there": "MY_TOKEN" in os.environ}
-
-        def save_checkpoint(self, directory):
-            return {"state": 1}
-
-        def load_checkpoint(self, checkpoint):
-            pass
-
-    from minitune.search import Searcher
-
-    class Own(Searcher):
-        count = 0
-
-        def suggest(self, trial_id):
-            self.count += 1
-            return {"x": self.count - 1, "large": [bytes(100_000), {1}]}
-
-        def save(self, checkpoint_path):
-            with open(checkpoint_path, "w") as file:
-                file.write(str(self.count))
-
-        def on_trial_complete(self, trial_id, result=None, error=False):
-            pass
-
-    tune = TuneConfig(search_alg=Own(metric="y", mode="max"), num_samples=3)
-    run = RunConfig(name="run", verbose=0, checkpoint_config=CheckpointConfig(checkpoint_frequency=1))
-    results = Tuner(Steps, tune_config=tune, run_config=run).fit()
-    print([r.metrics.get("is_there") for r in results])
-    """,
+        SCRIPTS / "secret_in_the_environment.py",
         str(script.directory),
         MY_TOKEN="hunter2-very-secret",
         MINITUNE_GLOBAL_CHECKPOINT_S="0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,47 +12,9 @@ from kit import PRELUDE, fit, report_state, run_path
 
 from minitune import get_checkpoint, grid_search, report, sample_from
 
-MATRIX = (
-    PRELUDE
-    + """
-    driver = os.getpid()
-    WAYS = {"raise": lambda: [][1], "exit": lambda: sys.exit("leaves"), "vanish": lambda: os._exit(3),
-            "crash": lambda: ctypes.string_at(0)}
+SCRIPTS = Path(__file__).with_name("scripts")
 
-    def load(way, where):
-        if (os.getpid() == driver) == (where == "driver"):
-            WAYS[way]()
-        return 1
-
-    class Bomb:
-        def __init__(self, way, stage):
-            self.way, self.stage = way, stage
-
-        def __reduce__(self):
-            verb, _, where = self.stage.rpartition(" in ")
-            if verb == "pickled" and (os.getpid() == driver) == (where == "driver"):
-                WAYS[self.way]()
-            return (load, (self.way, where)) if verb == "loaded" else (Bomb, (self.way, self.stage))
-
-    def bomb_of(kind, config):
-        cell = config["cell"]
-        return Bomb(cell[1], cell[0].partition(" ")[2]) if cell[0].startswith(kind) else 0
-
-    def trainable(config):
-        report({"first": 1})
-        if config["cell"][0] == "run":
-            WAYS[config["cell"][1]]()
-        report({"bomb": bomb_of("result", config)})
-        return {"last": 1}
-
-    cells = [[stage, way] for stage in sys.argv[1].split(",") for way in sys.argv[2].split(",")]
-    space = {"cell": grid_search([*cells, ["nothing", "at all"]]), "x": sample_from(lambda c: bomb_of("config", c))}
-    results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
-    for cell, result in zip([*cells, "fine"], results):
-        kinds = [kind.__name__ for kind in type(result.error).__mro__]
-        print(json.dumps([cell, result.metrics.get("last"), kinds, str(result.error)]))
-"""
-)
+MATRIX = SCRIPTS / "breaks_at_each_stage.py"
 
 
 def cells_of(script, stages: str, ways: str) -> dict[tuple[str, str], tuple[list[str], str]]:

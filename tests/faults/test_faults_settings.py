@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,32 +19,11 @@ from kit import PRELUDE, fit, resume
 
 from minitune import Checkpoint, grid_search, report
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 START_METHODS = ("zygote", "interpreter")
 
-SETTINGS = """
-import json, json.encoder, os, signal, socket, sys, threading, warnings
-
-class OnlyTheInternet(socket.socket):  # as libraries for proxies have it
-    def __init__(self, family=socket.AF_INET, type=socket.SOCK_STREAM, *args, **options):
-        if family == socket.AF_UNIX or type not in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-            raise ValueError("this proxy knows streams and datagrams")
-        super().__init__(family, type, *args, **options)
-
-socket.socket = OnlyTheInternet
-socket.setdefaulttimeout(0.001)
-for name in os.listdir("/proc/self/fd"):
-    if int(name) > 2:
-        try:
-            os.set_blocking(int(name), False)
-        except OSError:  # that of the listing
-            pass
-json.encoder.c_make_encoder = None
-json.JSONEncoder.default = lambda self, value: "replaced"
-sys.set_int_max_str_digits(640)
-threading.stack_size(1 << 18)
-warnings.simplefilter("error")
-signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-"""
+SETTINGS = (SCRIPTS / "settings.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

@@ -21,6 +21,8 @@ from kit import PRELUDE, SavedCounter, control_group, fit, is_gone, journal_of, 
 from minitune import Trainable, get_context, grid_search, report
 from minitune.error import CrashLoopError, WorkerStartError
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 # -- in the midst of a message -----------------------------------------------------------------------------------------
 
 
@@ -297,70 +299,7 @@ def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
 
 # -- what a trial has started ------------------------------------------------------------------------------------------
 
-FAMILY = (
-    PRELUDE
-    + """
-    # the processes between it and us are gone when the command has ended
-    DAEMON = (
-        "import os, time\\nmiddle = os.fork()\\nif middle: os.waitpid(middle, 0)\\n"
-        "else:\\n os.setsid()\\n if os.fork() == 0: time.sleep(600)\\nos._exit(0)"
-    )
-
-    def start_all():
-        children = [
-            subprocess.Popen(["sleep", "600"]),
-            subprocess.Popen(["sleep", "600"], start_new_session=True, close_fds=False),
-            subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 600 & wait"]),
-        ]
-        children[0].send_signal(signal.SIGSTOP)
-        subprocess.run([sys.executable, "-c", DAEMON])
-        if os.fork() == 0:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            time.sleep(600)
-        marker = f"MINITUNE_TRIAL={os.environ['MINITUNE_TRIAL']}".encode()
-        pids = []
-        while len(pids) < 7:  # five started, a shell's own child, ourselves
-            pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and carries(pid, marker)]
-            time.sleep(0.01)
-        return pids
-
-    def carries(pid, marker):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return marker in file.read()
-        except OSError:
-            return False
-
-    def is_alive(pid):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
-
-    def trainable(config):
-        place = os.path.join(sys.argv[1], "family")
-        pids = open(place).read().split() if os.path.exists(place) else []
-        alive = list(filter(is_alive, pids))
-        family = [] if config["x"] == "looks" else start_all()
-        with open(place, "w") as file:
-            file.write(" ".join(family))
-        report({"looked_at": len(pids), "alive": alive})
-        if config["x"] == "raises":
-            raise ValueError("on purpose")
-        if config["x"] == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if config["x"] == "late":
-            time.sleep(600)
-        if config["x"] == "stopped":
-            report({"looked_at": len(pids), "alive": alive, "stop": 1})
-            time.sleep(600)
-
-    order = ["returns", "raises", "killed", "late", "stopped", "looks"]
-    results = fit(trainable, order, stop={"stop": 1}, report_timeout_s=4, max_concurrent_trials=1)
-    print(json.dumps([[r.metrics["looked_at"], r.metrics["alive"], r.error is None] for r in results]))
-"""
-)
+FAMILY = SCRIPTS / "families.py"
 
 
 def test_next_trial_starts_after_all_processes_of_the_last_one_are_dead(script):

@@ -20,6 +20,8 @@ from kit import PRELUDE, Log, LoggingStopper, fit, is_gone
 
 from minitune import RunConfig, Trainable, Tuner, grid_search, report
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 # -- trials that break their own process -------------------------------------------------------------------------------
 
 
@@ -157,37 +159,7 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status():
 
 
 def test_pools_and_runs_inside_a_trial(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    def square(x):
-        return x * x
-
-    def inner(config):
-        return {"y": square(config["x"])}
-
-    def trainable(config):
-        if config["x"] == "pool":
-            with multiprocessing.Pool(2) as pool:
-                y = pool.map(square, range(4))
-        elif config["x"] == "executor":
-            with ProcessPoolExecutor(2) as pool:
-                y = list(pool.map(square, range(4)))
-        elif config["x"] == "spawn":
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                y = pool.map(abs, range(-3, 1))
-        else:
-            space = {"x": grid_search([0, 1, 2, 3])}
-            results = Tuner(inner, param_space=space, run_config=RunConfig(name="inner", verbose=0)).fit()
-            y = [result.metrics["y"] for result in results]
-        return {"y": y}
-
-    show(fit(trainable, ["pool", "executor", "spawn", "run"]))
-    """
-    )
+    stdout = script.run(SCRIPTS / "pools_in_trials.py")
     squares = [[0, 1, 4, 9], "None"]
     assert json.loads(stdout) == [squares, squares, [[3, 2, 1, 0], "None"], squares]
     assert (script.storage / "inner" / "journal").exists()
@@ -214,38 +186,7 @@ def test_a_run_inside_a_trial_dies_with_the_trial(tmp_path):
 
 # -- places where a run is not at home ---------------------------------------------------------------------------------
 
-PLACE = """
-    import os, sys, threading, time
-    from minitune import Callback, RunConfig, Tuner, get_context, grid_search
-
-    class Look(Callback):
-        def on_trial_result(self, **info):
-            assert os.getcwd() == start
-
-    def trainable(config):
-        import helper
-        os.makedirs("mine")
-        return {
-            "y": [config["x"], helper.VALUE, os.path.isabs(os.getcwd())],
-            "is_at_home": os.path.samefile(".", get_context().get_trial_dir()),
-            "came_from": os.environ.get("TUNE_ORIG_WORKING_DIR"), "flags": [sys.flags.optimize, sys.warnoptions],
-        }
-
-    start = os.getcwd()
-    space = {"x": grid_search([1, 2])}
-    run = RunConfig(name="run", storage_path="relative", verbose=0, callbacks=[Look()])
-    results = Tuner(trainable, param_space=space, run_config=run).fit()
-    assert not results.errors, results.errors
-    assert os.getcwd() == start
-    for result in results:
-        seen = result.metrics
-        if os.environ.get("MINITUNE_CHDIR_TO_TRIAL_DIR") == "0":
-            assert not seen["is_at_home"]
-        else:
-            assert seen["is_at_home"] and os.path.samefile(seen["came_from"], start)
-            assert os.path.isdir(os.path.join("relative", "run", os.path.basename(result.path), "mine"))
-    print([result.metrics["y"] for result in results], results[0].metrics["flags"])
-"""
+PLACE = (SCRIPTS / "away_from_home.py").read_text(encoding="utf-8")
 
 
 def place(script) -> Path:
@@ -334,34 +275,5 @@ def test_modules_are_found_where_the_driver_finds_them(script, way):
 
 def test_a_driver_with_threads_and_a_start_method_of_its_own(script):
     """`fit` in a thread that ends, beside busy ones; the start method of `multiprocessing` is spawn."""
-    stdout = script.run("""
-        import multiprocessing, os, threading
-        from concurrent.futures import ThreadPoolExecutor
-        from minitune import RunConfig, Tuner, grid_search
-
-        def trainable(config):
-            return {"y": config["x"]}
-
-        def fit():
-            space = {"x": grid_search([1, 2, 3])}
-            return Tuner(trainable, param_space=space, run_config=RunConfig(verbose=0)).fit()
-
-        def work():
-            while not over.is_set():
-                sum(range(1000))
-
-        multiprocessing.set_start_method("spawn")
-        over = threading.Event()
-        busy = [threading.Thread(target=work) for _ in range(2)]
-        for thread in busy:
-            thread.start()
-        grids = []
-        thread = threading.Thread(target=lambda: grids.append(fit()))
-        thread.start()
-        thread.join()
-        with ThreadPoolExecutor(2) as pool:
-            grids += pool.map(lambda _: fit(), range(2))
-        over.set()
-        print([[result.metrics["y"] for result in grid] for grid in grids], multiprocessing.get_start_method())
-    """)
+    stdout = script.run(SCRIPTS / "busy_threads.py")
     assert stdout == f"{[[1, 2, 3]] * 3} spawn\n"

@@ -11,31 +11,9 @@ from pathlib import Path
 import pytest
 from kit import Script, cut, fit, report_n, resume, run_path
 
-MADE = """
-import os, sys
-import minitune as tune
+SCRIPTS = Path(__file__).with_name("scripts")
 
-made = []
-
-def audit(event, args):
-    if event == "os.mkdir":
-        made.append(args[0])
-    elif event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT:
-        made.append(args[0])
-
-def trainable(config):
-    tune.report({"loss": config["x"]})
-
-sys.addaudithook(audit)
-results = tune.Tuner(
-    trainable,
-    param_space={"x": tune.uniform(0, 1)},
-    tune_config=tune.TuneConfig(num_samples=4, max_concurrent_trials=1, reuse_actors=sys.argv[1] == "reused"),
-    run_config=tune.RunConfig(verbose=0),
-).fit()
-for result in results:
-    print(result.metrics["trial_id"], *(os.path.basename(path) for path in made if str(path).startswith(result.path)))
-"""
+MADE = SCRIPTS / "files_of_trials.py"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")

@@ -12,6 +12,8 @@ import pytest
 
 import minitune
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -35,38 +37,13 @@ def test_a_run_can_be_imported_where_there_is_no_zygote():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-WINDOWS = """
-import os, select, signal, socket, subprocess, sys, tempfile, threading
-for module, names in {
-    os: "fork register_at_fork getuid geteuid uname killpg getpgrp getsid setsid wait4 waitid WNOHANG pidfd_open "
-        "fdatasync memfd_create sched_getaffinity O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH",
-    signal: "SIGKILL SIGHUP SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGALRM SIGCHLD setitimer pthread_sigmask",
-    socket: "AF_UNIX MSG_NOSIGNAL send_fds recv_fds",
-    select: "poll epoll",
-}.items():
-    for name in names.split():
-        if hasattr(module, name):
-            delattr(module, name)
-for name in ("fcntl", "resource", "termios", "grp", "pwd"):
-    sys.modules[name] = None
-sys.platform = "win32"
-
-import minitune
-for name in minitune.__all__:
-    getattr(minitune, name)
-for executor in ("local", "inline"):
-    tuner = minitune.Tuner(lambda config: {"score": 1}, tune_config=minitune.TuneConfig(executor=executor))
-    try:
-        tuner.fit()
-    except minitune.TuneError as error:
-        print(error)
-"""
+WINDOWS = SCRIPTS / "like_windows.py"
 
 
 def test_windows_can_import_and_a_run_names_wsl_at_once(tmp_path):
     """The script removes what Windows does not have."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path / "results")}
-    command = [sys.executable, "-c", WINDOWS]
+    command = [sys.executable, str(WINDOWS)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
     local, inline = done.stdout.splitlines()
     assert local.startswith("minitune cannot run trials on Windows: it needs Linux or macOS. WSL is")
@@ -136,7 +113,7 @@ def test_modules_are_loaded_when_they_are_needed(tmp_path):
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons import other modules of their own")
 def test_a_first_result_needs_few_modules(tmp_path):
     """Each module costs half a millisecond, before the first result and in each command that ends at once."""
-    program = Path(__file__).with_name("first_result.py")
+    program = SCRIPTS / "first_result.py"
     done = subprocess.run([sys.executable, "-P", program, tmp_path], capture_output=True, text=True, check=True)
     driver, trial = map(int, done.stdout.split())
     assert 150 < driver <= 235, "what a first trial does not need is imported where it is used"

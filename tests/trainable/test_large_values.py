@@ -15,6 +15,8 @@ from kit import Script, fit
 import minitune as tune
 from minitune.base.shared_values import ObjectRef, ValueFile, read_value
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 MB = 1 << 20
 
 
@@ -222,30 +224,7 @@ def test_write_to_a_shared_value_is_private(tmp_path: Path, how: str, reuse_acto
 
 def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
     """Of a buffer of 64 MB. The test measures the memory that belongs to no file."""
-    source = """
-        import resource, pickle
-        import minitune as tune
-
-        class Block:
-            def __init__(self, view): self.view = memoryview(view)
-            def __reduce_ex__(self, protocol): return Block, (pickle.PickleBuffer(self.view),)
-
-        def own_mb():
-            with open("/proc/self/smaps_rollup") as file:
-                return sum(int(line.split()[1]) for line in file if line.startswith("Anonymous")) >> 10
-
-        def trainable(config, block):
-            assert sum(block.view[::4096]) == len(block.view) // 4096
-            tune.report({"mb": own_mb()})
-
-        block = Block(b"\\1" * (64 << 20))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        space = {"x": tune.grid_search([1, 2, 3])}
-        run = tune.RunConfig(verbose=0)
-        grid = tune.Tuner(tune.with_parameters(trainable, block=block), param_space=space, run_config=run).fit()
-        assert not grid.errors, grid.errors
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 - before, *[r.metrics["mb"] for r in grid])
-    """
+    source = SCRIPTS / "one_copy.py"
     done = script.run_command([sys.executable, str(script.write(source))])
     assert done.returncode == 0, done.stderr
     driver_mb, *trials_mb = map(int, done.stdout.split())
