@@ -106,7 +106,7 @@ class Result:
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.result) for item in kept
             ],
-            config=dict(trial.shown_config),
+            config=dict(trial.reported_config),
         )
 
     @classmethod

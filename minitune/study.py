@@ -142,9 +142,9 @@ class Study:
                 return None
             known = None
             if self._reuses:
-                known = self._by_key.get(config_key(trial.raw_config))
+                known = self._by_key.get(config_key(trial.current_config))
             if known is None:
-                config: dict[str, Any] = copy_tree(trial.raw_config)
+                config: dict[str, Any] = copy_tree(trial.current_config)
                 self._open[trial.trial_id] = (trial, config)
                 return config
             self._end(trial, known.metrics)
@@ -294,7 +294,7 @@ class Study:
         if isinstance(config, Mapping):
             key = config_key(dict(config))
         for trial_id, (trial, _) in self._open.items():
-            if config_key(trial.raw_config) == key:
+            if config_key(trial.current_config) == key:
                 return trial_id
         raise ValueError(
             f"config must be one that ask() has returned and whose result was not told yet, but got {shown(config)}; "
@@ -307,7 +307,7 @@ class Study:
             self._search_alg.on_trial_complete(trial.trial_id, result=result)
         else:
             self._search_alg.on_trial_complete(trial.trial_id, error=True)
-        self._note(Evaluation(trial.raw_config, metrics))
+        self._note(Evaluation(trial.current_config, metrics))
 
     def _note(self, one: Evaluation) -> None:
         self._history.append(one)

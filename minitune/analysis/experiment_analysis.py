@@ -120,8 +120,8 @@ class ExperimentAnalysis:
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
         """The configuration of each trial, by trial id. With `prefix`: flattened, with the prefix `config/`."""
         if prefix:
-            return {trial.trial_id: flat_row({CONFIG: trial.shown_config}) for trial in self.trials}
-        return {trial.trial_id: dict(trial.shown_config) for trial in self.trials}
+            return {trial.trial_id: flat_row({CONFIG: trial.reported_config}) for trial in self.trials}
+        return {trial.trial_id: dict(trial.reported_config) for trial in self.trials}
 
     def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
@@ -218,7 +218,7 @@ class ExperimentAnalysis:
         best = self.get_best_trial(metric, mode, scope)
         if best is None:
             return None
-        return dict(best.shown_config)
+        return dict(best.reported_config)
 
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None

@@ -172,7 +172,7 @@ class RunResults:
             # An earlier report may belong to another configuration than the last one, with its real values.
             if not rows or row is rows[-1]:
                 row = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
-                row |= flat_row({CONFIG: trial.shown_config})
+                row |= flat_row({CONFIG: trial.reported_config})
             found.append(row | {"logdir": trial.local_path})
         if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
             require_reported(self.trials, metric, self.path)

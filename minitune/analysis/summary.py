@@ -121,8 +121,8 @@ def best_of_run(results: RunResults, target: Target) -> Best | None:
 
 
 def config_of(trial: Trial) -> dict[str, Any]:
-    """The flattened configuration of a trial; see `Trial.shown_config`."""
-    return flatten(trial.shown_config)
+    """The flattened configuration of a trial; see `Trial.reported_config`."""
+    return flatten(trial.reported_config)
 
 
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:

@@ -278,7 +278,7 @@ def _row(trial: Trial, goal: Goal) -> Row:
         **flat_row(result),
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
-        **flat_row({CONFIG: trial.shown_config}),
+        **flat_row({CONFIG: trial.reported_config}),
         **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
         "failures": trial.num_failures,
         "logdir": logdir,
@@ -485,7 +485,7 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
         "once better": best and _once_better(run.trials, best, metric, mode),
     }
     if best is not None:
-        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.shown_config).items()}
+        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.reported_config).items()}
     return row
 
 
@@ -538,7 +538,7 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "status": _Said(trial.shown_status, status),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
-        "config": trial.shown_config,
+        "config": trial.reported_config,
         "command": _command_of(trial),
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
@@ -587,7 +587,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
         "iteration": None,
-        "config": trial.shown_config,
+        "config": trial.reported_config,
         "command": _command_of(trial),
         "last metrics": metrics_of(trial.progress.metrics),
         "directory": trial.local_path,

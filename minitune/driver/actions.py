@@ -317,7 +317,7 @@ class TrialActions:
         # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
         self._run.recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
-        light_config = self._run.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        recorded_config = self._run.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
         self._run.state.inherited[trial.trial_id] = inherited
         running = self._run.state.running.get(trial.attempt.actor_id)
         if running is not None:
@@ -326,7 +326,7 @@ class TrialActions:
             self.let_go(running)
             take(self._run, trial, Step.PAUSE, f"exploits {donor.name}")
         trial.set_config(config)
-        trial.light_config = light_config
+        trial.recorded_config = recorded_config
         drawn = trial.evaluated_params
         present = {path: value_at_text(config, path, value) for path, value in drawn.items()}
         if any(value is not drawn[path] for path, value in present.items()):

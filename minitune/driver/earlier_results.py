@@ -51,15 +51,15 @@ class EarlierResults:
         """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]
-            self._by_key.setdefault(config_key(known.raw_config), []).append(known)
+            self._by_key.setdefault(config_key(known.current_config), []).append(known)
             self._num_known += 1
         # A worker that was lost has brought nothing, and with a donor's checkpoint the trial is another one.
         if trial.progress.num_reports or trial.num_failures or trial.trial_id in self._state.inherited:
             return None
-        key = config_key(trial.raw_config)
+        key = config_key(trial.current_config)
         for earlier in self._by_key.get(key, ()):
             has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.progress.metrics.get(DONE))
-            if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
+            if has_ended and config_key(earlier.current_config) == key:  # a scheduler may have changed it
                 return earlier
         return None
 
@@ -67,6 +67,6 @@ class EarlierResults:
         try:
             self._directories.fault(trial)
             if info.writes_parameters:
-                write_parameters(trial.local_path, trial.raw_config)
+                write_parameters(trial.local_path, trial.current_config)
         except OSError as error:  # the trial's loggers meet the same error, and log it
             self._directories.raise_if_run_ends(error, trial.local_path)

@@ -251,11 +251,11 @@ class TrialLauncher:
             directory,
             self._run.state.settings.run_name,
             trial.seed,
-            trial.light_config,
+            trial.recorded_config,
             trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,
-            self._workers_write and trial.light_config is trial.raw_config,
+            self._workers_write and trial.recorded_config is trial.current_config,
         )
         args = (info.fields(),)
         actor_id = trial.attempt.actor_id
@@ -279,7 +279,7 @@ class TrialLauncher:
 
     def _worker_kind(self, trial: Trial) -> _WorkerKind:
         """The part of a start that many trials share. A worker has only the environment that it was started with."""
-        env = trial.raw_config.get("env")
+        env = trial.current_config.get("env")
         name = env if isinstance(env, str) and has_env_creator(env) else ""
         number = trial.experiment_number
         key = number, name, trial.resources
@@ -327,7 +327,7 @@ class _WorkerKind(NamedTuple):
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
     """The error text for a trial that cannot be pickled. It names the part of the configuration that is the cause."""
     try:
-        require_picklable(trial.raw_config, f"the configuration of trial {trial.name}")
+        require_picklable(trial.current_config, f"the configuration of trial {trial.name}")
     except TypeError as named:
         return str(named)
     return f"trial {trial.name} cannot be sent to a worker: {error}"

@@ -258,7 +258,7 @@ def _anew(old: Trial, trial_id: str) -> Trial:
     """A copy of `old` that has not started, with its present configuration and without a checkpoint."""
     trial = Trial(
         old.trainable_name,
-        config=old.raw_config,
+        config=old.current_config,
         trial_id=trial_id,
         number=old.number,
         evaluated_params=old.evaluated_params,

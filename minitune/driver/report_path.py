@@ -91,8 +91,8 @@ def _text_of_config(trial: Trial) -> str | None:
     config = trial.attempt.config
     if type(config) is not dict:
         return None
-    if config is trial.raw_config:
-        config = trial.light_config  # short texts in place of large values
+    if config is trial.current_config:
+        config = trial.recorded_config  # short texts in place of large values
     try:
         text = "".join(try_chunks(config, 0))
     except Exception:  # NaN, infinities, or any error of an object in the configuration

@@ -313,7 +313,7 @@ def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> 
     successors = dict(zip(old, new, strict=True))
     for trial in trials:
         if not trial.is_finished():
-            trial.set_config(_renewed(trial.raw_config, successors))
+            trial.set_config(_renewed(trial.current_config, successors))
 
 
 def _references(space: Any) -> Iterator[ObjectRef]:

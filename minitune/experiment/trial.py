@@ -158,6 +158,7 @@ class Trial:
         "__weakref__",
         "attempt",
         "checkpoints",
+        "current_config",
         "custom_dirname",
         "custom_trial_name",
         "ending",
@@ -166,7 +167,6 @@ class Trial:
         "experiment_number",
         "experiment_path",
         "experiment_tag",
-        "light_config",
         "local_path",
         "max_failures",
         "name",
@@ -175,7 +175,7 @@ class Trial:
         "number",
         "phase",
         "progress",
-        "raw_config",
+        "recorded_config",
         "resources",
         "seed",
         "start_checkpoint",
@@ -232,7 +232,7 @@ class Trial:
         self.phase = Phase.QUEUED
         self.story: list[tuple[float, Phase, str]] = []
         self.ending: Ending | None = None  # why it, or its last attempt, has ended; None while it runs
-        self.attempt = Attempt(0, f"{self.trial_id}#0", self.raw_config)
+        self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()
         self.num_failures = 0
         self.error: TrialError | None = None
@@ -340,7 +340,7 @@ class Trial:
 
     def begin_attempt(self, number: int) -> None:
         """Begin an attempt, with the present configuration and a new name for its actor."""
-        self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.raw_config)
+        self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.current_config)
 
     @property
     def start_time(self) -> float | None:
@@ -368,9 +368,9 @@ class Trial:
     def config(self) -> dict[str, Any]:
         """The configuration as plug-ins and users get it: a copy that refuses changes. Nested values are plain copies.
 
-        The driver itself uses `raw_config`, the dict behind it. Setting it calls `set_config`.
+        It is a copy of `current_config`, which the driver itself uses. Setting it calls `set_config`.
         """
-        return ReadOnlyDict(copy_tree(self.raw_config), _READ_ONLY)
+        return ReadOnlyDict(copy_tree(self.current_config), _READ_ONLY)
 
     @config.setter
     def config(self, config: dict[str, Any]) -> None:
@@ -380,23 +380,23 @@ class Trial:
         """Replace the configuration. A running attempt keeps the old one."""
         if isinstance(config, ReadOnlyDict):  # that of a trial, which may be changed elsewhere
             config = dict(config)
-        self.raw_config: dict[str, Any] = config
-        self.light_config: dict[str, Any] = config
+        self.current_config: dict[str, Any] = config
+        self.recorded_config: dict[str, Any] = config
         """The configuration as it is recorded and sent to workers: an `ObjectRef` is in place of each large value.
         It is the configuration itself if it has no large values, or they have not been stored."""
 
     @property
-    def shown_config(self) -> dict[str, Any]:
+    def reported_config(self) -> dict[str, Any]:
         """The configuration for people: that of the last result, or the present one if there is no result yet.
 
         A trial that was given another configuration has not used it before its next result.
         """
-        return self.raw_config if self.progress.config is None else self.progress.config
+        return self.current_config if self.progress.config is None else self.progress.config
 
     def shown_parameter(self, path: str) -> Any:
-        """The value of the parameter with this path (`"a/b"`) in `shown_config`, or else the one that was drawn."""
+        """The value of the parameter with this path (`"a/b"`) in `reported_config`, or else the one that was drawn."""
         # A user's search algorithm may name parameters that are not in the configuration.
-        return value_at_text(self.shown_config, path, self.evaluated_params.get(path))
+        return value_at_text(self.reported_config, path, self.evaluated_params.get(path))
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""
@@ -522,8 +522,8 @@ class Trial:
         """Set the trial's `name`: the custom one, or else `<trainable>[_<env>]_<trial_id>`."""
         self.custom_trial_name = custom_name
         middle = ""
-        if "env" in self.raw_config:
-            env = self.raw_config["env"]
+        if "env" in self.current_config:
+            env = self.current_config["env"]
             if isinstance(env, type):
                 env = env.__name__
             middle = f"_{env}"
@@ -674,9 +674,9 @@ class EarlierRun:
         tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
         for trial in trials:
             if trial.status == ERROR:
-                tried.append((trial.raw_config, None))
+                tried.append((trial.current_config, None))
             elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
                 numbers = {name: as_number(value) for name, value in flatten(trial.progress.metrics).items()}
                 known = {name: float(number) for name, number in numbers.items() if number is not None}
-                tried.append((trial.raw_config, known))
+                tried.append((trial.current_config, known))
         return cls(path, tried)

@@ -34,17 +34,17 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
-        if self._leaves_parameters and trial.light_config is trial.raw_config:
+        if self._leaves_parameters and trial.recorded_config is trial.current_config:
             return
         try:
-            self.update_config(trial, trial.raw_config)
+            self.update_config(trial, trial.current_config)
         except OSError as error:
             self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. Errors are as in `log_trial_start`."""
-        if trial.light_config is not trial.raw_config:  # keep large values out of each line
-            result = {**result, CONFIG: trial.light_config}
+        if trial.recorded_config is not trial.current_config:  # keep large values out of each line
+            result = {**result, CONFIG: trial.recorded_config}
         line = f"{dumps(result)}\n"
         if not self.append(trial, line):
             self.log_trial_start(trial)
@@ -68,8 +68,8 @@ class JsonLoggerCallback(LoggerCallback):
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
         """Write the parameter files; see `write_parameters`."""
-        if config is trial.raw_config:
-            config = trial.light_config
+        if config is trial.current_config:
+            config = trial.recorded_config
         self._files.with_room(partial(write_parameters, trial.local_path, config))
 
 

@@ -73,7 +73,7 @@ def _on_curves(trials: Sequence[Trial]) -> str:
     for trial in ended[1:]:  # in nearly all runs, the first of these ends the search
         if trial.progress.num_reports != ended[0].progress.num_reports or _curve(trial) != first:
             return ""
-    if len({config_key(trial.raw_config) for trial in ended}) < _FEWEST:
+    if len({config_key(trial.current_config) for trial in ended}) < _FEWEST:
         return ""
     names = ", ".join(first)
     return (

@@ -395,7 +395,7 @@ class TuneReporterBase(ProgressReporter):
         """At level 2: the trial and its parameters."""
         if self._shows_trials:
             names = list(trial.evaluated_params)[:MAX_SHOWN_VALUES]
-            config = trial.attempt.config  # not `shown_config`: that of its last result may be another one
+            config = trial.attempt.config  # not `reported_config`: that of its last result may be another one
             found = [value_at_text(config, name, trial.evaluated_params[name]) for name in names]
             values = ", ".join(f"{name}={self._cell(value)}" for name, value in zip(names, found, strict=True))
             text = f"Trial {trial.name} started"

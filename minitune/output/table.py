@@ -295,7 +295,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         best = best_trial(trials, metric, mode)
     if best is None or metric is None:
         return []
-    config = values_text({name: best.shown_parameter(name) for name in names or flatten(best.shown_config)})
+    config = values_text({name: best.shown_parameter(name) for name in names or flatten(best.reported_config)})
     text = f"Best: {values_text({metric: shown_metric(best, metric)})}"
     if config:
         text += f" with {config}"

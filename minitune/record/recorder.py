@@ -100,7 +100,7 @@ class Recorder:
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
         """Record a new trial of the run; see `records.trial`. This must be written before the trial may start."""
         trial.set_directory(self.run.path, trial.custom_dirname)
-        config = trial.raw_config
+        config = trial.current_config
         self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         record = records.trial(
             trial.trial_id,
@@ -117,12 +117,12 @@ class Recorder:
         if not is_small(config):  # the searched parameters are parts of it
             # Journal, worker and logs get references, so that a large value is stored once.
             record = self._journal.by_reference(record)
-            trial.light_config = record["config"]
+            trial.recorded_config = record["config"]
         self._journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
-        now = _Changeable(trial.raw_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
+        now = _Changeable(trial.current_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
         # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long, and
@@ -145,9 +145,9 @@ class Recorder:
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent to workers, with references in place of large values."""
-        if trial.light_config is trial.raw_config and not is_small(trial.raw_config):
-            trial.light_config = self._journal.by_reference({"config": trial.raw_config})["config"]
-        return trial.light_config
+        if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
+            trial.recorded_config = self._journal.by_reference({"config": trial.current_config})["config"]
+        return trial.recorded_config
 
     def extends(self, samples: int, total_samples: int | None) -> None:
         """Record that the run gets another number of trials; see `records.extend`."""
@@ -278,15 +278,15 @@ class Recorder:
         """Record that a trial continues from a checkpoint of another trial with a new configuration.
 
         Returns:
-            The `Trial.light_config` that belongs to the new configuration.
+            The `Trial.recorded_config` that belongs to the new configuration.
         """
         fields = self._journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
         )
         self._journal.add(fields)
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
-        light_config: dict[str, Any] = fields["config"]
-        return light_config
+        recorded_config: dict[str, Any] = fields["config"]
+        return recorded_config
 
 
 def _may_be_summed_up(trial: Trial) -> bool:

@@ -436,7 +436,7 @@ class Story:
         if report <= self._reports.get(trial.trial_id, (0, 0)):
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
-        trial.attempt.config = trial.raw_config  # a change is recorded when the next attempt starts
+        trial.attempt.config = trial.current_config  # a change is recorded when the next attempt starts
         ends = bool(record.get(records.ENDS))
         # If the driver dies before the end is recorded, the next one ends the trial and does not run it again.
         if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
@@ -512,7 +512,7 @@ class Story:
             return
         total = None if self.details is None else record.get(records.SUM)
         if total is not None:  # the sum replaces the results, which the reader may have skipped
-            trial.attempt.config = trial.raw_config
+            trial.attempt.config = trial.current_config
             trial.take_sum(total)
         if step in _ENDS:
             effect.ending = records.ending_of(record)
@@ -1222,7 +1222,7 @@ class PastRun:
                 if effect.replaced is not None:
                     curves.pop(effect.replaced.trial_id, None)
                 curves[trial_id] = []
-                self.configs[trial_id] = trial.raw_config
+                self.configs[trial_id] = trial.current_config
             elif kind == records.RESULT:
                 record = effect.record
                 metrics = effect.record["metrics"]

@@ -211,11 +211,11 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             )
         self._trial_id = trial.trial_id
         if not self._changes:
-            if not trial.raw_config:
+            if not trial.current_config:
                 raise ValueError(f"there is no configuration: {self.policy_file!r} is empty, and so is param_space")
-            self.config = trial.raw_config
+            self.config = trial.current_config
             return
-        if trial.raw_config:
+        if trial.current_config:
             logger.warning("the configuration of trial %s is replaced by that of %s", trial.name, self.policy_file)
         trial.set_config(self.config)
 
@@ -400,7 +400,8 @@ class PopulationBasedTraining(MetricScheduler):
         is_new = trial.trial_id not in self._population.members
         member = self._member(trial)
         if is_new:
-            config, drawn = fill(trial.raw_config, self._explorer.mutations, self._rng)  # what the configuration lacks
+            # what the configuration lacks
+            config, drawn = fill(trial.current_config, self._explorer.mutations, self._rng)
             if drawn:
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
@@ -615,7 +616,7 @@ class PopulationBasedTraining(MetricScheduler):
         """
         trial = self._trials[member.trial_id]
         giver = self._trials[donor.trial_id]
-        config, changes = self._new_config(member, donor, giver.raw_config)
+        config, changes = self._new_config(member, donor, giver.current_config)
         if self._custom_explore_fn is not None:
             with GlobalDraws(self._rng).lent():
                 config = self._custom_explore_fn(config)
@@ -632,7 +633,7 @@ class PopulationBasedTraining(MetricScheduler):
             if giver.checkpoints:
                 newest = giver.checkpoints[-1].progress.metrics
             donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
-            step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
+            step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.current_config, config)
             try:
                 write_step(path, trial.trial_id, giver.trial_id, step)
             except OSError as error:

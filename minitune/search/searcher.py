@@ -242,7 +242,9 @@ class Searcher:
                 count += 1
                 has_failed = trial.status == ERROR
                 pruned = not has_failed and not result.get(DONE, False)
-                self.add_evaluated_point(TriedConfig(trial.raw_config), result[metric], error=has_failed, pruned=pruned)
+                self.add_evaluated_point(
+                    TriedConfig(trial.current_config), result[metric], error=has_failed, pruned=pruned
+                )
         if not count:
             logger.warning("no trial has reported %r: the searcher has learned nothing from earlier trials", metric)
 

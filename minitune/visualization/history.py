@@ -101,7 +101,7 @@ class TrialHistory:
             begun_s: Since when it has its present worker; None if it has none.
         """
         trial = self.trial
-        flat = flatten(trial.shown_config)
+        flat = flatten(trial.reported_config)
         self.params = {
             path: plain_or_short(trial.shown_parameter(path))
             for path in paths

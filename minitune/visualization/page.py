@@ -279,7 +279,7 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
     if history.state.can_go_on:
         commands["continue the run"] = f"minitune resume {run}"
     return {
-        "config": _plain(trial.shown_config),
+        "config": _plain(trial.reported_config),
         "seed": trial.seed,
         "attempt": trial.attempt.number,
         "directory": trial.local_path if trial.has_started else None,

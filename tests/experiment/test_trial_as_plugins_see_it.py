@@ -154,14 +154,14 @@ def test_the_text_of_its_error(tmp_path: Path) -> None:
     assert trial.get_error() == "it broke"
 
 
-def test_light_config_holds_until_another_config_is_set() -> None:
+def test_recorded_config_holds_until_another_config_is_set() -> None:
     trial = Trial("train", config={"data": b"large", "lr": 0.1})
-    assert trial.light_config == trial.config
+    assert trial.recorded_config == trial.config
     light = {"data": "a reference", "lr": 0.1}
-    trial.light_config = light
-    assert trial.light_config is light
+    trial.recorded_config = light
+    assert trial.recorded_config is light
     trial.set_config({"data": b"large", "lr": 0.1})
-    assert trial.light_config == {"data": b"large", "lr": 0.1}
+    assert trial.recorded_config == {"data": b"large", "lr": 0.1}
 
 
 def test_a_configuration_can_be_replaced_but_not_changed() -> None:

@@ -93,12 +93,12 @@ def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> N
         if trial is None:  # a small space has been tried
             assert second.is_finished() or second.next_trial() is None
             return
-        second.adopt(trial.trial_id, trial.raw_config)
+        second.adopt(trial.trial_id, trial.current_config)
         waiting.append(trial)
         if number % 3:  # two trials run at a time
             ended = waiting.pop(0)
             for search in (first, second):
-                result = {"loss": loss_of(ended.raw_config), "training_iteration": 1}
+                result = {"loss": loss_of(ended.current_config), "training_iteration": 1}
                 if number == 4:
                     search.on_trial_complete(ended.trial_id, error=True)
                 else:
@@ -111,7 +111,7 @@ def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> N
     same = second.next_trial()
     assert (going_on is None) == (same is None)
     if going_on is not None and same is not None:
-        assert same.raw_config == going_on.raw_config
+        assert same.current_config == going_on.current_config
         assert same.evaluated_params == going_on.evaluated_params
 
 
