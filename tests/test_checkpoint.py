@@ -151,7 +151,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert missing.get_metadata() == {}
 
 
-def test_metadata(source: Path) -> None:
+def test_metadata_is_written_beside_the_checkpoint(source: Path) -> None:
     checkpoint = Checkpoint(source)
     assert checkpoint.get_metadata() == {}
     checkpoint.set_metadata({"epoch": 3, "tags": ["a"]})
@@ -164,12 +164,12 @@ def test_metadata(source: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x"])
-def test_only_paths(path: Any) -> None:
+def test_a_checkpoint_needs_a_path(path: Any) -> None:
     with pytest.raises(TypeError, match="path must be a directory's path"):
         Checkpoint(path)
 
 
-def test_only_this_machine(source: Path) -> None:
+def test_a_checkpoint_on_another_machine_is_refused(source: Path) -> None:
     class FileSystem:
         type_name = "local"
 

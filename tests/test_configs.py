@@ -158,7 +158,7 @@ def test_repr_shows_the_differences_from_the_defaults() -> None:
     assert repr(TuneConfig(metric="loss", mode="min")) == "TuneConfig(mode='min', metric='loss')"
 
 
-def test_resume_types() -> None:
+def test_a_resume_config_takes_the_names_of_its_types() -> None:
     assert ResumeConfig.ResumeType is ResumeType
     assert ResumeConfig(errored="restart").errored is ResumeType.RESTART  # type: ignore[arg-type]
     assert [kind.name for kind in ResumeType] == ["RESUME", "RESTART", "SKIP"]

@@ -23,13 +23,13 @@ def test_a_function_becomes_a_class_and_a_class_stays():
     assert not is_function_trainable(Steps)
 
 
-def test_unknown_names():
+def test_an_unknown_trainable_is_refused():
     with pytest.raises(TuneError, match="unknown"):
         get_trainable_cls("unknown")
     with pytest.raises(TuneError, match="unknown"):
         validate_trainable("unknown")
 
 
-def test_environments():
+def test_a_registered_environment_is_found():
     register_env("an_env", lambda config: 7)
     assert get_env_creator("an_env")({}) == 7

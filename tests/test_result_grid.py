@@ -44,7 +44,7 @@ def test_trials_of_a_grid_can_be_grouped(grid: ResultGrid) -> None:
     assert ResultGrid(some).get_best_result(scope="all").config["i"] == 1
 
 
-def test_files_are_local(grid: ResultGrid) -> None:
+def test_the_file_system_of_a_result_is_local(grid: ResultGrid) -> None:
     for thing in (grid, grid[0]):
         with pytest.raises(AttributeError, match="local"):
             _ = thing.filesystem

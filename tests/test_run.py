@@ -71,7 +71,7 @@ def test_a_registered_name_names_the_trials() -> None:
 
 
 @pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
-def test_stop(stop: Any) -> None:
+def test_a_run_stops_at_its_criterion(stop: Any) -> None:
     (trial,) = run(count, stop=stop, verbose=0).trials
     assert trial.last_result["n"] == 2
     assert trial.stopping_criterion == (stop if isinstance(stop, dict) else {})
@@ -136,7 +136,7 @@ def fails_once(directory: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", ["max_failures", "max_retries"])
-def test_retries(tmp_path: Path, name: str) -> None:
+def test_a_failed_trial_is_retried_as_often_as_allowed(tmp_path: Path, name: str) -> None:
     (trial,) = run(fails_once(tmp_path), verbose=0, **{name: 1}).trials  # type: ignore[arg-type]
     assert trial.status == "TERMINATED"
 
@@ -154,7 +154,7 @@ def test_failed_trials_raise_unless_told_otherwise(caplog: pytest.LogCaptureFixt
     assert caplog.messages[-1].startswith("1 of 1 trials failed: 1 x KeyError: 'broken on purpose' (")
 
 
-def test_fail_fast() -> None:
+def test_fail_fast_raises_the_error_of_the_trial() -> None:
     with pytest.raises(KeyError, match="broken on purpose"):
         run(broken, fail_fast="raise", verbose=0)
 
@@ -228,7 +228,7 @@ def test_two_limits_that_contradict_each_other() -> None:
 # -- resources -----------------------------------------------------------------------------------------------------
 
 
-def test_resources() -> None:
+def test_a_trial_gets_the_resources_that_it_asks_for() -> None:
     (trial,) = run(count, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 1}
     (trial,) = run(count, resources_per_trial={"cpu": 2}, verbose=0).trials
@@ -329,7 +329,7 @@ def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
 
 
 @pytest.mark.parametrize("resume", [True, "AUTO"])
-def test_resume(tmp_path: Path, resume: bool | str) -> None:
+def test_a_run_is_resumed_by_its_name(tmp_path: Path, resume: bool | str) -> None:
     trainable = fails_once(tmp_path)
     (failed,) = run(trainable, name="again", resume=resume, raise_on_failed_trial=False, verbose=0).trials
     assert failed.status == "ERROR"

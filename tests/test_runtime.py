@@ -33,7 +33,7 @@ def test_totals_are_those_of_init():
     assert context.address_info["gcs_address"] is context.address_info["redis_address"] is None
 
 
-def test_init_twice():
+def test_a_second_init_is_refused_or_ignored():
     assert not ray.is_initialized()
     ray.init(num_cpus=2)
     assert ray.is_initialized()
@@ -104,7 +104,7 @@ def test_local_mode_runs_trials_in_this_process(tmp_path):
     assert here == [1]
 
 
-def test_put_and_get():
+def test_a_value_that_is_put_can_be_got():
     value = {"a": [1, 2]}
     ref = ray.put(value)
     value["a"].append(3)

@@ -78,7 +78,7 @@ def test_several_open_suggestions_are_told_in_any_order() -> None:
             one.tell(told, 1)
 
 
-def test_failures_and_nan() -> None:
+def test_failed_and_nan_evaluations_are_never_best() -> None:
     inner = Recording()
     one = Study({}, inner, metric="loss", mode="min")
     configs = [one.ask() for _ in range(4)]
@@ -114,7 +114,7 @@ def test_told_values_become_plain_numbers_of_any_size() -> None:
         one.tell(one.ask(), [0.5])
 
 
-def test_several_objectives() -> None:
+def test_a_study_has_several_objectives() -> None:
     one = Study({"x": tune.grid_search([0, 1, 2, 3])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
     for values in ([0, 0], [1, 1], {"a": 1, "b": 0}, (math.nan, 5)):
         one.tell(one.ask(), values)
@@ -137,7 +137,7 @@ def test_several_objectives_are_checked_as_those_of_a_run(metric: Any, searcher:
     assert texts[0] == texts[1]
 
 
-def test_constraints_duplicates_and_the_end() -> None:
+def test_a_study_keeps_constraints_and_ends_without_duplicates() -> None:
     space = {"a": tune.choice([1, 2, 3]), "b": tune.choice([1, 2, 3])}
     rules: dict[str, Any] = {"on_duplicate": "resample", "constraints": [lambda config: config["a"] < config["b"]]}
     for searcher in (None, "tpe"):
@@ -162,7 +162,7 @@ def test_known_configs_are_not_asked_again() -> None:
     assert all(each.metrics["_metric"] == each.config["a"] for each in one.history)
 
 
-def test_evaluated_points() -> None:
+def test_a_study_learns_from_evaluated_points() -> None:
     one, plain = (Study({"x": tune.uniform(0, 1)}, TPESearch(n_initial_points=2), mode="min", seed=1) for _ in range(2))
     for x in (0.1, 0.2, 0.9):
         one.add_evaluated_point({"x": x}, abs(x - 0.2))
@@ -171,7 +171,7 @@ def test_evaluated_points() -> None:
     assert one.ask() != plain.ask()
 
 
-def test_evaluated_points_are_copies_and_failed_ones_are_told_as_such() -> None:
+def test_a_study_copies_evaluated_points_and_tells_failed_ones_as_failed() -> None:
     told: list[tuple[Any, ...]] = []
 
     class Told(Recording):
@@ -198,7 +198,7 @@ def test_the_first_of_equal_evaluations_is_the_best_by_the_objective_of_the_sear
     assert one.best is one.history[1]
 
 
-def test_nothing_now_is_not_the_end() -> None:
+def test_a_searcher_that_waits_does_not_end_a_study() -> None:
     one = Study({}, ConcurrencyLimiter(Recording(), 1))
     config = one.ask()
     assert one.ask() is None
@@ -227,7 +227,7 @@ def test_study_can_be_pickled() -> None:
         ({"constraints": 5}, "constraints must be None or a list of functions"),
     ],
 )
-def test_bad_arguments(options: dict[str, Any], text: str) -> None:
+def test_a_study_refuses_bad_arguments(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Study(**{"space": {"x": 1}, **options})
 
@@ -239,7 +239,7 @@ def test_without_a_mode_nothing_is_best() -> None:
         _ = one.best
 
 
-def test_the_engine_is_not_loaded() -> None:
+def test_a_study_loads_no_driver() -> None:
     code = (
         "import sys; from minitune.search import Study; from minitune import uniform\n"
         "study = Study({'x': uniform(0, 1)}, 'tpe', mode='min'); study.tell(study.ask(), 1)\n"

@@ -195,7 +195,7 @@ def test_a_factory_that_exits(driver: Driver) -> None:
 
 
 @however_it_started
-def test_wake_from_a_signal_handler(driver: Driver) -> None:
+def test_a_signal_handler_can_wake_the_driver(driver: Driver) -> None:
     before = signal.signal(signal.SIGALRM, lambda number, frame: driver.group.wake())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -261,7 +261,7 @@ def _arm_raising_timer(kind: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)  # for the other one see `runs`
-def test_main_module_objects_and_no_guard(script: Script, start_method: str) -> None:
+def test_a_script_without_a_main_guard_runs_once_and_its_classes_load(script: Script, start_method: str) -> None:
     """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
     done = script.run_command([sys.executable, str(script.write(_SCRIPT))], PYTHONPATH=PYTHONPATH)
     assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")

@@ -74,7 +74,7 @@ def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_pat
     assert missing in event.error.message
 
 
-def test_park_and_hand_on_with_the_same_process_and_object(driver: Driver, tmp_path: Path) -> None:
+def test_a_parked_process_is_handed_on_with_its_object(driver: Driver, tmp_path: Path) -> None:
     pid = driver.start("a", workplace=workplace_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
@@ -244,7 +244,7 @@ def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tm
 
 @however_it_started
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool) -> None:
+def test_a_worker_stops_that_had_no_call_yet(driver: Driver, tmp_path: Path, keep: bool) -> None:
     pid = _park_clean(driver)
     driver.group.move("b", workplace_in(tmp_path / "b"))
     assert driver.next("b").reused

@@ -470,7 +470,7 @@ if hasattr(signal, "pidfd_send_signal"):
 """
 
 
-def test_a_system_with_less(script: Script, tmp_path: Path) -> None:
+def test_actors_work_on_a_system_without_process_descriptors(script: Script, tmp_path: Path) -> None:
     """No process descriptors, no anonymous files, no `waitid`, in the driver and in the workers, as on macOS."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
@@ -510,7 +510,7 @@ def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
     assert [(process.num_fds(), process.num_threads()) for process in processes] == before
 
 
-def test_many_at_once(zygote: Driver) -> None:
+def test_forty_workers_start_work_and_stop_at_the_same_time(zygote: Driver) -> None:
     names = [f"a{number}" for number in range(40)]
     for name in names:
         zygote.group.start_in(name, partial(Hosted, factory=Counter))

@@ -61,7 +61,9 @@ def test_a_grid_of_an_analysis(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("prefix", ["~", "file://"])
-def test_paths_as_users_write_them(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+def test_an_analysis_takes_paths_as_users_write_them(
+    grid: ResultGrid, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
     path = Path(grid.experiment_path)
     monkeypatch.setenv("HOME", str(path.parent))
     written = f"~/{path.name}" if prefix == "~" else path.as_uri()
@@ -72,7 +74,7 @@ def test_paths_as_users_write_them(grid: ResultGrid, monkeypatch: pytest.MonkeyP
     assert len(ExperimentAnalysis(written).trials) == 3
 
 
-def test_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path)
     first, second, _ = analysis.trials
 
@@ -108,7 +110,7 @@ def test_the_state_of_a_run_counts_the_time_and_the_failures_of_all_trials(grid:
     assert data["_has_errored"], "one of three"
 
 
-def test_the_default_metric(grid: ResultGrid) -> None:
+def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
     with pytest.raises(ValueError, match="metric and mode must be set"):
         _ = ExperimentAnalysis(grid.experiment_path).best_trial
     with pytest.raises(ValueError, match="'best'"):

@@ -45,11 +45,11 @@ class Array:
         ("no list", "[as text]"),
     ],
 )
-def test_arrays_are_lists(items: Any, written: Any) -> None:
+def test_arrays_are_written_as_lists(items: Any, written: Any) -> None:
     value = {"confusion": Array(items), "nested": [Array(items)]}
 
     assert json.loads(dumps(value)) == json.loads(dumps_pretty(value)) == {"confusion": written, "nested": [written]}
 
 
-def test_large_arrays_are_text() -> None:
+def test_large_arrays_are_written_as_text() -> None:
     assert json.loads(dumps({"weights": Array([0.5] * 10_001, 10_001)})) == {"weights": "[as text]"}

@@ -100,7 +100,7 @@ def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path: P
     assert os.listdir(tmp_path) == []
 
 
-def test_the_end_of_a_file(tmp_path: Path) -> None:
+def test_the_end_of_a_file_is_read_without_the_rest(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     assert [files.read_end(tmp_path / "file", most_bytes) for most_bytes in (3, 100)] == [b"789", b"0123456789"]
 

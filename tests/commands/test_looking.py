@@ -214,7 +214,9 @@ def test_functions_take_the_names_of_runs_as_commands_do(storage: Path, monkeypa
     assert ExperimentAnalysis(f"{storage.name}/run").experiment_path == path, "a path comes before a name"
 
 
-def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_says_that_there_is_no_run(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
     assert minitune("ls") == (0, f"{tmp_path}: 0 runs\n", "")
     for command in ("show", "best", "watch", "explain", "replay"):
@@ -400,7 +402,7 @@ def peak(config: dict[str, Any]) -> None:
         tune.report({"loss": loss, "accuracy": 1 - loss})
 
 
-def test_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_named(
+def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_named(
     minitune: Minitune, tmp_path: Path
 ) -> None:
     space = {"losses": tune.grid_search([[0.5, 0.4, 0.3], [0.9, 0.0749, 0.8], [0.6, 0.5, 0.4]])}

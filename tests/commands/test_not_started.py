@@ -61,7 +61,7 @@ def listed(minitune: Minitune, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_a_grid_counts_them_and_the_status_for_plug_ins_stays(tmp_path: Path) -> None:
+def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_path: Path) -> None:
     grid = end_early(tmp_path, "run")
     assert (len(grid), grid.num_terminated, grid.num_not_started, grid.num_errors) == (6, 2, 4, 0)
     trials = ExperimentAnalysis(grid.experiment_path).trials
@@ -73,7 +73,7 @@ def test_a_grid_counts_them_and_the_status_for_plug_ins_stays(tmp_path: Path) ->
         Result.from_path(grid[5].path)
 
 
-def test_a_run_that_ends_with_its_trials_has_none() -> None:
+def test_a_run_whose_trials_all_had_a_turn_counts_none() -> None:
     grid = fit(lambda config: None, {"x": grid_search([0, 1])})
     assert (grid.num_terminated, grid.num_not_started) == (2, 0), "a trial without a report has started, too"
 
@@ -88,12 +88,12 @@ def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: py
     assert (grid.num_errors, grid.num_terminated, grid.num_not_started) == (1, 0, 2)
 
 
-def test_the_summary_counts_them(tmp_path: Path) -> None:
+def test_the_summary_counts_trials_without_a_turn(tmp_path: Path) -> None:
     analysis = ExperimentAnalysis(end_early(tmp_path, "run").experiment_path)
     assert Summary.of(analysis._run, 1.0, False).counts["not started"] == 4
 
 
-def test_the_console_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_shows_trials_without_a_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     end_early(tmp_path, "run", verbose=2)
     out = capsys.readouterr().out
     assert "1 of 6 trials had ended, 1 was cut short, 4 were not started\n" in out
@@ -102,7 +102,7 @@ def test_the_console_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert out.count(" ended after ") == 2
 
 
-def test_ls_shows_them_without_a_directory(minitune: Minitune) -> None:
+def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> None:
     rows = listed(minitune, "ls", "drawn")
     assert [row["status"] for row in rows] == ["TERMINATED"] * 2 + ["not started"] * 4
     assert [row["ended"] for row in rows] == ["finished", "cut short at 1"] + ["not started"] * 4
@@ -120,7 +120,7 @@ def test_trials_that_were_not_drawn_are_a_number(minitune: Minitune) -> None:
     assert f", {text}\n" in minitune("show", "lazy")[1]
 
 
-def test_ls_counts_them(minitune: Minitune) -> None:
+def test_ls_counts_trials_without_a_turn(minitune: Minitune) -> None:
     drawn, lazy = sorted(listed(minitune, "ls"), key=lambda row: str(row["name"]))
     names = ("total_trials", "terminated", "error", "not_started", "left", "not_drawn")
     assert [drawn[name] for name in names] == [6, 2, 0, 4, 0, 0]
@@ -128,7 +128,7 @@ def test_ls_counts_them(minitune: Minitune) -> None:
     assert lazy["terminated"] == 2
 
 
-def test_show_and_best_name_them(minitune: Minitune) -> None:
+def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
     assert "2 TERMINATED, 4 not started\n" in minitune("show", "drawn")[1]
     status, out, _ = minitune("show", "drawn", "5", "--json")
     trial = json.loads(out)
@@ -138,7 +138,7 @@ def test_show_and_best_name_them(minitune: Minitune) -> None:
     assert (status, "has no directory: it is not started" in errors) == (1, True)
 
 
-def test_explain_names_them(minitune: Minitune) -> None:
+def test_explain_names_trials_without_a_turn(minitune: Minitune) -> None:
     assert minitune("explain", "drawn")[1].count(" not started ") == 4
 
 
@@ -155,7 +155,7 @@ def test_a_search_without_end_has_no_trials_that_it_owes(minitune: Minitune, tmp
     assert minitune("watch", grid.experiment_path)[0] == 0
 
 
-def test_a_failed_trial_is_told_before_them(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_failed_trial_is_told_before_trials_without_a_turn(minitune: Minitune, tmp_path: Path) -> None:
     def failing(config: dict[str, Any]) -> None:
         raise ValueError("at once")
 
@@ -163,7 +163,7 @@ def test_a_failed_trial_is_told_before_them(minitune: Minitune, tmp_path: Path) 
     assert minitune("watch", grid.experiment_path)[0] == 3
 
 
-def test_resume_leaves_them_and_says_so(minitune: Minitune, tmp_path: Path) -> None:
+def test_resume_leaves_trials_without_a_turn_and_says_so(minitune: Minitune, tmp_path: Path) -> None:
     grid = end_early(tmp_path, "run")
     status, out, _ = minitune("resume", grid.experiment_path)
     assert "2 ended; 0 to continue; 4 not started, and not to start" in out

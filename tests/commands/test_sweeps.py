@@ -213,7 +213,7 @@ def test_all_other_words_are_literal(run: Minitune, tmp_path: Path, monkeypatch:
 COUNT = 'command = ["sh", "-c", "echo report v=${1#x=}; echo report v=${1#x=}", "sh", "${args_no_hyphens}"]\n'
 
 
-def test_a_sweep_runs(run: Minitune, tmp_path: Path) -> None:
+def test_a_sweep_file_runs_its_program(run: Minitune, tmp_path: Path) -> None:
     text = f'name = "run"\n{GRID}{COUNT}{METRIC}[parameters.x]\nvalues = [1, 2, 3]\n{HYPERBAND}min_iter = 1\n'
     written(tmp_path, text)
 

@@ -91,7 +91,7 @@ def record(trainable: Any, **kwargs: Any) -> list[str]:
 # -- order: as Ray Tune 2.60 has it, with `restore` added --------------------------------------------------------------
 
 
-def test_a_function_with_checkpoints(tmp_path: Path) -> None:
+def test_hooks_are_called_in_order_for_a_function_with_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     assert record(saving, space={"directory": str(tmp_path / "mine")}) == [
@@ -107,7 +107,7 @@ def test_a_function_with_checkpoints(tmp_path: Path) -> None:
     ]
 
 
-def test_a_class_that_is_saved_at_a_frequency_and_at_its_end() -> None:
+def test_hooks_are_called_in_order_for_a_class_that_is_saved() -> None:
     assert record(Steps, checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=True)) == [
         "start PENDING 0 -",
         "result RUNNING 0 - 1",
@@ -122,7 +122,7 @@ def test_a_class_that_is_saved_at_a_frequency_and_at_its_end() -> None:
     ]
 
 
-def test_an_error_with_a_retry(tmp_path: Path) -> None:
+def test_hooks_are_called_in_order_for_a_retry(tmp_path: Path) -> None:
     seen = record(
         Steps,
         space={"fails": str(tmp_path / "once"), "once": True},
@@ -138,7 +138,7 @@ def test_an_error_with_a_retry(tmp_path: Path) -> None:
     assert seen[-1] == "complete RUNNING 4 1"
 
 
-def test_a_final_error(tmp_path: Path) -> None:
+def test_hooks_are_called_in_order_for_a_final_error(tmp_path: Path) -> None:
     seen = record(Steps, space={"fails": str(tmp_path / "never")})
     assert seen[-2:] == ["result RUNNING 1 - 2", "error ERROR 2 -"]
 
@@ -177,7 +177,7 @@ def test_hooks_get_keywords() -> None:
     }
 
 
-def test_a_setup_of_old_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setup_without_keywords_gets_none(caplog: pytest.LogCaptureFixture) -> None:
     class Old(Callback):
         is_set_up = False
 

@@ -41,7 +41,9 @@ def kept(result: Result) -> list[int]:
         (1, None, [1, 2, 3, 4, 5, 6, 7]),
     ],
 )
-def test_frequency_and_end(frequency: int, at_end: bool | None, saved_at: list[int]) -> None:
+def test_a_class_is_saved_at_a_frequency_and_at_its_end(
+    frequency: int, at_end: bool | None, saved_at: list[int]
+) -> None:
     log = Log()
     grid = fit(
         SavedCounter,

@@ -50,7 +50,7 @@ def test_making_a_tuner_writes_nothing() -> None:
     assert not run_path().parent.exists()
 
 
-def test_the_layout() -> None:
+def test_a_run_has_a_directory_for_each_trial_with_its_files() -> None:
     grid = fit(counting(2), {"lr": grid_search([0.00001, 100]), "fixed": 1})
     assert Path(grid.experiment_path) == run_path()
     directories = sorted(path.name for path in run_path().iterdir() if path.is_dir() and path.name != "objects")

@@ -118,7 +118,7 @@ def sleeping(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("budget", [100, datetime.timedelta(seconds=100), 100.5])
-def test_time_budget(budget: Any) -> None:
+def test_a_time_budget_ends_the_run(budget: Any) -> None:
     grid = fit(
         sleeping,
         {"seconds": grid_search([7, 30, 200])},

@@ -130,7 +130,7 @@ def journal_trial_prefix() -> str:
 
 @pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
 @pytest.mark.usefixtures("one_cpu")
-def test_the_hooks_of_other_ends(hook: str) -> None:
+def test_the_error_names_each_hook_that_a_trials_end_calls(hook: str) -> None:
     """The final failure, and the end of a trial that does not run."""
 
     class StopOthers(PauseOnce):

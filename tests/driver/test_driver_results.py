@@ -48,11 +48,11 @@ def grid() -> ResultGrid:
         ("max", "last-5-avg", 1),
     ],
 )
-def test_the_best_result(grid: ResultGrid, mode: str, scope: str, best: int) -> None:
+def test_a_grid_has_the_best_result_by_metric_and_mode(grid: ResultGrid, mode: str, scope: str, best: int) -> None:
     assert grid.get_best_result("eval/score", mode, scope).config == {"i": best}
 
 
-def test_the_grid(grid: ResultGrid) -> None:
+def test_a_grid_counts_its_trials_and_errors(grid: ResultGrid) -> None:
     assert len(grid) == 4
     assert [result.config["i"] for result in grid] == [0, 1, 2, 3]
     assert (grid.num_errors, grid.num_terminated) == (1, 3)
@@ -77,7 +77,7 @@ def test_the_defaults_come_from_the_tune_config() -> None:
     assert grid.get_best_result(mode="max").config == {"i": 1}
 
 
-def test_of_equals_the_earlier_one_is_best() -> None:
+def test_the_earlier_one_of_equal_results_is_best() -> None:
     assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
 
 
@@ -94,7 +94,7 @@ def test_the_result_of_a_trial() -> None:
     assert result.checkpoint == result.best_checkpoints[-1][0]
 
 
-def test_get_results() -> None:
+def test_get_results_gives_what_fit_returned() -> None:
     tuner = make_tuner(report_n(1))
     with pytest.raises(RuntimeError):
         tuner.get_results()

@@ -171,7 +171,7 @@ def test_metric_never_reported_ends_the_run_at_the_second_failure(num_retries: i
     assert [type(result.error).__name__ for result in results if result.error] == ["TrialError"] * 2
 
 
-def test_such_a_run_goes_on_under_the_right_name() -> None:
+def test_a_run_with_a_misspelt_metric_goes_on_under_the_right_one() -> None:
     space = {"good": grid_search([False] * 3)}
     with pytest.raises(TuneError, match=NEVER_REPORTED):
         fit(sometimes, space, **ONE_BY_ONE)

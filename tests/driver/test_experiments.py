@@ -97,7 +97,7 @@ def test_failed_trial_of_one_experiment_raises_for_all() -> None:
     assert [trial.status for trial in trials] == ["TERMINATED", "ERROR"]
 
 
-def test_one_after_the_other() -> None:
+def test_experiments_start_one_after_the_other() -> None:
     experiments = {"a": {"run": count}, "b": {"run": Steps, "stop": MaximumIterationStopper(2)}}
     first, second = run_experiments(experiments, verbose=0, concurrent=False)
     assert first.local_experiment_path == str(run_path("a"))
@@ -126,7 +126,7 @@ def test_equal_limits_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> Non
     assert "have no effect" not in caplog.text
 
 
-def test_several_are_resumed() -> None:
+def test_a_run_of_several_experiments_is_resumed() -> None:
     experiments = {
         "both": {"run": Steps, "stop": {"n": 4}, "checkpoint_config": CheckpointConfig(checkpoint_frequency=1)},
         "second": {"run": count, "config": {"x": grid_search([1, 2])}, "stop": {"n": 3}},
@@ -166,7 +166,7 @@ def test_plug_ins_hear_of_the_first_one() -> None:
 # -- the object ----------------------------------------------------------------------------------------------------
 
 
-def test_members(tmp_path: Path) -> None:
+def test_an_experiment_has_the_members_of_ray_tunes(tmp_path: Path) -> None:
     experiment = Experiment("exp", count, stop={"n": 1}, num_samples=3, storage_path=str(tmp_path), config={"a": 1})
     assert experiment.path == experiment.local_path == experiment.remote_path == str(tmp_path / "exp")
     assert experiment.run_identifier == "count"
@@ -185,7 +185,7 @@ def test_a_space_that_is_a_text_is_refused(more: dict[str, str]) -> None:
         Experiment.from_json("exp", {"run": count, "config": "text", **more})
 
 
-def test_from_json() -> None:
+def test_an_experiment_is_made_from_a_dict() -> None:
     spec = {"run": count, "env": "CartPole", "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
     experiment = Experiment.from_json("exp", spec)
     assert experiment.name == "exp"
@@ -194,7 +194,7 @@ def test_from_json() -> None:
     assert spec["config"] == {"a": 1}
 
 
-def test_names_of_trainables() -> None:
+def test_an_experiment_names_its_trainable() -> None:
     assert Experiment.get_trainable_name("some name") == "some name"
     assert Experiment.get_trainable_name(lambda config: None) == "lambda"
     assert Experiment.get_trainable_name(Steps) == "Steps"
@@ -202,7 +202,7 @@ def test_names_of_trainables() -> None:
     assert get_trainable("Steps") is Steps
 
 
-def test_a_name_that_is_a_path() -> None:
+def test_the_name_of_an_experiment_may_be_a_path_below_the_storage() -> None:
     experiment = Experiment("a/b", count)
     assert experiment.name == "a/b"
     experiment.name = "../b"

@@ -265,7 +265,7 @@ def test_after_an_error_one_ctrl_c_ends_a_hook_at_the_end() -> None:
     assert journal_of()[-1]["type"] == "close"
 
 
-def test_the_function_for_directory_names_is_such_code_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_for_directory_names_that_hangs_can_be_interrupted(caplog: pytest.LogCaptureFixture) -> None:
     hanging = Hanging(signal.SIGINT, signal.SIGINT)
 
     def name(trial: Trial) -> str:
@@ -278,7 +278,7 @@ def test_the_function_for_directory_names_is_such_code_too(caplog: pytest.LogCap
     assert journal_of()[-1]["ending"] == "interrupted"
 
 
-def test_a_log_that_hangs_is_such_code_too() -> None:
+def test_a_log_that_hangs_can_be_interrupted() -> None:
     hanging = Hanging(signal.SIGINT, signal.SIGINT)
 
     class Hangs(logging.Handler):
@@ -302,7 +302,7 @@ def test_a_log_that_hangs_is_such_code_too() -> None:
     assert journal_of()[-1]["ending"] == "interrupted"
 
 
-def test_a_trial_of_the_inline_executor_is_such_code_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_of_the_inline_executor_that_hangs_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its code runs on another thread, for which the driver waits."""
     told: list[str] = []
     shutdown = InlineTrialExecutor.shutdown

@@ -231,7 +231,7 @@ def test_add_samples_has_to_make_sense() -> None:
 # -- what is said to `run` -----------------------------------------------------------------------------------------
 
 
-def test_resume_texts() -> None:
+def test_the_texts_for_resume_mean_what_they_mean_in_ray_tune() -> None:
     resume, restart, skip = ResumeType.RESUME, ResumeType.RESTART, ResumeType.SKIP
     assert parse_resume(None) is None
     assert parse_resume(False) is None

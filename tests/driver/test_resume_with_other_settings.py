@@ -265,7 +265,9 @@ ONE = RunDescription("loss", "min", "TPESearch", "FIFOScheduler", [3], ["train"]
         ),
     ],
 )
-def test_differences(before: RunDescription, now: RunDescription, texts: Sequence[str]) -> None:
+def test_each_setting_that_differs_is_told_or_refused(
+    before: RunDescription, now: RunDescription, texts: Sequence[str]
+) -> None:
     def has_only_others(metrics: Sequence[str]) -> bool:
         raise AssertionError("no metric has changed, so no result is read")
 

@@ -238,7 +238,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 # -- what the user says --------------------------------------------------------------------------------------------
 
 
-def test_detected_totals(make_host: Callable[..., MachineFiles]) -> None:
+def test_totals_are_detected_from_quota_and_limit(make_host: Callable[..., MachineFiles]) -> None:
     machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
     assert machine.totals == {"CPU": 1, "memory": 4_096_000}
 

@@ -91,7 +91,7 @@ def test_a_metric_may_come_late_and_be_missing_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda analysis: pickle.loads(pickle.dumps(analysis))])
-def test_copies_go_their_own_way(way: Any) -> None:
+def test_a_copy_of_the_statistics_changes_nothing_of_the_first(way: Any) -> None:
     first = of([{"loss": 1.0}, {"loss": 2.0}])
     second = way(first)
     second.update({"loss": 9.0})
@@ -109,5 +109,5 @@ def test_copies_go_their_own_way(way: Any) -> None:
         ({1: {2: 3}, "a": None}, {"a": None, "1/2": 3}),
     ],
 )
-def test_results_on_one_level(nested: dict[Any, Any], flat: dict[str, Any]) -> None:
+def test_nested_results_are_flattened_to_one_level(nested: dict[Any, Any], flat: dict[str, Any]) -> None:
     assert list(flatten(nested).items()) == list(flat.items())

@@ -20,7 +20,7 @@ def test_the_words_of_the_status_are_constants_of_the_class() -> None:
     assert words == ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"]
 
 
-def test_a_bare_trial() -> None:
+def test_a_trial_by_itself_has_ray_tunes_defaults() -> None:
     trial = Trial("train", stub=True)
     assert (trial.status, trial.config, trial.evaluated_params, trial.experiment_tag) == (Trial.PENDING, {}, {}, "")
     assert (trial.checkpoint, trial.error_file, trial.num_failures, trial.get_error()) == (None, None, 0, None)
@@ -41,7 +41,7 @@ def test_the_name_holds_the_environment(env: object, middle: str) -> None:
     assert str(Trial("train", trial_id="ab", config={"env": env}, stub=True)) == f"train{middle}_ab"
 
 
-def test_creators_of_names() -> None:
+def test_functions_of_the_user_name_a_trial_and_its_directory() -> None:
     trial = Trial(
         "train",
         config={"lr": 2},
@@ -113,7 +113,7 @@ def test_plug_ins_may_keep_something_on_it() -> None:
     assert (again.seen_by_me, again.config, again.experiment_tag) == (3, {"lr": 1}, "0_lr=1")
 
 
-def test_results_and_their_statistics() -> None:
+def test_a_trial_keeps_its_last_result_and_statistics() -> None:
     trial = Trial("train", stopping_criterion={"a/loss": 3}, stub=True)
     for loss in (2, 1):
         trial.record_result({"a": {"loss": loss}, "training_iteration": 1})
@@ -136,14 +136,14 @@ def test_results_and_their_statistics() -> None:
     assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
 
 
-def test_start_checkpoint(tmp_path: Path) -> None:
+def test_a_trial_begins_with_the_checkpoint_of_restore_path(tmp_path: Path) -> None:
     trial = Trial("train", restore_path=str(tmp_path), stub=True)
     assert isinstance(trial.checkpoint, Checkpoint)
     assert trial.has_checkpoint()
     assert trial.checkpoint.path == str(tmp_path)
 
 
-def test_the_text_of_its_error(tmp_path: Path) -> None:
+def test_a_failed_trial_has_the_text_of_its_error(tmp_path: Path) -> None:
     trial = Trial("train", experiment_path=str(tmp_path), stub=True)
     trial.num_failures = 1
     assert trial.get_error() is None

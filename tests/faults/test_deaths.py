@@ -85,7 +85,7 @@ def test_a_crash_in_c_leaves_the_python_stack():
 
 
 @pytest.mark.usefixtures("one_cpu", "hurried")
-def test_ways_to_end_that_are_no_crash():
+def test_a_trial_that_ends_its_process_in_order_has_not_crashed():
     class Own(BaseException):
         pass
 

@@ -357,7 +357,7 @@ def test_a_process_that_a_callback_forks_can_be_ended_by_signals(script):
     assert stdout.split() == ["-15", "5", "-1", "False", "0"]
 
 
-def test_an_interpreter_that_ends_while_a_thread_of_it_runs_trials(script):
+def test_an_interpreter_that_ends_stops_the_trials_of_its_threads(script):
     driver = script.start(
         PRELUDE
         + """

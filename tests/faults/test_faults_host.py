@@ -87,7 +87,7 @@ def test_a_hundred_trials_at_a_time(monkeypatch):
     assert not grid.errors
 
 
-def test_a_home_a_temporary_directory_and_shared_memory_that_cannot_be_used(script):
+def test_a_run_needs_no_home_no_temporary_directory_and_no_shared_memory(script):
     stdout = script.run(
         PRELUDE
         + """

@@ -27,7 +27,9 @@ def _trainable(config: dict[str, Any]) -> None:
 
 @settings(max_examples=25)
 @given(_names, _names, _names, _names, _values)
-def test_nothing_lies_outside(run: str, trial: str, directory: str, key: str, value: Any) -> None:
+def test_nothing_is_written_outside_the_runs_directory(
+    run: str, trial: str, directory: str, key: str, value: Any
+) -> None:
     """Each name at its turn, so that one that is refused does not hide the others."""
     with tempfile.TemporaryDirectory(prefix="names-") as top:
         storage = os.path.join(top, "deep", "er")

@@ -27,7 +27,7 @@ class _Exchange:
         return len(data), b"%c" % (size % 251) * size
 
 
-def test_no_sizes_lock_driver_and_workers(bound_s: Callable[[float], float]) -> None:
+def test_messages_of_any_size_cross_in_both_directions(bound_s: Callable[[float], float]) -> None:
     executor = LocalTrialExecutor(Machine({"CPU": 2}, ()), directory=str)
 
     def answers() -> dict[str, Any]:

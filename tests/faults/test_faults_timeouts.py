@@ -164,7 +164,7 @@ def test_a_limit_ends_with_the_attempt_that_it_is_for(settings, attempts):
 
 
 @pytest.mark.parametrize("name", ["trial_timeout_s", "report_timeout_s"])
-def test_a_limit_that_is_none_is_refused(name):
+def test_a_limit_that_is_no_time_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be None, a number of seconds"):
         TuneConfig(**{name: -1})
 

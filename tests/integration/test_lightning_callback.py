@@ -70,7 +70,7 @@ def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: P
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
 
 
-def test_any_hook_will_do(tmp_path: Path, module: Any) -> None:
+def test_the_callback_reports_at_any_hook(tmp_path: Path, module: Any) -> None:
     on = ["train_batch_end", "validation_end"]
     result = fit_with(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)

@@ -165,7 +165,7 @@ def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
     assert memory._thread is None
 
 
-def test_numbers_and_names() -> None:
+def test_trackers_get_the_numbers_of_a_result() -> None:
     result = {"loss": 1, "on": True, "text": "a", "list": [1], "config/x": 2, "done": True, "nan": float("nan")}
     assert list(numbers_of(result)) == ["loss", "on", "nan"]
     assert begins_with("a/b", ("a",))

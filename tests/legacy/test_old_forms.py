@@ -148,7 +148,7 @@ class Oldest(tune.Trainable):
         return {"n": self.n, "done": True}
 
 
-def test_a_mean_loss_is_also_there_as_a_reward() -> None:
+def test_a_mean_loss_is_reported_as_a_reward_too() -> None:
     class WithLoss(tune.Trainable):
         def _train(self) -> dict[str, Any]:
             return {"mean_loss": 3, "done": True}
@@ -173,7 +173,7 @@ class Later(Old):
         return {**super()._train(), "later": True}
 
 
-def test_a_class_with_the_methods_of_old(tmp_path: Path) -> None:
+def test_the_old_methods_of_a_class_are_called(tmp_path: Path) -> None:
     config = {"flag": str(tmp_path / "flag")}
     with pytest.warns(DeprecationWarning, match="checkpoint_freq is deprecated: pass checkpoint_frequency in run"):
         trial = run(Later, config=config, checkpoint_freq=1, max_failures=1).trials[0]
@@ -196,14 +196,14 @@ def test_durable_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     assert "durable() has no effect" in caplog.text
 
 
-def test_the_logger_of_ray_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_logger_of_ray_is_found_at_its_old_path(caplog: pytest.LogCaptureFixture) -> None:
     from minitune import logger
 
     logger.warning("seen by %s", "the user")
     assert "seen by the user" in caplog.text
 
 
-def test_pinned_objects() -> None:
+def test_pinned_objects_reach_the_trials() -> None:
     from minitune.tune.util import get_pinned_object, pin_in_object_store
 
     from minitune.utils import pin_in_object_store as the_same
@@ -382,7 +382,7 @@ def test_times_and_state_of_a_run() -> None:
         assert (data["_metric"], data["_has_errored"]) == ("n", False)
 
 
-def test_resources_as_text() -> None:
+def test_resources_come_back_from_their_json() -> None:
     text = tune.resources.resources_to_json(tune.Resources([{"CPU": 2}]))
     assert tune.resources.json_to_resources(text) == tune.Resources([{"CPU": 2}])
     assert tune.resources.json_to_resources('{"cpu": 1}') == tune.Resources([{"CPU": 1}])

@@ -543,7 +543,7 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
 # -- base and pretty_print -----------------------------------------------------------------------------------------
 
 
-def test_a_logger_is_five_methods(trial: Trial) -> None:
+def test_a_users_logger_needs_five_methods(trial: Trial) -> None:
     calls: list[Any] = []
 
     class Mine(LoggerCallback):
@@ -581,7 +581,7 @@ def test_the_step_is_that_of_the_user_if_it_is_a_number(total: Any, step: int) -
     assert step_of({"timesteps_total": total}) == (step if step != 4 else 0)
 
 
-def test_pretty_print_of_nothing() -> None:
+def test_pretty_print_of_an_empty_result_is_empty() -> None:
     assert pretty_print({}) == pretty_print({"config": {"lr": 1}}) == "{}\n"
 
 

@@ -68,7 +68,7 @@ def test_a_logger_that_was_passed_is_not_doubled() -> None:
     assert lines_of(result, "progress.csv") == ["only", "0", "1"]
 
 
-def test_a_logger_as_users_write_them() -> None:
+def test_a_users_logger_gets_each_result() -> None:
     class Log(LoggerCallback):
         def __init__(self, filename: str = "log.txt"):
             self._trial_files: dict[Trial, Any] = {}
@@ -163,7 +163,7 @@ def test_a_trial_knows_where_the_driver_works(changes: bool, monkeypatch: pytest
     assert set(result.metrics["variables"].values()) == {os.getcwd()}
 
 
-def test_the_old_name_of_that_setting(caplog: pytest.LogCaptureFixture) -> None:
+def test_chdir_to_trial_dir_names_its_variable(caplog: pytest.LogCaptureFixture) -> None:
     analysis = tune.run(talk, chdir_to_trial_dir=False, name="run", verbose=0)
     assert analysis.trials[0].last_result["here"] == os.getcwd()
     assert caplog.text.count("set RAY_CHDIR_TO_TRIAL_DIR=0 in the environment") == 1

@@ -404,7 +404,7 @@ def run_on_disk(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
-def test_world_writable_run_is_not_trusted_unless_allowed(
+def test_a_world_writable_run_is_not_trusted_unless_allowed(
     run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock.check_trusted(run_on_disk)
@@ -417,7 +417,7 @@ def test_world_writable_run_is_not_trusted_unless_allowed(
     lock.check_trusted(run_on_disk)
 
 
-def test_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
+def test_a_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
     grp = pytest.importorskip("grp")
     if os.getuid() != 0:
         pytest.skip("only root can give a file to any group")
@@ -429,7 +429,7 @@ def test_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
         lock.check_trusted(run_on_disk)
 
 
-def test_run_of_another_user_is_not_trusted(run_on_disk: Path) -> None:
+def test_the_run_of_another_user_is_not_trusted(run_on_disk: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(run_on_disk / "tuner.pkl", 12345, -1)

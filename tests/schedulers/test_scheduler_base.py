@@ -139,7 +139,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         ("resource_changing", "ResourceChangingScheduler"),
     ],
 )
-def test_schedulers_have_names(name: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_schedulers_are_made_by_name(name: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     own = ARGUMENTS.get(name.lower(), {})
     usual = {} if kind in ("FIFOScheduler", "ResourceChangingScheduler") else {"metric": "m", "mode": "min"}
     made = create_scheduler(name, **usual, **own)

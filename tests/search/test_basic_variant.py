@@ -34,7 +34,7 @@ def test_limits_of_the_trials_of_a_search_alone_may_be_nested() -> None:
     assert Trial("f", stopping_criterion={"eval": {"loss": 3}}).should_stop({"eval/loss": 3})
 
 
-def test_one_seed_one_table() -> None:
+def test_equal_seeds_give_equal_tables() -> None:
     table = configs(basic(SPACE, 5, seed=3))
     assert table == configs(basic(SPACE, 5, seed=3))
     assert table != configs(basic(SPACE, 5, seed=4))
@@ -190,7 +190,7 @@ def test_several_experiments_run_in_order() -> None:
     assert generator.next_trial() is None
 
 
-def test_totals_and_ends() -> None:
+def test_a_search_knows_its_total_and_its_end() -> None:
     assert basic({"a": grid_search([1, 2])}, 3).total_samples == 6
     assert basic({"a": grid_search([1, 2])}, -1).total_samples == sys.maxsize
     generator = basic({"a": grid_search([1, 2])}, 3)

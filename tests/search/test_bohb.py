@@ -54,7 +54,7 @@ def train(config: dict[str, Any]) -> None:
         tune.report({"loss": (config["x"] - 0.3) ** 2 + 1 / step})
 
 
-def test_a_run_with_its_scheduler(tmp_path: Path) -> None:
+def test_bohb_runs_with_its_scheduler(tmp_path: Path) -> None:
     search = TuneBOHB(points_to_evaluate=[{"x": 0.3}], max_concurrent=3)
     scheduler = HyperBandForBOHB(max_t=9, reduction_factor=3)
     settings = {"metric": "loss", "mode": "min", "num_samples": 9, "seed": 3, "executor": "inline"}

@@ -43,11 +43,11 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(name: str, monkeypa
 
 
 @pytest.mark.parametrize("name", ["annealing", 3, None])
-def test_unknown_names(name: object) -> None:
+def test_an_unknown_name_is_refused_with_those_that_there_are(name: object) -> None:
     with pytest.raises(ValueError, match=r"search_alg must be one of variant_generator, random.* but got"):
         create_searcher(name)  # type: ignore[arg-type]  # what is tested
 
 
-def test_a_misspelt_name() -> None:
+def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(ValueError, match=r"but got 'optunna' \(did you mean 'optuna'\?\); pass others"):
         create_searcher("optunna")

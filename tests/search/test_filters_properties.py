@@ -83,7 +83,7 @@ def is_even(config: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("kind", ["random", "tpe", "searcher", "limited"])
 @hypothesis.given(spaces(names="abc", leaves=FEW_VALUES), st.booleans(), st.integers(0, 99))
 @SETTINGS
-def test_nothing_invalid_and_nothing_twice(kind: str, param_space: Any, constrained: bool, seed: int) -> None:
+def test_no_suggestion_is_invalid_or_comes_twice(kind: str, param_space: Any, constrained: bool, seed: int) -> None:
     rules = Rules("resample", (is_even,) if constrained else ())
     made, searcher = algorithm(kind, param_space, rules, seed)
     configs, refusal = [], ""

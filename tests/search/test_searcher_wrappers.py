@@ -84,7 +84,7 @@ def test_a_batch_is_told_at_once_in_the_order_of_suggestion() -> None:
         "a member that runs again before it closes stays in it",
     ],
 )
-def test_a_batch(limit: int, steps: str) -> None:
+def test_a_limiter_with_batches_follows_its_steps(limit: int, steps: str) -> None:
     """A step is what happens to a member, who of those that ask gets a suggestion, or whose ends were told so far."""
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, limit, batch=True)
@@ -120,7 +120,7 @@ def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
     assert inner.completed() == ["a", "c"]
 
 
-def test_not_now_and_finished_take_no_place() -> None:
+def test_a_limiter_does_not_count_a_searcher_that_suggests_nothing() -> None:
     limiter = ConcurrencyLimiter(Listed(None, {"x": 1}), 1)
     assert limiter.suggest("a") is None
     assert limiter.suggest("a") == {"x": 1}

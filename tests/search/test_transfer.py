@@ -358,7 +358,7 @@ def _spring() -> _Trap:
 
 
 @pytest.mark.parametrize("name", [None, "random"])
-def test_a_searcher_that_cannot_is_refused(name: str | None) -> None:
+def test_a_searcher_that_cannot_learn_from_runs_is_refused(name: str | None) -> None:
     grid = fit_earlier()
     known = "BasicVariantGenerator cannot learn from earlier runs: use the searcher 'auto', 'tpe' or 'bohb'"
     with pytest.raises(ValueError, match=known):
@@ -417,7 +417,7 @@ def test_unusable_earlier_runs_are_refused(warm_start: Callable[[], Any], error:
     assert not run_path("new").exists()
 
 
-def test_no_earlier_run_is_as_none() -> None:
+def test_an_empty_list_of_earlier_runs_changes_nothing() -> None:
     new = fit(train, SPACE, search_alg="tpe", num_samples=2, seed=2, warm_start=[], name="new", **GOAL)
     studies = [Study(SPACE, "tpe", seed=2, warm_start=runs, **GOAL) for runs in ([], (), None)]
     assert [study.ask() for study in studies] == [new[0].config] * 3

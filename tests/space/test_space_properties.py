@@ -88,7 +88,7 @@ def test_totals_are_samples_times_grids_and_all_points_differ(any_space: dict[st
 
 @SETTINGS
 @hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), data=st.data())
-def test_timing_changes_nothing(any_space: dict[str, Any], seed: int, data: Any) -> None:
+def test_the_table_does_not_depend_on_when_trials_are_drawn(any_space: dict[str, Any], seed: int, data: Any) -> None:
     expected = configs(basic(any_space, 2, seed))
     limited = basic(any_space, 2, seed, max_concurrent=data.draw(st.integers(1, 3)))
     found, live = [], []

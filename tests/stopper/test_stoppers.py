@@ -59,7 +59,7 @@ def test_a_dict_criterion_may_be_a_bool() -> None:
         ("==", False, True, False),
     ],
 )
-def test_operators(sign: str, below: bool, at: bool, above: bool) -> None:
+def test_a_limit_may_name_its_comparison(sign: str, below: bool, at: bool, above: bool) -> None:
     stopper = DictStopper({"m": (sign, 2)})
     assert feed(stopper, [1, 2, 3]) == [below, at, above]
 

@@ -162,6 +162,6 @@ def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-def test_completion_shows_schedulers() -> None:
+def test_completion_shows_the_names_of_a_package() -> None:
     assert {"ASHAScheduler", "PopulationBasedTraining"} <= set(dir(minitune.schedulers))
     assert {"Any", "importlib", "made_with"}.isdisjoint(dir(minitune.schedulers))

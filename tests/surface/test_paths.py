@@ -150,7 +150,7 @@ print(best.metrics["x"], best.metrics["kind"] is tune.search.sample.Float)
 """
 
 
-def test_a_script_in_all_dialects(tmp_path):
+def test_a_script_may_use_all_import_paths_at_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run(

@@ -119,6 +119,6 @@ def test_calls_for_ray_tune_fit() -> None:
     assert found == {}, "follow Ray Tune, or say why not in DIFFERENCES"
 
 
-def test_listed_differences_exist() -> None:
+def test_the_listed_differences_to_ray_tune_exist() -> None:
     assert DIFFERENCES.keys() <= TABLE.keys()
     assert [path for path in DIFFERENCES if not difference(path)] == [], "as in Ray Tune now: out of DIFFERENCES"

@@ -63,7 +63,7 @@ def test_an_error_from_inside_is_left_alone() -> None:
         Tuner(f, tune_config=5)  # type: ignore[arg-type]
 
 
-def test_signatures_stay() -> None:
+def test_checked_functions_keep_their_signatures() -> None:
     assert list(inspect.signature(Tuner).parameters) == ["trainable", "param_space", "tune_config", "run_config"]
     assert list(inspect.signature(choice).parameters) == ["categories"]
 

@@ -99,7 +99,7 @@ def test_its_directory_is_made_when_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Counter, Filer, DirFiler])
 @pytest.mark.parametrize("form", ["result", "checkpoint", "path"])
-def test_save_and_restore(kind: type[Counter], form: str) -> None:
+def test_a_class_goes_on_from_what_it_saved(kind: type[Counter], form: str) -> None:
     one = kind(config={})
     for _ in range(3):
         last = one.train()
@@ -407,7 +407,7 @@ def test_an_error_in_a_step_is_the_answer(driver: FakeDriver, error: BaseExcepti
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), StopIteration()])
-def test_a_clean_end_of_a_step(driver: FakeDriver, error: BaseException) -> None:
+def test_a_step_that_exits_cleanly_ends_the_trial(driver: FakeDriver, error: BaseException) -> None:
     class Ending(Plain):
         def step(self) -> dict[str, Any]:
             raise error

@@ -344,7 +344,7 @@ def test_metrics_must_be_a_dict(driver: FakeDriver, metrics: Any) -> None:
         pull(actor)
 
 
-def test_keywords_still_work(driver: FakeDriver) -> None:
+def test_metrics_may_be_keywords(driver: FakeDriver) -> None:
     assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
     with pytest.raises(TypeError, match="unexpected keywords"):
         pull(driver.start(lambda config: report({"loss": 1}, acc=1), name="t_1"))

@@ -114,7 +114,7 @@ def test_a_subclass_of_a_bound_class_keeps_its_values() -> None:
     assert with_parameters(Sub, extra=5)(config={}).train()["sum"] == 9
 
 
-def test_no_values_are_legal() -> None:
+def test_with_parameters_needs_no_values() -> None:
     assert with_parameters(lambda config: 1)({}) == 1
 
 
@@ -132,7 +132,7 @@ def test_bad_resources_are_refused_at_once(wrong: Any) -> None:
         with_resources(fn, wrong)
 
 
-def test_names() -> None:
+def test_a_trainable_has_a_name_for_its_trials() -> None:
     class Named:
         _name = "mine"
 

@@ -35,7 +35,7 @@ from minitune.util.debug import log_once
 from minitune import CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, TuneError, Tuner
 
 
-def test_flattening_and_back():
+def test_a_dict_is_flattened_and_unflattened():
     nested = {"a": {"b": 1, "c": {"d": [1, {"e": 2}]}}, "f": 3}
     assert flatten_dict(nested) == {"a/b": 1, "a/c/d": [1, {"e": 2}], "f": 3}
     assert flatten_dict(nested, delimiter=".", flatten_list=True) == {"a.b": 1, "a.c.d.0": 1, "a.c.d.1.e": 2, "f": 3}
@@ -59,7 +59,7 @@ def test_positions_in_keys_become_lists() -> None:
     assert type(unflatten_list_dict(OrderedDict({"a/b/0": 1}))["a"]) is OrderedDict
 
 
-def test_numbers_that_are_none() -> None:
+def test_nan_and_infinity_are_recognised() -> None:
     assert [is_nan(value) for value in (math.nan, Decimal("nan"), math.inf, 1, 10**400)] == [True, True, *[False] * 3]
     assert [is_nan_or_inf(value) for value in (math.nan, math.inf, -math.inf)] == [True] * 3
     assert not any(map(is_nan_or_inf, (0, 1.5, 10**400, Decimal(3), True)))
@@ -135,7 +135,7 @@ def test_deep_update_says_which_keys_are_new():
     assert deep_update({"a": {"type": "x", "b": 1}}, other, override_all_if_type_changes=["a"]) == other
 
 
-def test_lookup_by_path():
+def test_a_value_is_found_by_its_path():
     assert unflattened_lookup("a/0/b", {"a": [{"b": 7}]}) == 7
     assert unflattened_lookup("a/b", {"a/b": 8}) == 8
     assert unflattened_lookup("a/x", {"a": 1}, default=None) is None
@@ -143,7 +143,7 @@ def test_lookup_by_path():
         unflattened_lookup("a/x", {"a": {}})
 
 
-def test_date():
+def test_the_date_has_the_form_of_ray_tunes():
     assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", date_str())
 
 

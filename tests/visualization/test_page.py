@@ -264,7 +264,7 @@ def test_the_output_of_a_trial_is_in_the_file_up_to_a_limit() -> None:
     assert len(output) < 4_000
 
 
-def test_checkpoints_are_named() -> None:
+def test_the_page_names_the_checkpoints_of_a_trial() -> None:
     fit(SavedCounter, {"n": 1}, stop={"training_iteration": 2}, checkpoint_at_end=True, metric="n", mode="max")
 
     (trial,) = run_of()["trials"]
