@@ -162,7 +162,7 @@ class RunResults:
         for trial in self.trials:
             rows = []
             if trial.progress.metrics:
-                rows = trial_rows(trial.local_path)
+                rows = trial_rows(trial.local_path, last_only=metric is None)
             is_known = is_known or any(metric in row for row in rows)
             row = flat_row(last_result_of(trial))
             if rows:

@@ -56,7 +56,7 @@ _INFINITIES = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """What strict JSON has in place of NaN and infinities."""
 
 
-def trial_rows(directory: str) -> list[Row]:
+def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
     """All reports of a trial in order, flattened, including those of failed attempts.
 
     They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
@@ -64,6 +64,7 @@ def trial_rows(directory: str) -> list[Row]:
 
     Args:
         directory: The trial's directory, absolute.
+        last_only: Return only the last report, if there is any.
 
     Returns:
         The reports; empty if there are none.
@@ -72,16 +73,18 @@ def trial_rows(directory: str) -> list[Row]:
         OSError: If a file cannot be read.
     """
     try:
-        rows = recorded_rows(directory)
+        rows = recorded_rows(directory, last_only)
     except TuneError as error:
         logger.warning("%s is read without the journal of its run: %s", directory, error)
         rows = None
     if rows is None:
         rows = logged_rows(directory)
+        if rows and last_only:
+            rows = rows[-1:]
     return [flat_row(row) for row in rows or ()]
 
 
-def recorded_rows(directory: str) -> list[Row] | None:
+def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
     """All reports of a trial in order, from the journal of its run. Unpickles nothing.
 
     Values are plain, as in `result.json`, except for NaN and infinities. A value that the journal stores as a pickle,
@@ -89,6 +92,7 @@ def recorded_rows(directory: str) -> list[Row] | None:
 
     Args:
         directory: The trial's directory, absolute.
+        last_only: Return only the last report, if there is any.
 
     Returns:
         The nested reports; None if there is no journal, or it does not contain the trial.
@@ -100,7 +104,7 @@ def recorded_rows(directory: str) -> list[Row] | None:
 
     run_path, name = os.path.split(directory)
     try:
-        reports = read_reports(run_path).of(name)
+        reports = read_reports(run_path).of(name, last_only)
     except FileNotFoundError:
         return None
     if reports is None:
@@ -114,6 +118,8 @@ def recorded_rows(directory: str) -> list[Row] | None:
         if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
             if logged is None:
                 logged = logged_rows(directory) or []
+                if last_only:
+                    logged = logged[-1:]
             # The file may be the trainable's own, or miss lines after a crash. So a line counts only if it is the same
             # report.
             if number < len(logged) and all(logged[number].get(key) == metrics.get(key) for key in _IDENTITY):
@@ -160,9 +166,16 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
         result: The result.
         delimiter: The text between the parts of a key.
     """
-    top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
-    nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
-    return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
+    row: Row = {}
+    nested: dict[str, Any] = {}
+    for key, value in result.items():
+        # Nearly all values are plain, and `isinstance` with an abstract class is slow.
+        is_flat = type(value) in _PLAIN or not isinstance(value, Mapping)
+        (row if is_flat else nested)[key] = value
+    for key, value in flatten(nested, delimiter).items():
+        if type(value) in _PLAIN or not isinstance(value, Mapping):
+            row[key] = value
+    return row
 
 
 def import_pandas() -> Any:

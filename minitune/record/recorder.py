@@ -29,7 +29,7 @@ from minitune.resources import Resources
 logger = logging.getLogger("minitune")
 
 # The least number of results for which a sum is recorded. A sum is about as large as three results.
-_RESULTS_WORTH_A_SUM = 32
+_RESULTS_WORTH_A_SUM = 16
 
 
 class Recorder:

@@ -12,8 +12,8 @@ For each record it returns an `Effect`, which says what the record has changed. 
 A new kind of record needs a function in `records` and a handler in `_RUN_HANDLERS` or `_TRIAL_HANDLERS`.
 
 A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
-results. `read_run` reads no results of a trial whose last record has their sum. A story without details computes no
-statistics and reads no error files.
+results. `read_run` reads no results of a trial whose last record has their sum, and `Decisions` reads only those of
+them with a decision. A story without details computes no statistics and reads no error files.
 
 This module unpickles objects only if the caller asks for it, and changes nothing on disk. A driver may be running on
 the run. A torn end of the journal and records of unknown kinds are ignored.
@@ -630,8 +630,8 @@ _NOT_IN_OVERVIEW = frozenset(
 )
 # These records are about the run itself.
 _OF_RUN = (records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
-# The reports of a trial are made from these records.
-_OF_REPORTS = frozenset(kind.encode() for kind in (records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT))
+# These records set the configuration with which a trial reports.
+_CONFIGURES = frozenset(kind.encode() for kind in (records.TRIAL, records.CHANGE, records.EXPLOIT))
 
 _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
@@ -793,8 +793,8 @@ class RunFollower:
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         left_out = None
-        if before is None and self._decisions is None:
-            left_out = SummedUp(self._journal)
+        if before is None:
+            left_out = SummedUp(self._journal, needs_decisions=self._decisions is not None)
         scan = journal.scan(self._journal, self._unpickle, begin=before or 0, leaves_out=left_out)
 
         def new_records() -> Iterator[records.Record]:
@@ -813,6 +813,9 @@ class RunFollower:
 
 _SUM = b'"%b":{' % records.SUM.encode()
 
+# The end of a `result` line without a decision, its reason or its facts, and without a checkpoint.
+_UNDECIDED = b'"decision":"CONTINUE","reason":"","checkpoint":null}\n'
+
 
 class SummedUp:
     """Decides which lines of a journal a reader may skip: the results of a trial whose last record has their sum.
@@ -823,9 +826,11 @@ class SummedUp:
     Args:
         path: The journal. The constructor blocks while it scans the journal, for about a microsecond per line.
         until: Consider only trials that ended before this offset, in bytes; None for all trials.
+        needs_decisions: Whether the reader needs the results at which something was decided.
     """
 
-    def __init__(self, path: str | os.PathLike[str], until: int | None = None):
+    def __init__(self, path: str | os.PathLike[str], until: int | None = None, needs_decisions: bool = False):
+        self._needs_decisions = needs_decisions
         self._ends: dict[bytes, int] = {}
         for offset, line in journal.lines_of_kind(path, records.STATUS, holding=_SUM):
             if until is None or offset < until:
@@ -834,7 +839,9 @@ class SummedUp:
     def __call__(self, offset: int, line: bytes) -> bool:
         """Whether the reader may skip the line at `offset`, in bytes."""
         kind, trial_id = journal.head(line)
-        return kind == _RESULT and offset < self._ends.get(trial_id, 0)
+        if kind != _RESULT or offset >= self._ends.get(trial_id, 0):
+            return False
+        return not self._needs_decisions or line.endswith(_UNDECIDED)
 
 
 # -- the results of one trial ------------------------------------------------------------------------------------------
@@ -868,7 +875,9 @@ class Reports:
 
     def __init__(self, path: str):
         self._path = path
-        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as it is written in JSON
+        # by trial id, as it is written in JSON: the records of results, and those that set the configuration
+        self._results: dict[bytes, array[int]] = {}
+        self._configures: dict[bytes, array[int]] = {}
         self._trial_ids: dict[str, str] = {}  # by the name of the trial's directory
         for _, record in journal.scan(path, leaves_out=self._note):
             if directory := record.get("directory"):
@@ -882,15 +891,18 @@ class Reports:
         kind, trial_id = journal.head(line)
         if kind == _START or not offset:
             return False
-        if kind in _OF_REPORTS:
-            self._offsets.setdefault(trial_id, array("Q")).append(offset)
+        if kind == _RESULT:
+            self._results.setdefault(trial_id, array("Q")).append(offset)
+        elif kind in _CONFIGURES:
+            self._configures.setdefault(trial_id, array("Q")).append(offset)
         return True
 
-    def of(self, directory: str) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
+    def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
         """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Blocks.
 
         Args:
             directory: The name of the trial's directory.
+            last_only: Return only the last report, if there is any.
 
         Returns:
             Pairs of nested metrics and the configuration, which many pairs share. None if no trial of the run has this
@@ -900,7 +912,10 @@ class Reports:
         if trial_id is None:
             return None
         written = json.dumps(trial_id)[1:-1].encode("ascii")
-        found = journal.at(self._path, self._offsets.get(written, ()))
+        results = self._results.get(written, array("Q"))
+        if last_only:
+            results = results[-1:]
+        found = journal.at(self._path, sorted([*results, *self._configures.get(written, ())]))
         return [(metrics, config) for _, metrics, config in logged_reports(found)]
 
 
@@ -1061,6 +1076,9 @@ class Decisions:
             if trial.custom_dirname:
                 self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
+            total = effect.record.get(records.SUM)
+            if total is not None:  # the reader may have skipped its last results
+                history.iteration = total["last"].get(TRAINING_ITERATION, total["count"])
             self._on_step(history, effect, effect.record["cause"])
 
     def _on_result(self, history: _History, record: records.Record) -> None:
