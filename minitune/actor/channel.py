@@ -131,7 +131,9 @@ class Channel:
                     unsent[0] = part[sent:]
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:  # its reader has gone
+        except OSError:
+            # Its reader has gone. What it has sent before, such as its last report, may still be in the pipe. So this
+            # is not the end of the channel: `read` goes on, and finds the end after the last message.
             unsent.clear()
         if unsent:
             self._wait_for(self._events | WRITE)
@@ -151,8 +153,10 @@ class Channel:
                 self._wait_for(self._events & READ)
             if not mask & READ:
                 return True
-        if not self._events & READ:
+        if not self._events & READ:  # another callback of this turn has stopped the reading
             return False
+        # One read for each turn, although there may be more: a worker that sends without end must not keep the loop
+        # from the others. The loop calls again as long as there are bytes.
         broken: ChannelClosedError | ProtocolError
         try:
             data = self._socket.recv(CHUNK_BYTES)
@@ -168,7 +172,8 @@ class Channel:
                 broken = ChannelClosedError("end of file")
             except ProtocolError as error:
                 broken = error
-        # A socket at its end is always ready, so the loop would spin until the end of the process is reported.
+        # A socket at its end is always ready, so the loop would spin until the end of the process is reported. Which of
+        # the two is seen first is a race: a dying process closes its files before its parent can reap it.
         self.stop_reading()
         self._on_broken(broken)
         return False
@@ -179,7 +184,7 @@ class Channel:
 
     def close(self) -> None:
         """Release all resources. May be called any number of times."""
-        self._wait_for(0)
+        self._wait_for(0)  # before the socket is closed: the next file of this process may get its number
         self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()
 

@@ -150,11 +150,13 @@ class Zygote:
         while True:
             pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._outbox.unsent else None
             ready = dict(poll.poll(pause_ms))  # events by descriptor
-            if self._driver in ready:
+            if self._driver in ready:  # first of all: no worker may be forked for a driver that has ended
                 self._end_all()
             # Ends come before requests: a trial's next attempt must find the resources of the last one free.
             if self._wakeup in ready:
                 _drain(self._wakeup)
+            # In each turn, woken or not: a preload may have taken the signal. After the draining, never before: a death
+            # between the two would be reaped by nobody until the next one.
             self._reap()
             for tracked in list(self._sweeping.values()):
                 self._sweep(tracked)
@@ -165,7 +167,7 @@ class Zygote:
                     return forked
 
     def _receive(self) -> worker.Worker | None:
-        """Handle one packet; the next one waits for the next turn."""
+        """Handle one packet. The next one waits for the next turn, so that ends are told between two forks."""
         try:
             packet = receive_packet(self._end)
         except OSError:
@@ -224,6 +226,7 @@ class Zygote:
         else:
             if pid == 0:
                 return self._become_worker(marker, channels)
+            # The child may be dead by now. That is no race: the loop calls `_reap`, and no signal handler does.
             self._workers[token] = self._by_pid[pid] = _Child(token, marker, pid)
         for channel in channels:
             os.close(channel)
@@ -266,7 +269,7 @@ class Zygote:
 
     def _reap(self) -> None:
         """Collect all dead children; after the end of a worker, start the sweep of its tree."""
-        while True:
+        while True:  # one signal may stand for several deaths
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -315,6 +318,7 @@ class Zygote:
             The orphans; and whether another child does not show to which worker it belongs. A process shows no
                 environment while it starts another program.
         """
+        # They are our children. So none of these numbers can belong to another process before `_reap` has seen its end.
         orphans = []
         unknown = False
         for pid in processes.children(self._pid, has_one_thread=True):
@@ -328,7 +332,12 @@ class Zygote:
         return orphans, unknown
 
     def _forget(self, tracked: _Child, survivors: bool) -> None:
-        """Tell the driver that a worker's tree is dead, or that it cannot be killed."""
+        """Tell the driver that a worker's tree is dead, or that it cannot be killed.
+
+        A worker that cannot be killed, such as one in a system call on a lost disk, stays in `_by_pid`. Otherwise it
+        would be taken for the orphan of another worker. When it ends after all, its end is told again, and the driver
+        passes that over.
+        """
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
         facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.ended_s, survivors

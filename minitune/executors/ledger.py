@@ -111,9 +111,12 @@ class _EqualWaiters:
 class WaitingLine:
     """The waiters in order of their first refusal.
 
-    The cost depends on the number of distinct requests, not on the number of waiters. Only the 32 oldest requests are
-    watched. A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is
-    owed too early, but never too late.
+    The cost depends on the number of distinct requests, not on the number of waiters. Two things are approximate:
+
+    - A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is owed
+      too early, but never too late.
+    - Only 32 requests are watched, those that have been in the line longest. The others are watched when one of these
+      has no waiter left. So they starve only if waiters with all 32 requests come for ever.
 
     Attributes:
         requests: The request of each waiter. Most of the time there is no waiter.
@@ -143,6 +146,8 @@ class WaitingLine:
         if request is None:
             return
         group = self._groups[request]
+        # The group's count stays. For the next oldest, its difference from the count at its joining is what it was
+        # overtaken itself: all of the group had no room at the same times.
         del group.members[waiter]
         if not group.members:
             del self._groups[request]
@@ -160,11 +165,15 @@ class WaitingLine:
         if request is not None:
             place = self._groups[request].members[admitted][0]
         for group in self._watched():
+            # If even the oldest came after `admitted`, none of the group was overtaken.
             if group.oldest()[1] < place and not has_room(group.request):
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
-        """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request."""
+        """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request.
+
+        Only one at a time: if there were reservations for two, each might keep what the other one needs.
+        """
         first: tuple[str, Resources] | None = None
         first_place: float = math.inf
         for group in self._watched():
@@ -459,7 +468,9 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count: a demand for a CPU does not use GPUs.
+        Only resources that both need count: a demand for a CPU does not use GPUs. A resource of which the owed request
+        lacks something now is given to nobody else, until enough holders have released theirs. So it waits at most for
+        those that hold it at present.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():

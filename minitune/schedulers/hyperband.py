@@ -183,6 +183,7 @@ class Bracket:
             arrived = sorted(member.entry for member in self.members.values() if member.entry is not None)
             # Those that have left since count, too: a failure does not change how many of the others go on.
             quota = max(1, self.entered // self.eta)
+            # None may be left: the bracket then has no member, and the loop ends.
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
             dropped = arrived[len(kept) :]
             closings.append(Closing(self.time, self.entered, kept, dropped))
@@ -315,10 +316,11 @@ class HyperBandScheduler(HalvingScheduler):
             return CONTINUE
         bracket = self._home_of(trial)
         member = bracket.members.get(trial.trial_id)
-        if member is None:
+        if member is None:  # dropped while it was saved, or by an earlier driver: it was not stopped yet
             return Decision(decision.STOP, _DROPPED)
         if bracket.ready:
-            bracket.ready.pop(trial.trial_id, None)
+            bracket.ready.pop(trial.trial_id, None)  # it runs again
+        # Its own rung and not that of the bracket: after a leap over several rungs the two differ until all have come.
         if at < bracket.times[member.rung]:
             return CONTINUE
         self._at_rung(result, bracket.times[member.rung])
@@ -326,7 +328,7 @@ class HyperBandScheduler(HalvingScheduler):
             return self._end(at, bracket=bracket.index, band=bracket.band)
         if at >= self._max_t and bracket.is_at_end:
             return CONTINUE
-        if member.entry is not None:
+        if member.entry is not None:  # started again while it waited: its first entry counts
             return Decision(decision.PAUSE, "it is again at the rung where it waits for the others")
         entry = self._new_entry(trial, result)
         bracket.arrive(member, at, entry)
@@ -457,7 +459,10 @@ class HyperBandScheduler(HalvingScheduler):
         return closings
 
     def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """A trial has ended and leaves its bracket. The others may have waited only for it."""
+        """A trial has ended and leaves its bracket. The others may have waited only for it.
+
+        `stop_trial` in `_close` leads here again, but not from inside of its loop: requests of a hook are met after it.
+        """
         self._trials.pop(trial.trial_id, None)
         bracket = self._homes.pop(trial.trial_id, None)
         if bracket is not None:
@@ -470,6 +475,9 @@ class HyperBandScheduler(HalvingScheduler):
             return False
         if supply_of(context) == "ENDED":
             return True
+        # The search algorithm has none for now. It may wait for results, and the trials here for one another. If none
+        # moves, none ever would again. A trial that has come to its rung moves no more, but is RUNNING until it is
+        # saved.
         if any(bracket.num_moving for bracket in self._brackets):
             return False
         return not any(trial.status in (PENDING, RUNNING) for trial in context.get_live_trials())
@@ -511,7 +519,8 @@ class HyperBandScheduler(HalvingScheduler):
             facts["cutoff"] = self._value(-last.cutoff)
         if entry in last.dropped:
             return Decision(decision.STOP, reason, facts=facts)
-        goes_on = bracket.is_at_end or member.entry is None
+        goes_on = bracket.is_at_end or member.entry is None  # else it has come to the next rung, too, and waits there
+        # This answer lets it go on. In `ready`, `choose_trial_to_run` would choose it a second time.
         bracket.ready.pop(entry.trial_id, None)
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
