@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from minitune.trainable import FunctionTrainable as FunctionTrainable
     from minitune.trainable import Trainable as Trainable
     from minitune.trainable import wrap_function as wrap_function
+    from minitune.trainable.session import checkpoint_dir as checkpoint_dir
     from minitune.trainable.session import get_checkpoint as get_checkpoint
     from minitune.trainable.session import report as report
     from minitune.trainable.util import with_parameters as with_parameters
@@ -142,7 +143,7 @@ _HOME = {
     "stopper": "Stopper",
     "study": "Study",
     "trainable": "FunctionTrainable Trainable wrap_function",
-    "trainable.session": "get_checkpoint report",
+    "trainable.session": "checkpoint_dir get_checkpoint report",
     "trainable.util": "with_parameters with_resources",
     "tune_config": "TuneConfig",
     "tuner": "Tuner",

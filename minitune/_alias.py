@@ -113,7 +113,6 @@ OLD_NAMES = {
     "minitune": {
         "Analysis": "analysis",
         "TrainingResult": "trainables",
-        "checkpoint_dir": "trainables",
         "DurableTrainable": "keywords",
         "durable": "keywords",
         "function": "keywords",

@@ -1,7 +1,8 @@
 """Checkpoint: a directory and its metadata; and how a checkpoint is committed to a trial's directory.
 
 Commit protocol: The worker copies the content to `.tmp-<number>-<attempt>` in the trial's directory, lists it, and
-renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. On a Ray cluster the driver
+renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. A user who writes to the
+directory of `checkpoint_dir` has written there already, so nothing is copied. On a Ray cluster the driver
 renames it, so that an attempt that Ray has given up can commit nothing. The checkpoint is committed
 when the driver's journal names it. A directory that the journal does not name is a leftover of a killed worker; it is
 removed before the next attempt. Numbers increase over all attempts of a trial.
@@ -345,7 +346,10 @@ def commit_copy(
         DiskError: If the disk of the run refuses the copy.
     """
     if not os.path.isdir(source):
-        raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
+        text = f"the reported checkpoint's directory {os.fspath(source)!r} does not exist"
+        if os.path.basename(source).startswith(TEMPORARY_PREFIX):
+            text += "; a directory of checkpoint_dir() is renamed when it is reported, so it can be reported once"
+        raise FileNotFoundError(text)
     leave_out = None
     if os.path.samefile(source, trial_directory):
         leave_out = _OF_CHECKPOINT
@@ -386,12 +390,21 @@ def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int)
     try:
         yield temporary
     except BaseException as error:
-        refused = files.look_at_disk(os.fspath(trial_directory), error)  # before the removal, which frees space
-        with suppress(OSError):  # the next start of the trial removes it, too
-            files.remove_tree(temporary)
-        if refused is not None:
-            raise refused from error
+        discard_prepared(temporary, trial_directory, error)
         raise
+
+
+def discard_prepared(temporary: str, trial_directory: str | os.PathLike[str], error: BaseException) -> None:
+    """Remove a directory in which a checkpoint was prepared, because of an error.
+
+    Raises:
+        DiskError: If the reason of the error is that the disk of the run has refused what was written.
+    """
+    refused = files.look_at_disk(os.fspath(trial_directory), error)  # before the removal, which frees space
+    with suppress(OSError):  # the next start of the trial removes it, too
+        files.remove_tree(temporary)
+    if refused is not None:
+        raise refused from error
 
 
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:

@@ -2,8 +2,7 @@
 
 `minitune._alias` leads old names and old import paths here. `run` and `Experiment` ask `keywords` to translate old
 keywords, and `run_experiments` the functions of a search space. A script without old forms never imports this package.
-`Session` keeps the checkpoint of a `checkpoint_dir` block until the next report. Old forms of functions and classes,
-such as `train(config, reporter)`, are adapted in `minitune.trainable.old_forms`.
+Old forms of functions and classes, such as `train(config, reporter)`, are adapted in `minitune.trainable.old_forms`.
 
 `loggers` makes callbacks of the old logger classes, for `run(loggers=...)`. The other modules are old modules of Ray
 Tune under other paths, and only scripts import them.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.base import user_thread
 from minitune.base.checks import shown
+from minitune.base.files import absolute
 from minitune.base.forks import Origin
 from minitune.base.numbers import as_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
@@ -32,7 +33,9 @@ from minitune.checkpoint import (
     CheckpointRecord,
     commit_copy,
     commit_prepared,
-    prepared,
+    discard_prepared,
+    temporary_directory,
+    temporary_path,
 )
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
@@ -119,7 +122,11 @@ class Session:
         self.check_stopping: Callable[[], None] | None = None
         self.checkpoint: Checkpoint | None = None
         self.last_record: CheckpointRecord | None = None
+        # The directories of `checkpoint_dir` that are being filled, and the numbers in their names.
+        self._filling: dict[str, int] = {}
+        # The checkpoint that has no report yet, and the path under which it was filled.
         self._unreported: CheckpointRecord | None = None
+        self._filled = ""
         self.is_stopping = False
         self.origin = Origin()
         self.at_end: list[Callable[[bool], None]] = []
@@ -169,9 +176,10 @@ class Session:
 
     @contextmanager
     def making_checkpoint(self) -> Iterator[str]:
-        """Yield a directory to fill. After the `with` block it is a checkpoint, and the next report includes it.
+        """Yield a directory to fill. A report within the `with` block may name it; see `checkpoint_dir`.
 
-        If an earlier checkpoint has no report yet, this first hands it over, which blocks like a report.
+        Otherwise it is a checkpoint after the block, and the next report includes it. If an earlier checkpoint has no
+        report yet, this first hands it over, which blocks like a report.
 
         Raises:
             TrialStopped: If the trial must stop.
@@ -182,12 +190,32 @@ class Session:
             self.check_stopping()
         self.hand_over_made()
         number = self.take_checkpoint_number()
-        with prepared(self.info.directory, number, self.info.attempt) as directory:
-            # After an error of the user, `prepared` removes the directory, and nothing is committed.
+        directory = absolute(temporary_directory(self.info.directory, number, self.info.attempt))  # as in a Checkpoint
+        self._filling[directory] = number
+        try:
             yield directory
-            record = commit_prepared(directory, self.info.directory, number)
-            self._has_saved(record)
-            self._unreported = record
+            if directory in self._filling:
+                record = self._commit_filled(directory)
+                self._has_saved(record)
+                self._unreported = record
+                self._filled = directory
+        except BaseException as error:
+            # After a report the directory is a checkpoint. On a Ray cluster, the driver may not have renamed it yet.
+            if self._filling.pop(directory, None) is not None:
+                discard_prepared(directory, self.info.directory, error)
+            raise
+
+    def _commit_filled(self, directory: str) -> CheckpointRecord:
+        """Commit a directory of `making_checkpoint`. It is renamed, not copied."""
+        number = self._filling[directory]
+        temporary = directory
+        if self._next_checkpoint > number + 1:  # others were made meanwhile, and numbers grow in the order of reports
+            number = self.take_checkpoint_number()
+            temporary = temporary_path(self.info.directory, number, self.info.attempt)
+            os.rename(directory, temporary)
+        record = commit_prepared(temporary, self.info.directory, number)
+        del self._filling[directory]
+        return record
 
     def hand_over_made(self) -> None:
         """Hand over a checkpoint that has no report yet, if there is one. Blocks like a report."""
@@ -217,9 +245,11 @@ class Session:
         if self.hand_over is None:
             warn_once("report() does nothing in a class trainable: return the metrics from step() instead")
             return
-        # A report has room for one checkpoint, so the one that still waits goes first.
-        if checkpoint is not None:
-            self.hand_over_made()
+        if checkpoint is not None and self._unreported is not None:
+            if checkpoint.path == self._filled:
+                checkpoint = None  # it waits for this report
+            else:
+                self.hand_over_made()  # a report has room for one checkpoint
         self.hand_over(lambda: self._make_report(metrics, checkpoint, has_returned=False))
         self.fields.begin()
 
@@ -239,7 +269,9 @@ class Session:
 
     def _make_report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None, has_returned: bool) -> _Made:
         record = self._unreported
-        if checkpoint is not None:
+        if checkpoint is not None and checkpoint.path in self._filling:
+            record = self._commit_filled(checkpoint.path)
+        elif checkpoint is not None:
             number = self.take_checkpoint_number()
             record = commit_copy(checkpoint.path, self.info.directory, number, self.info.attempt)
         about: dict[str, Any] = {CHECKPOINT_DIR_NAME: None}
@@ -345,7 +377,8 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
 
     Args:
         metrics: A dict of numbers and other objects that can be pickled. `done: True` ends the trial.
-        checkpoint: A checkpoint. Its directory is copied into the trial's directory before the result is reported.
+        checkpoint: A checkpoint. Its directory is copied into the trial's directory before the result is reported. That
+            of `checkpoint_dir` is renamed instead.
         **legacy: Metrics as keywords, as in older Ray Tune: `report(loss=1)`.
 
     Raises:
@@ -374,6 +407,40 @@ def get_checkpoint() -> Checkpoint | None:
         `minitune run`, the directory `MINITUNE_CHECKPOINT_DIR`.
     """
     return _session_or_stand_in().checkpoint
+
+
+@contextmanager
+def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
+    """A directory for a large checkpoint. It lies in the trial's directory, and is renamed when it is reported.
+
+    `report(metrics, checkpoint=Checkpoint(directory))` in the `with` block reports it without a copy; `directory` is
+    gone after that. Without such a report, the checkpoint belongs to the first report after the block, or is recorded
+    alone if the function makes another checkpoint before that, or returns. After an error in the block it does not
+    count.
+
+    Outside of a trial and in a class trainable, it warns once and yields a temporary directory.
+
+    Args:
+        step: Any number, as in older Ray Tune. It has no effect: checkpoints are numbered in the order of reports.
+
+    Raises:
+        TrialStopped: If the trial must stop.
+        OSError: If the directory cannot be made.
+        ValueError: If it contains something other than files, directories and links.
+    """
+    session = current_session()
+    if session is not None and session.hand_over is not None:
+        with session.making_checkpoint() as directory:
+            yield directory
+        return
+    if session is None:
+        warn_outside("checkpoint_dir")
+    else:
+        warn_once("checkpoint_dir() does nothing in a class trainable: define save_checkpoint() instead")
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        yield directory
 
 
 def warn_outside(name: str) -> None:
