@@ -277,7 +277,7 @@ class FunctionStopper(Stopper):
     """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]):
-        if not callable(function) or isinstance(function, type):
+        if not self.is_valid_function(function):
             raise InvalidArgumentError(f"a stop function must be callable as f(trial_id, result), but got {function!r}")
         try:
             inspect.signature(function).bind("trial_id", {})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import counting, deciding, files_below, fit, journal_of, resume, run_path, shorten
+from kit import counting, cut, deciding, files_below, fit, journal_of, resume, run_path, shorten
 
 from minitune import Trial, get_context, grid_search, report
 from minitune.decision import Decision
@@ -101,12 +103,29 @@ def test_files_that_a_trial_has_replaced_are_named_and_not_waited_for(
 
 def test_only_damaged_files_are_written_again() -> None:
     fit(trainable, **ALL_FILES)
-    paths = sorted(run_path().glob("*/result.json"))
-    paths[0].unlink()
-    untouched = os.stat(paths[1])
+    first, second = sorted(path.parent for path in run_path().glob("*/result.json"))
+    (first / "result.json").unlink()
+    others = [first / "progress.csv", second / "result.json", second / "progress.csv"]
+    untouched = [os.stat(path) for path in others]
     go_on()
-    assert (os.stat(paths[1]).st_ino, os.stat(paths[1]).st_mtime_ns) == (untouched.st_ino, untouched.st_mtime_ns)
-    assert len(paths[0].read_bytes().splitlines()) == 3
+    for path, before in zip(others, untouched, strict=True):
+        assert (os.stat(path).st_ino, os.stat(path).st_mtime_ns) == (before.st_ino, before.st_mtime_ns), path
+    assert len((first / "result.json").read_bytes().splitlines()) == 3
+
+
+def test_a_report_that_the_journal_lacks_is_cut_off_the_files_of_an_unfinished_trial() -> None:
+    """Loggers write a report before the journal does, so a killed driver may have logged one more."""
+    cut(counting(4), {"x": 1}, results=2)
+    paths = [next(run_path().glob(pattern)) for pattern in ("*/result.json", "*/progress.csv")]
+    inodes = [path.stat().st_ino for path in paths]
+    whole = [path.read_bytes() for path in paths]
+    for path, data in zip(paths, whole, strict=True):
+        path.write_bytes(data + data.splitlines(keepends=True)[-1])
+    resume(counting(4))
+    assert [path.stat().st_ino for path in paths] == inodes, "they are cut and not written again"
+    assert [path.read_bytes()[: len(data)] for path, data in zip(paths, whole, strict=True)] == whole
+    assert [json.loads(line)["n"] for line in paths[0].read_text().splitlines()] == [1, 2, 3, 4]
+    assert [row["n"] for row in csv.DictReader(paths[1].read_text().splitlines())] == ["1", "2", "3", "4"]
 
 
 def test_a_directory_that_was_removed_stays_so() -> None:

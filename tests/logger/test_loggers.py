@@ -163,6 +163,30 @@ def test_a_retry_and_a_new_driver_append(trial: Trial) -> None:
     assert len(lines(trial)) == 3
 
 
+def test_a_logger_goes_on_after_the_end_of_a_run(trial: Trial) -> None:
+    """As one does that is passed to two runs, of which the second resumes the first."""
+    for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
+        for loss in (1, 2):
+            start(logger, trial)
+            log(logger, trial, {"loss": loss})
+            logger.on_experiment_end(trials=[trial])
+    assert lines(trial) == [{"loss": 1}, {"loss": 2}]
+    assert [row["loss"] for row in table(trial)] == ["1", "2"]
+
+
+def test_a_row_is_not_appended_to_a_table_that_is_not_open_or_has_other_columns(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    assert not logger.append(trial, ["a"], "1\n")
+    start(logger, trial)
+    log(logger, trial, {"a": 1})
+    assert not logger.append(trial, ["b"], "2\n")
+    assert not logger.append(trial, [], "2\n")
+    assert logger.append(trial, ["a"], "3\n")
+    end(logger, trial)
+    assert not logger.append(trial, ["a"], "4\n")
+    assert [row["a"] for row in table(trial)] == ["1", "3"]
+
+
 def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
         start(logger, trial)
@@ -194,6 +218,19 @@ def test_params_are_written_at_each_start(trial: Trial) -> None:
     end(logger, trial)
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
     assert not pickled.exists()  # JSON holds this configuration exactly
+
+
+def test_params_have_the_references_of_large_values(trial: Trial) -> None:
+    trial.config = {"lr": 1, "data": "x" * 1000}
+    trial.recorded_config = {"lr": 1, "data": "a reference"}
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1, "config": trial.config})
+    assert json.loads(Path(trial.local_path, "params.json").read_text()) == trial.recorded_config
+    assert lines(trial) == [{"loss": 1, "config": trial.recorded_config}]
+    logger.update_config(trial, {"lr": 2})
+    assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 2}
+    end(logger, trial)
 
 
 @pytest.mark.parametrize(
@@ -298,12 +335,14 @@ def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) ->
     log(logger, trial, {"a": 3})
     log(logger, trial, {"a": 4, "c": "x,y"})
     log(logger, trial, {"d": 5, "b": None})
+    log(logger, trial, {"b": "two\nlines"})
     end(logger, trial)
     assert table(trial) == [
         {"a": "1", "b": "2", "c": "", "d": ""},
         {"a": "3", "b": "", "c": "", "d": ""},
         {"a": "4", "b": "", "c": "x,y", "d": ""},
         {"a": "", "b": "", "c": "", "d": "5"},
+        {"a": "", "b": "two\\nlines", "c": "", "d": ""},
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from minitune import clock
+from minitune.error import InvalidArgumentError
 from minitune.stopper import (
     CombinedStopper,
     DictStopper,
@@ -162,6 +163,9 @@ def test_function_stopper_returns_a_bool() -> None:
     assert feed(stopper, [1, 2]) == [False, True]
     assert FunctionStopper.is_valid_function(print)
     assert not FunctionStopper.is_valid_function(NoopStopper())
+    for no_function in (NoopStopper(), NoopStopper, {"m": 1}):
+        with pytest.raises(InvalidArgumentError, match="a stop function must be callable"):
+            FunctionStopper(no_function)  # type: ignore[arg-type]  # what is tested
 
 
 @pytest.mark.parametrize("max_iter", [2, 2.0, Fraction(2)])
@@ -209,6 +213,21 @@ def test_timeout_hears_the_clock_that_a_test_has_replaced(monkeypatch: pytest.Mo
     assert not stopper.stop_all()
     now_s += 10
     assert stopper.stop_all()
+
+
+def test_a_used_up_budget_is_logged_once_and_described(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "minitune")
+    with clock.use(clock.VirtualClock()):
+        stopper = TimeoutStopper(10.123456)
+        assert not stopper.stop_all()
+        clock.current.sleep(11)
+        assert stopper.stop_all()
+        assert stopper.stop_all()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The time budget of 10.1235 s is used up: all trials are stopped."
+    ]
+    assert stopper.describe() == "the time budget of 10.12 s is used up"
+    assert TimeoutStopper(0.0012).describe() == "the time budget of 0.0012 s is used up"
 
 
 def test_an_infinite_budget_never_ends() -> None:
@@ -292,10 +311,13 @@ def test_experiment_plateau_ignores_values_that_are_no_numbers() -> None:
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: TrialPlateauStopper(3),
         lambda: TrialPlateauStopper("m", std=0),
+        lambda: TrialPlateauStopper("m", std="0.1"),
         lambda: TrialPlateauStopper("m", num_results=0),
         lambda: TrialPlateauStopper("m", metric_threshold=0),
         lambda: TrialPlateauStopper("m", mode="both"),
+        lambda: ExperimentPlateauStopper(3),
         lambda: ExperimentPlateauStopper("m", mode="both"),
         lambda: ExperimentPlateauStopper("m", top=1),
         lambda: ExperimentPlateauStopper("m", std=-1),

@@ -80,6 +80,59 @@ def test_numbers_lists_and_hyperparameters_are_written(trial: Trial) -> None:
     assert all(word in raw for word in (b"hparams", b"opt/name", b"sgd"))
 
 
+def test_hyperparameters_are_shown_as_numbers_or_short_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    parameters = {
+        "sizes": [1, 2],
+        "many": list(range(2_000)),
+        "text": "x" * 1_001,
+        "object": object(),
+        "n": np.int64(3),
+    }
+    made = Trial("train", trial_id="t0", evaluated_params=parameters, experiment_path=str(tmp_path))
+    logger = TBXLoggerCallback()
+    logger.log_trial_start(made)
+    logger.log_trial_result(1, made, result(1, loss=1.0))
+    logger.log_trial_end(made)
+    raw = b"".join(path.read_bytes() for path in Path(made.local_path).glob("events*"))
+    assert b"[1, 2]" in raw
+    assert b"many" in raw
+    assert b", 1500," not in raw
+    assert b"object at" not in raw
+    assert b"x" * 1_001 not in raw
+    assert caplog.text == ""
+
+
+def test_a_list_of_dicts_is_left_out_without_a_warning(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+    logger = TBXLoggerCallback()
+    logger.log_trial_result(1, trial, result(1, loss=1.0, layers=[{"size": 1}], empty=[], none=np.zeros(0)))
+    logger.log_trial_end(trial)
+    assert tags(Path(trial.local_path), "histo") == set()
+    assert caplog.text == ""
+
+
+def test_arrays_are_images_by_their_dimensions(trial: Trial) -> None:
+    logger = TBXLoggerCallback()
+    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
+    logger.log_trial_result(1, trial, result(1, image=pixels, images=pixels[None], vector=np.arange(3.0)))
+    logger.log_trial_end(trial)
+    shown = tags(Path(trial.local_path), "image")
+    assert {tag.split("/")[2] for tag in shown} == {"image", "images"}
+    assert tags(Path(trial.local_path), "histo") == {"ray/tune/vector"}
+
+
+def test_a_directory_that_was_removed_during_a_run_is_not_made_again(
+    trial: Trial, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(trial.local_path).rmdir()
+    trial.attempt.number = 1
+    logger = TBXLoggerCallback()
+    for iteration in (1, 2):
+        logger.log_trial_result(iteration, trial, result(iteration, loss=1.0))
+    logger.log_trial_end(trial)
+    assert not Path(trial.local_path).exists()
+    assert caplog.text.count("is not shown in TensorBoard") == 1
+
+
 def test_the_step_is_the_users_timesteps_if_there_are_any(trial: Trial) -> None:
     logger = TBXLoggerCallback()
     for iteration, total in ((1, 500), (2, float("nan")), (3, 10**400)):
