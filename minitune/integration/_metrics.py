@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
-from minitune.trainable.session import report
+from minitune.trainable.session import checkpoint_dir, report
 
 Wanted = str | Sequence[str] | Mapping[str, str] | None
 """One or several of the library's names, or a dict from the reported name to the library's name; None for all."""
@@ -54,10 +53,9 @@ def report_saved(metrics: dict[str, Any], filename: str, save: Callable[[str], A
     if save is None:
         report(metrics)
         return
-    # `report` takes a copy before it returns, so the directory is not needed any longer.
-    with tempfile.TemporaryDirectory() as directory:
+    with checkpoint_dir() as directory:
         save(os.path.join(directory, filename))
-        report(metrics, checkpoint=Checkpoint.from_directory(directory))
+        report(metrics, checkpoint=Checkpoint(directory))
 
 
 @dataclass(eq=False)

@@ -70,6 +70,18 @@ def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: P
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
 
 
+def test_a_saved_state_is_renamed_and_not_copied(tmp_path: Path, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    inodes = []
+
+    def save(self: Trainer, path: str) -> None:
+        Path(path).write_text("state")
+        inodes.append(os.stat(path).st_ino)
+
+    monkeypatch.setattr(Trainer, "save_checkpoint", save)
+    result = fit_with(tmp_path, module.TuneReportCheckpointCallback())
+    assert [os.stat(os.path.join(found.path, "checkpoint")).st_ino for found, _ in result.best_checkpoints] == inodes
+
+
 def test_the_callback_reports_at_any_hook(tmp_path: Path, module: Any) -> None:
     on = ["train_batch_end", "validation_end"]
     result = fit_with(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))

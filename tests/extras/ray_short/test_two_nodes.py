@@ -124,6 +124,32 @@ def test_checkpoints_and_output_travel_without_a_shared_disk(tmp_path: Path) -> 
     assert not list(Path(result.path).glob(".tmp*"))
 
 
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_directory_of_checkpoint_dir_becomes_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_seen: bool
+) -> None:
+    if is_seen:
+        monkeypatch.undo()  # what `own_disks` has set
+
+    def saving(config):
+        for n in range(3):
+            with tune.checkpoint_dir() as directory:
+                Path(directory, "n").write_text(str(n))
+                if n < 2:
+                    tune.report({"n": n}, checkpoint=Checkpoint(directory))
+                    assert Path(tune.get_checkpoint().path, "n").read_text() == str(n)
+        tune.report({"n": 2})
+
+    (result,) = fit(saving, tmp_path)
+
+    assert result.error is None
+    saved = sorted(Path(result.path).glob("checkpoint_*"))
+    assert [(path.name, (path / "n").read_text()) for path in saved] == [
+        (f"checkpoint_00000{n}", str(n)) for n in (0, 1, 2)
+    ]
+    assert not list(Path(result.path).glob(".tmp*"))
+
+
 def test_classes_are_saved_and_workers_are_reused(tmp_path: Path) -> None:
     grid = fit(
         Adding,
