@@ -3,7 +3,6 @@
 | block | what happens to it |
 |---|---|
 | `python` | the blocks of a page make one script, which runs in a fresh home directory |
-| `python` in README.md | it is a script of its own, since readers copy it alone |
 | `text` directly below | what that block printed; a line `...` stands for any number of lines |
 | any that begins with `# train.py` or `// train.c` | it is written to that file, for the commands of the page |
 | `python` that begins with `# needs PACKAGE` | a script of its own; see `OPTIONAL` |
@@ -55,7 +54,7 @@ OPTIONAL = {
 FILES = {"py": "python", "sh": "sh", "yaml": "yaml", "c": "c"}
 """The language of a block that is a file, by the end of the file's name."""
 
-IN_PROCESSES = {"README", "output", "resources", "storage", "trainables"}
+IN_PROCESSES = {"first-run", "output", "resources", "storage", "trainables"}
 """The pages whose trials run in processes, as a reader's do. Those of the others run inline, which is twice as fast."""
 
 PICTURES = {
@@ -160,8 +159,6 @@ def blocks(page: Path) -> list[Block]:
 def scripts_of(page: Path) -> list[list[tuple[Block, Block | None]]]:
     """The blocks of each script of a page, each block with the text block that shows its output, if there is one."""
     parts = [pair for pair in _with_outputs(page) if pair[0].is_script]
-    if page == README:
-        return [[pair] for pair in parts]
     return [parts] if parts else []
 
 

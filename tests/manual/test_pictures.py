@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manual_pages import MANUAL, PICTURES, README, ROOT, blocks, scripts_of
+from manual_pages import MANUAL, PICTURES, ROOT, blocks
 
 import minitune
 from minitune.record import records
 
+FIRST_RUN = MANUAL / "first-run.md"
 HOW_IT_WORKS = MANUAL / "how-it-works.md"
 
 
@@ -45,12 +46,12 @@ def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    ((example, _),) = scripts_of(README)[0]
+    (example,) = [block for block in blocks(FIRST_RUN) if block.file_name == "valley.py"]
     with Terminal(columns=100) as terminal:
         exec(compile(example.body, "example.py", "exec"), {"__name__": "example"})
 
     drawn = {shape(line) for frame in terminal.frames for line in frame}
-    for line in picture(README, "live view").splitlines():
+    for line in picture(FIRST_RUN, "live view").splitlines():
         assert shape(line) in drawn, "\n".join(["no such line was drawn:", line, *sorted(drawn)])
 
 
