@@ -442,7 +442,7 @@ class HyperBandScheduler(HalvingScheduler):
 
     def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
         """Close the rungs of a bracket that can be closed, and stop the trials that are dropped."""
-        if bracket.is_open and supply_of(context) == "ENDED":
+        if supply_of(context) == "ENDED":
             bracket.is_open = False
         closings = bracket.close()
         for closing in closings:

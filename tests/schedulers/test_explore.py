@@ -130,6 +130,14 @@ def test_nested_parameters_are_explored_and_the_rest_is_left_alone() -> None:
     assert "model/deep/rate 0.5 -> " in describe(changes)
 
 
+def test_a_value_that_is_a_dict_is_replaced_as_a_whole() -> None:
+    mutations: dict[str, Any] = {"optimizer": [{"name": "sgd"}, {"name": "adam"}], "other": lambda: {"made": 1}}
+    config = {"optimizer": {"name": "sgd"}, "other": {"old": 1}}
+    new, changes = Explorer(mutations, 0.0).explore(config, random.Random(0))
+    assert new == {"optimizer": {"name": "adam"}, "other": {"made": 1}}
+    assert set(changes) == {("optimizer",), ("other",)}
+
+
 @pytest.mark.parametrize("kind", ["pbt", "pb2"])
 def test_a_mapping_of_the_user_is_not_changed_for_other_trials(kind: str) -> None:
     shared: Any = UserDict(rate=0.5, name="x")

@@ -178,6 +178,12 @@ def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared() -> No
     assert free.report(2, 1000) == "CONTINUE"
 
 
+def test_a_trial_that_may_run_on_continues_at_max_t() -> None:
+    free = Band([5], stop_last_trials=False)
+    assert [free.report(0, t) for t in (1, 3, 8, 9, 10)] == ["CONTINUE"] * 5
+    assert free.asked_to_stop() == []
+
+
 def test_failed_trials_count_and_retried_trials_are_waited_for() -> None:
     band = Band([8, 7, 6, 5, 4, 3, 2, 1, 0])
     band.report_all(range(7), 1)

@@ -172,6 +172,9 @@ def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
         run_trial(trial)
     trials[0].move(Step.PAUSE)
     assert rule().choose_trial_to_run(context) is None
+    context.trials.append(make_trial(2))
+    assert rule().choose_trial_to_run(context) is context.trials[2], "new ones first"
+    context.trials.pop()
     trials[1].move(Step.STOP)
     assert rule().choose_trial_to_run(context) is trials[0]
 
@@ -268,6 +271,24 @@ def test_after_very_many_times_one_that_is_close_serves() -> None:
                 break
         assert (answer == "STOP") == (number >= 3), number
     assert len(scheduler.get_state()["moments"]) < 350
+
+
+def test_a_trial_is_not_compared_at_a_time_that_is_far_from_its_own() -> None:
+    """After fifty times, an earlier one stands for one that is at most 5 % later."""
+    scheduler = rule(time_attr="seconds")
+
+    def ask_at(trial: Trial, seconds: float, score: float) -> Any:
+        return scheduler.on_trial_result(CONTEXT, trial, {"seconds": seconds, "score": score})
+
+    falls, stays = make_trial(1), make_trial(2)
+    for second in range(60):
+        ask_at(falls, second + 0.5, 100)
+    ask_at(falls, 100.25, -10_000)  # its mean is below 0 from here on
+    assert ask_at(stays, 100.5, 90) == "CONTINUE"
+    ask_at(falls, 102.5, 1_000_000)
+    assert ask_at(stays, 103.5, 90) == "CONTINUE", "its mean was below 0 a little earlier"
+    ask_at(falls, 110.25, 1_000_000)
+    assert ask_at(stays, 110.5, 90) == "STOP"
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,35 @@ def test_a_population_that_saves_is_told_nothing(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_better_member_without_a_checkpoint_is_passed_over(seed: int) -> None:
+    scheduler = pbt()
+    scheduler.set_seed(seed)
+    context, trials = members(scheduler, 8)
+    for trial in reversed(trials):
+        decision = Decision.of(
+            scheduler.on_trial_result(context, trial, {"score": float(trial.number), "training_iteration": 2})
+        )
+        if trial.number == 6:  # the second best
+            trial.record_checkpoint(SimpleNamespace(number=2, directory="c2"))  # type: ignore[arg-type]
+    assert decision.exploit is not None
+    assert decision.exploit[0] is trials[6]
+
+
+def test_a_population_that_saves_late_is_told_nothing_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = pbt()
+    context, trials = members(scheduler, 4)
+    scores = (5.0, 4.0, 3.0, 1.0)
+    for trial, score in zip(trials, scores, strict=True):
+        scheduler.on_trial_result(context, trial, {"score": score, "training_iteration": 2})
+    decisions = [told(scheduler, context, trial, 4, score) for trial, score in zip(trials, scores, strict=True)]
+    assert decisions[-1].exploit is not None
+    assert scheduler.debug_string() == "PopulationBasedTraining: 8 checkpoints, 1 perturbs"
+    for trial in trials:
+        scheduler.on_trial_complete(context, trial, {})
+    assert caplog.messages == []
+
+
 def test_rounding_does_not_put_off_a_turn() -> None:
     scheduler = pbt(perturbation_interval=0.1)
     context, (trial, _) = members(scheduler, 2)
@@ -555,6 +584,21 @@ def test_a_replay_follows_the_chain_of_donors(tmp_path: Path) -> None:
     trial, changes = replayed(policy, range(1, 15))
     assert changes == [(0, {"lr": 1}), (4, {"lr": 2}), (10, {"lr": 3})]
     assert trial.experiment_tag == "replay_pbt_policy_x.txt@perturbed[lr=3]"
+
+
+def test_a_replay_with_a_saved_state_goes_on_with_its_trial_alone(tmp_path: Path) -> None:
+    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
+    first, again = PopulationBasedTrainingReplay(policy), PopulationBasedTrainingReplay(policy)
+    context = FakeContext([make_trial(0), make_trial(1)])
+    first.on_trial_add(context, context.trials[0])
+    first.on_trial_result(context, context.trials[0], {"training_iteration": 4})
+    again.set_state(first.get_state())
+    with pytest.raises(ValueError, match="a replay trains one trial"):
+        again.on_trial_add(context, context.trials[1])
+    decision = Decision.of(again.on_trial_result(context, context.trials[0], {"training_iteration": 10}))
+    assert decision.exploit is not None
+    assert decision.exploit[1] == {"lr": 3}
+    assert again.debug_string() == "PopulationBasedTraining replay: Step 10, perturb 2"
 
 
 def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path: Path) -> None:

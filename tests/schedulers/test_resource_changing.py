@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kit import FakeContext, SavedCounter, fit, make_trial, run_path, run_trial
 
-from minitune import ASHAScheduler, Resources, Trial, TuneConfig, TuneError, grid_search
+from minitune import ASHAScheduler, FIFOScheduler, Resources, Trial, TuneConfig, TuneError, grid_search
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import Step
 from minitune.schedulers.resource_changing_scheduler import (
@@ -109,6 +109,22 @@ def test_in_which_units_a_lone_trial_grows(
     assert reported(scheduler, context, context.trials[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("step", "first", "second"),
+    [
+        ({"CPU": 2}, [{"CPU": 5}], [{"CPU": 3}]),
+        ({"GPU": 1}, [{"CPU": 1, "GPU": 2}], [{"CPU": 1, "GPU": 2}]),
+        ({"GPU": 0.5}, [{"CPU": 1, "GPU": 2}], [{"CPU": 1, "GPU": 2}]),
+    ],
+    ids=str,
+)
+def test_trials_that_have_their_share_keep_it(step: Any, first: Any, second: Any) -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResources(increase_by=step))
+    context = machine(scheduler, {"cpu": 1}, cpus=8, gpus=4, count=2)
+    for _ in range(2):
+        assert [reported(scheduler, context, trial) for trial in context.trials] == [first, second]
+
+
 def test_several_bundles_can_only_become_more() -> None:
     base = Resources([{}, {"CPU": 1}])
     scheduler = ResourceChangingScheduler(None, DistributeResources())
@@ -161,6 +177,27 @@ def test_the_base_scheduler_has_the_first_word() -> None:
     assert scheduler.debug_string().startswith("(ResourceChangingScheduler) Using AsyncHyperBand")
 
 
+def test_the_base_scheduler_hears_of_every_end() -> None:
+    heard: list[tuple[str, int]] = []
+
+    class Listens(FIFOScheduler):
+        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+            heard.append(("complete", trial.number))
+
+        def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+            heard.append(("remove", trial.number))
+
+        def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+            heard.append(("error", trial.number))
+
+    scheduler = ResourceChangingScheduler(Listens())
+    context = machine(scheduler, {"cpu": 1}, count=3)
+    scheduler.on_trial_complete(context, context.trials[0], {})
+    scheduler.on_trial_remove(context, context.trials[1])
+    scheduler.on_trial_error(context, context.trials[2])
+    assert heard == [("complete", 0), ("remove", 1), ("error", 2)]
+
+
 @pytest.mark.parametrize("answer", [None, {}, {"cpu": 1}, Resources([{"CPU": 1}])])
 def test_a_function_of_the_users_may_leave_things_as_they_are(answer: Any) -> None:
     scheduler = ResourceChangingScheduler(None, lambda controller, trial, result, scheduler: answer)
@@ -193,6 +230,9 @@ def test_invalid_arguments_are_refused(caplog: pytest.LogCaptureFixture) -> None
     for arguments in ({"increase_by": {"tokens": 1}}, {"increase_by": {"CPU": 0}}, {"reserve_resources": 3}):
         with pytest.raises(ValueError, match=next(iter(arguments))):
             DistributeResources(**arguments)  # type: ignore[arg-type]  # that is the point
+    for wrong in ({"metric": 3}, {"mode": "best"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            DistributeResourcesToTopJob(**wrong)  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ValueError, match="base_scheduler must be None or a scheduler"):
         ResourceChangingScheduler("fifo")  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ValueError, match="resources_allocation_function must be None or a function"):
