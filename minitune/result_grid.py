@@ -16,11 +16,11 @@ from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_p
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
-from minitune.base.text import counted, plain_numbers
+from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import best_of, check_mode, scored_by
+from minitune.experiment.goal import Goal, best_of, check_mode, scored_by
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -258,28 +258,20 @@ class _Front(list[Result]):
 
     Args:
         results: The results on the front.
-        metrics: The objectives.
+        trials: Their trials.
+        goal: The objectives.
     """
 
-    def __init__(self, results: Sequence[Result], metrics: Sequence[str]):
+    def __init__(self, results: Sequence[Result], trials: Sequence[Trial], goal: Goal):
         super().__init__(results)
-        self._metrics = list(metrics)
+        self._trials = trials
+        self._goal = goal
 
     def _repr_html_(self) -> str:
         """Shown by notebooks."""
-        from minitune.base.table import MAX_ROWS, Column, Table, as_html, left_out_line, short_repr
+        from minitune.output.table import front_html
 
-        shown = self[:MAX_ROWS]
-        values = [flatten(result.metrics) for result in shown]
-        configs = []
-        for result in shown:
-            configs.append({name: short_repr(value, rounds=True) for name, value in flatten(result.config).items()})
-        columns = [Column("trial", [result.metrics.get(TRIAL_ID, "") for result in shown])]
-        columns += [Column(name, [each.get(name, "") for each in values]) for name in self._metrics]
-        names = dict.fromkeys(name for config in configs for name in config)
-        columns += [Column(name, [config.get(name, "") for config in configs]) for name in names]
-        head = f"Pareto front of {', '.join(self._metrics)}: {counted(len(self), 'trial')}"
-        return as_html([head, Table(columns), *left_out_line(len(self) - len(shown))])
+        return front_html(self._trials, self._goal)
 
 
 class ResultGrid(Sequence[Result]):
@@ -420,7 +412,8 @@ class ResultGrid(Sequence[Result]):
         """
         front = {trial.trial_id for trial in self._run.front(metric, mode)}
         results = [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
-        return _Front(results, metric or list(self._run.goal.metrics))
+        trials = [trial for trial in self._run.trials if trial.trial_id in front]
+        return _Front(results, trials, self._run.goal if metric is None else Goal.of(metric, mode))
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.

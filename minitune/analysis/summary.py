@@ -168,7 +168,8 @@ class Summary:
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.table import early_end, is_cut_short
+        from minitune.output.rows import is_cut_short
+        from minitune.output.table import early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
         best_text = None
@@ -238,7 +239,7 @@ class Summary:
 
 
 def _how_it_ended(trial: Trial) -> str:
-    from minitune.output.table import way_of
+    from minitune.output.rows import way_of
 
     if trial.status == ERROR:
         return FAILED

@@ -6,54 +6,25 @@ It only needs a `RunSnapshot`. The run may belong to this process, or come from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
-from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
-from minitune.base.text import counted, cut, cut_front, duration, one_line, printable, width_of
+from minitune.base.table import Table, as_html, bar, curve, line_as_html
+from minitune.base.text import counted, cut, duration, one_line, printable, width_of
+from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
-from minitune.output.rows import values_text
-from minitune.output.table import STATUS_ORDER, status_column
+from minitune.output.rows import LIVE, TrialRow, columns, values_text
+from minitune.output.table import STATUS_ORDER
+from minitune.result import TRAINING_ITERATION
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
 _CELL_COLUMNS = 16
 _METRIC_COLUMNS = 11
 _WIDE_COLUMNS = 79
-_NAME_COLUMNS = 32
 _MAX_ERRORS = 3
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
-
-
-@dataclass(frozen=True)
-class TrialLine:
-    """A running trial, or one of the best.
-
-    Attributes:
-        name: Its name.
-        params: The searched parameters, by path.
-        metrics: The latest values, by flattened name, the most important first.
-        iteration: Its latest `training_iteration`.
-        time_s: Its latest `time_total_s`; before the first report, the time since its start.
-        number: Its position in the order of submission. A narrow terminal shows it in place of the name.
-        status: Its state, such as `running` or `stopped at 4 by ASHA`.
-        brief_status: The same without the scheduler, for a narrow terminal.
-        node: The address of its machine; None if it is not known yet.
-        is_running: Whether it is running.
-    """
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    iteration: int | None = None
-    time_s: float | None = None
-    number: int = 0
-    status: str = ""
-    brief_status: str = ""
-    node: str | None = None
-    is_running: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,10 +55,11 @@ class RunSnapshot:
         left_s: The estimated seconds until all have ended; None without an estimate. See `seconds_left`.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
-        best: The best trials so far, the best first, with `goal` as the first of their `metrics`; empty without a goal.
-            Some of them may be running.
+        best: The best trials so far, the best first, some of which may be running; empty without a goal. The first
+            of their `metrics` is that of `goal`.
         running: The running trials, or some of very many.
-        params: The parameters of all trials, in the order of their columns.
+        params: The headers of the parameters by path, in the order of their columns.
+        metrics: The headers of the metrics by flattened name, likewise; `goal` is the first.
         errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
@@ -102,9 +74,10 @@ class RunSnapshot:
     left_s: float | None = None
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
-    best: Sequence[TrialLine] = ()
-    running: Sequence[TrialLine] = ()
-    params: Sequence[str] = ()
+    best: Sequence[TrialRow] = ()
+    running: Sequence[TrialRow] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
     errors: Sequence[ErrorKind] = ()
     resources: Sequence[str] = ()
     starting: str = ""
@@ -149,11 +122,11 @@ def progress_text(snapshot: RunSnapshot) -> str:
     return ", ".join(parts)
 
 
-def best_text(best: TrialLine) -> str:
+def best_text(best: TrialRow) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     parts = [values_text({name: value}, _CELL_COLUMNS) for name, value in islice(best.metrics.items(), 1)]
-    if best.iteration is not None:
-        parts.append(f"iteration {best.iteration}")
+    if (iteration := best.metrics.get(TRAINING_ITERATION)) is not None:
+        parts.append(f"iteration {iteration}")
     text = ", ".join([*parts, one_line(best.name)])
     params = values_text(best.params, _CELL_COLUMNS)
     if params:
@@ -161,45 +134,14 @@ def best_text(best: TrialLine) -> str:
     return text
 
 
-def trials_table(
-    best: Sequence[TrialLine],
-    running: Sequence[TrialLine],
-    goal: tuple[str, str] | None,
-    width: int,
-    params: Sequence[str],
-) -> Table:
-    """A table of the best trials and of other running ones, with the most important columns first.
-
-    A column shows the trials' nodes if there are several. `width` is that of the terminal; `params` are the parameters
-    of all trials, in their order.
-    """
-    rows = [*best, *running]
-    present = {name for row in rows for name in row.params}
-    params = [name for name in params if name in present]
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    first = metrics[:1]
-    if goal is not None:
-        first = [goal[0]]
-    nodes = [row.node for row in rows]
+def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequence[TrialRow], width: int) -> Table:
+    """A table of the best trials and of other running ones. `width` is that of the terminal."""
+    goal = snapshot.goal
     least = 0
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
-
-    def of_metric(name: str) -> Column:
-        return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
-
-    # A narrow terminal gets numbers in place of names, before any column is left out.
-    number = Column("trial", [row.number for row in rows])
-    columns = [
-        Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS, brief=number),
-        *map(of_metric, first),
-        *(Column(_header(name), [row.params.get(name) for row in rows], _CELL_COLUMNS) for name in params),
-        status_column([row.status for row in rows], [row.brief_status for row in rows]),
-        Column("iter", [row.iteration for row in rows]),
-        Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
-        *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),
-        *(of_metric(name) for name in metrics if name not in first),
-    ]
+    aims = Goal() if goal is None else Goal(*goal)
+    table = columns([*best, *running], LIVE, aims, snapshot.params, snapshot.metrics, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
@@ -207,7 +149,7 @@ def trials_table(
         titles[len(best)] = "running"
         if any(row.is_running for row in best):
             titles[len(best)] = "also running"  # no trial stands in both parts
-    return Table(columns, range(len(columns)), titles, is_framed=False)
+    return replace(table, titles=titles)
 
 
 def render(
@@ -247,7 +189,7 @@ def render_html(snapshot: RunSnapshot) -> str:
     if snapshot.starting:
         parts.append(line_as_html(snapshot.starting))
     if snapshot.best or running:
-        parts.append(trials_table(snapshot.best, running, snapshot.goal, 200, snapshot.params).html())
+        parts.append(_trials_table(snapshot, snapshot.best, running, 200).html())
     more = count - len(running)
     if more > 0:
         parts.append(line_as_html(f"... {more} more running"))
@@ -317,7 +259,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
         rows = rows[: max(0, room - 1)]
     if room < 0 or not (best or rows):
         return []
-    table, left_out = trials_table(best, rows, snapshot.goal, width, snapshot.params).narrowed(width)
+    table, left_out = _trials_table(snapshot, best, rows, width).narrowed(width)
     lines = [("", line) for line in table.lines()]
     lines[0] = "head", lines[0][1]
     for position in range(1, upper):
@@ -329,7 +271,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
     return lines
 
 
-def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tuple[Sequence[TrialLine], int]:
+def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialRow]) -> tuple[Sequence[TrialRow], int]:
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
 
     Of very many running trials, there are fewer rows.
@@ -338,7 +280,3 @@ def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tup
     rows = [row for row in snapshot.running if row.number not in shown]
     count = snapshot.counts.get(RUNNING, 0) - sum(row.is_running for row in best)
     return rows, max(len(rows), count)
-
-
-def _header(name: str) -> str:
-    return cut_front(one_line(name), _CELL_COLUMNS)

@@ -19,8 +19,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from minitune import clock
@@ -36,7 +36,6 @@ from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
-    TrialLine,
     best_text,
     progress_text,
     render,
@@ -44,17 +43,21 @@ from minitune.output.live import (
     seconds_left,
 )
 from minitune.output.rows import (
+    BLOCK,
+    ENDED,
     MAX_SHOWN_VALUES,
     METRICS_SHOWN,
     USUAL_METRICS,
+    TrialRow,
     metric_columns,
     metrics_of,
     parameter_names,
-    shown_metric,
+    row_of,
+    trials_table,
 )
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
-from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
@@ -363,9 +366,8 @@ class TuneReporterBase(ProgressReporter):
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
                 rank = table.rank_by(self._goal)
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
-            length = self.max_column_length
-            metric = self._goal.metric
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric))
+            look = replace(BLOCK, cell=self.max_column_length)
+            parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
@@ -638,9 +640,8 @@ class LiveReporter(ScreenReporter):
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.progress.metrics for trial in shown):
-            length = self.max_column_length
-            metric = self._metric_of(columns)
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, is_over=True))
+            look = replace(ENDED, cell=self.max_column_length)
+            parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
@@ -735,10 +736,8 @@ class LiveReporter(ScreenReporter):
         goal = None
         if metric is not None and self._goal.mode is not None:
             goal = (metric, self._goal.mode)
-        names = []
-        if metric:
-            names = [metric]
-        names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
+        if metric is not None:
+            columns = {metric: columns.get(metric, metric), **columns}
         best: list[Trial] = []
         if goal is not None:
             best = table.best_trials((trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS)
@@ -756,6 +755,7 @@ class LiveReporter(ScreenReporter):
             if left_s is None or left_s > budget_s:
                 left_s = budget_s
         running = statuses[RUNNING][:_MAX_RUNNING_ROWS]
+        params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
@@ -765,9 +765,10 @@ class LiveReporter(ScreenReporter):
             left_s=left_s,
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
-            best=[self._row(trial, names) for trial in best],
-            running=[self._row(trial, names) for trial in running],
-            params=list(self._parameter_columns) or parameter_names([*best, *running]),
+            best=[self._row(trial, columns, params) for trial in best],
+            running=[self._row(trial, columns, params) for trial in running],
+            params=params,
+            metrics=columns,
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
@@ -781,24 +782,13 @@ class LiveReporter(ScreenReporter):
             return None
         return int(total)
 
-    def _row(self, trial: Trial, metrics: Sequence[str]) -> TrialLine:
-        result = trial.progress.metrics
-        time_s = trial.progress.metrics.get(TIME_TOTAL_S)
-        if time_s is None and trial.start_time is not None:
-            time_s = clock.current.time() - trial.start_time
-        values = {name: shown_metric(trial, name) for name in metrics}
-        return TrialLine(
-            trial.name,
-            {name: trial.shown_parameter(name) for name in self._parameter_columns or parameter_names([trial])},
-            {name: value for name, value in values.items() if value is not None},
-            result.get(TRAINING_ITERATION),
-            time_s,
-            trial.number,
-            table.ending(trial),
-            table.ending(trial, names_scheduler=False),
-            result.get(NODE_IP),
-            trial.status == RUNNING,
-        )
+    def _row(self, trial: Trial, metrics: Collection[str], params: Collection[str]) -> TrialRow:
+        row = row_of(trial, metrics, params)
+        if TIME_TOTAL_S in metrics and TIME_TOTAL_S not in row.metrics and trial.start_time is not None:
+            # Before the first report, the time since its start shows that it is alive.
+            since_s = round(clock.current.time() - trial.start_time)
+            return replace(row, metrics={**row.metrics, TIME_TOTAL_S: since_s})
+        return row
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         kinds: dict[str, list[Trial]] = {}

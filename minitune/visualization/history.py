@@ -19,8 +19,8 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.rows import parameter_names
-from minitune.output.table import ending, last_line, once_better_text, way_of
+from minitune.output.rows import ending, parameter_names, way_of
+from minitune.output.table import last_line, once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
