@@ -70,7 +70,7 @@ class Checkpoint:
         TypeError: If `path` is not a path.
         ValueError: If `filesystem` is not local, or `path` is an address on another file system, such as `s3://...`.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> checkpoint = Checkpoint.from_directory(tempfile.mkdtemp())
         >>> with checkpoint.as_directory() as directory:

@@ -202,7 +202,7 @@ def simulate(
         ValueError: If an argument has an invalid value.
         TuneError: In the same cases as `Tuner.fit`.
 
-    Example:
+    Examples:
         >>> from minitune import ASHAScheduler, TuneConfig, uniform
         >>> def curve(config):
         ...     return [({"loss": config["x"] + 1 / epoch}, 60.0) for epoch in range(1, 28)]

@@ -81,7 +81,7 @@ class Trainable:
     Raises:
         ValueError: If `storage` is given.
 
-    Example:
+    Examples:
         >>> class Doubling(Trainable):
         ...     def setup(self, config):
         ...         self.x = config["start"]
