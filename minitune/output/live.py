@@ -23,6 +23,8 @@ _CELL_COLUMNS = 16
 _METRIC_COLUMNS = 11
 _WIDE_COLUMNS = 79
 _MAX_ERRORS = 3
+_QUIET_S = 3.0
+"""The shortest time without a report that is shown."""
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
 
@@ -52,7 +54,8 @@ class RunSnapshot:
         counts: The number of trials by status.
         total: The final number of trials; None if it is endless or unknown.
         per_s: The number of trials that have ended per second; None if unknown.
-        left_s: The estimated seconds until all have ended; None without an estimate. See `seconds_left`.
+        left_s: The estimated seconds until all have ended; None without an estimate. See `pace.seconds_left`.
+        silent: The number of running trials that have not reported for much longer than usual.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
         best: The best trials so far, the best first, some of which may be running; empty without a goal. The first
@@ -72,6 +75,7 @@ class RunSnapshot:
     total: int | None = None
     per_s: float | None = None
     left_s: float | None = None
+    silent: int = 0
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
     best: Sequence[TrialRow] = ()
@@ -89,25 +93,6 @@ class RunSnapshot:
         return self.counts.get(TERMINATED, 0) + self.counts.get(ERROR, 0)
 
 
-def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None]) -> float | None:
-    """Estimate how many seconds a run will still take, at its speed so far.
-
-    Args:
-        elapsed_s: The seconds so far.
-        ended: The number of trials that have ended in this time.
-        total: The number of trials in all; None for an endless run.
-        running: The part of each running trial that is done, from 0 to 1; None if unknown, which counts as a half.
-
-    Returns:
-        Seconds; None for an endless run, or before any progress.
-    """
-    if total is None or not (ended or any(part for part in running)):
-        return None
-    # A running trial counts by its part, so that the estimate does not jump when trials end together.
-    done = ended + sum(0.5 if part is None else min(1.0, max(0.0, part)) for part in running)
-    return max(0.0, (total - done) * elapsed_s / done)
-
-
 def progress_text(snapshot: RunSnapshot) -> str:
     """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
     parts = [counted(snapshot.ended, "trial")]
@@ -119,6 +104,10 @@ def progress_text(snapshot: RunSnapshot) -> str:
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
+        if snapshot.silent:
+            parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
+    elif snapshot.silent and snapshot.silent == snapshot.counts.get(RUNNING):
+        parts.append(f"waits for {counted(snapshot.silent, 'silent trial')}")
     return ", ".join(parts)
 
 
@@ -149,7 +138,21 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
         titles[len(best)] = "running"
         if any(row.is_running for row in best):
             titles[len(best)] = "also running"  # no trial stands in both parts
-    return replace(table, titles=titles)
+    shown = [*table.columns, *_quiet_column([*best, *running])]
+    ranking = [*table.ranking, *range(len(table.columns), len(shown))]
+    return replace(table, columns=shown, ranking=ranking, titles=titles)
+
+
+def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
+    """How long ago running trials have reported; no column while all do so often. It is the last one: it may go."""
+    quiet = [row.quiet_s for row in rows]
+    if all(quiet_s is None or quiet_s < _QUIET_S for quiet_s in quiet):
+        return []
+    return [Column("last report", [None if quiet_s is None else _ago(quiet_s) for quiet_s in quiet])]
+
+
+def _ago(quiet_s: float) -> str:
+    return f"{duration(float(int(quiet_s)))} ago"
 
 
 def render(
@@ -164,7 +167,7 @@ def render(
         color: Whether lines may contain colour codes, which have no width.
         ascii_only: Whether the bar is drawn with ASCII characters.
     """
-    errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
+    errors = [("error", line) for line in (*_error_lines(snapshot.errors, width), *_silence_lines(snapshot))]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     if snapshot.starting:
@@ -195,7 +198,7 @@ def render_html(snapshot: RunSnapshot) -> str:
         parts.append(line_as_html(f"... {more} more running"))
     if snapshot.goal is not None:
         parts.append(curve(snapshot.values, *snapshot.goal))
-    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
+    parts += [line_as_html(line, "error") for line in (*_error_lines(snapshot.errors, 200), *_silence_lines(snapshot))]
     return as_html((), *parts)
 
 
@@ -242,6 +245,20 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     if more:
         lines.append(f"{more} more errors of other kinds")
     return lines
+
+
+def _silence_lines(snapshot: RunSnapshot) -> list[str]:
+    """A line on the trial that has been silent for longest, with the option that ends such trials."""
+    silent = [row for row in snapshot.running if row.is_silent and row.quiet_s is not None]
+    if not silent:
+        return []
+    first = max(silent, key=lambda row: row.quiet_s or 0.0)
+    text = f"trial {first.number}: last report {_ago(first.quiet_s or 0.0)}"
+    if not first.has_reported:
+        text = f"trial {first.number}: no report for {duration(first.quiet_s or 0.0)}"
+    if snapshot.silent > 1:
+        text += f", and {counted(snapshot.silent - 1, 'more silent trial')}"
+    return [f"{text} (TuneConfig(report_timeout_s=...) ends such a trial)"]
 
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:

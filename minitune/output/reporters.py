@@ -25,7 +25,6 @@ from typing import Any, ClassVar
 
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.numbers import known_number
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
@@ -40,8 +39,8 @@ from minitune.output.live import (
     progress_text,
     render,
     render_html,
-    seconds_left,
 )
+from minitune.output.pace import pace_of, run_seconds_left, silent_trials
 from minitune.output.rows import (
     BLOCK,
     ENDED,
@@ -746,15 +745,16 @@ class LiveReporter(ScreenReporter):
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
+        now_s = clock.current.time()
         to_end = None
-        if total is not None and not self._info.ending:
-            to_end = total - before
-        left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
-        if self.time_budget_s is not None:
-            budget_s = max(0.0, self.time_budget_s - elapsed_s)
-            if left_s is None or left_s > budget_s:
-                left_s = budget_s
-        running = statuses[RUNNING][:_MAX_RUNNING_ROWS]
+        if not self._info.ending:
+            to_end = total
+        left_s = run_seconds_left(trials, now_s, elapsed_s, to_end, before, self.time_budget_s)
+        silent = silent_trials(trials, now_s)
+        is_silent = {trial.trial_id for trial in silent}
+        # A silent trial is what a reader looks for, so it is not left out of very many.
+        running = [*silent, *(trial for trial in statuses[RUNNING] if trial.trial_id not in is_silent)]
+        running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         return RunSnapshot(
             title=os.path.basename(self._info.path),
@@ -763,10 +763,11 @@ class LiveReporter(ScreenReporter):
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             left_s=left_s,
+            silent=len(silent),
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
-            best=[self._row(trial, columns, params) for trial in best],
-            running=[self._row(trial, columns, params) for trial in running],
+            best=[self._row(trial, columns, params, now_s, is_silent) for trial in best],
+            running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
             params=params,
             metrics=columns,
             errors=self._error_kinds(statuses[ERROR]),
@@ -782,13 +783,28 @@ class LiveReporter(ScreenReporter):
             return None
         return int(total)
 
-    def _row(self, trial: Trial, metrics: Collection[str], params: Collection[str]) -> TrialRow:
+    def _row(
+        self,
+        trial: Trial,
+        metrics: Collection[str],
+        params: Collection[str],
+        now_s: float,
+        silent: Collection[str],
+    ) -> TrialRow:
         row = row_of(trial, metrics, params)
-        if TIME_TOTAL_S in metrics and TIME_TOTAL_S not in row.metrics and trial.start_time is not None:
-            # Before the first report, the time since its start shows that it is alive.
-            since_s = round(clock.current.time() - trial.start_time)
-            return replace(row, metrics={**row.metrics, TIME_TOTAL_S: since_s})
-        return row
+        pace = pace_of(trial)
+        if pace.since_s is None:
+            return row
+        values = dict(row.metrics)
+        if TIME_TOTAL_S in metrics:  # it goes on between reports
+            values[TIME_TOTAL_S] = round(pace.worked_s(now_s))
+        return replace(
+            row,
+            metrics=values,
+            quiet_s=pace.quiet_s(now_s),
+            is_silent=trial.trial_id in silent,
+            has_reported=pace.has_reported,
+        )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         kinds: dict[str, list[Trial]] = {}
@@ -796,19 +812,6 @@ class LiveReporter(ScreenReporter):
             kinds.setdefault(kind_of_error(trial), []).append(trial)
         ranked = sorted(kinds.values(), key=len, reverse=True)
         return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in ranked]
-
-
-def _part_done(trial: Trial) -> float | None:
-    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits that it must reach."""
-    parts = []
-    for name in (TRAINING_ITERATION, TIME_TOTAL_S):
-        limit = trial.stopping_criterion.get(name)
-        # Only a limit that a growing number reaches tells how much is left.
-        if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
-            limit = limit[1] if limit[0] in (">=", ">") else None
-        if end := known_number(limit):
-            parts.append((known_number(trial.progress.metrics.get(name)) or 0.0) / end)
-    return max(parts, default=None)
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:

@@ -70,6 +70,9 @@ class TrialRow:
         metrics: Its latest values, by flattened name, in the order of their columns. None is left out.
         process: The host and the process id of its worker, such as `127.0.0.1:77`; empty before it has one.
         node: The address of its machine; None if it is not known yet.
+        quiet_s: In the live view, the seconds since its last report, or since its start; None if it does not run.
+        is_silent: Whether that is much longer than usual, see `pace`.
+        has_reported: Whether it has ever reported.
     """
 
     name: str
@@ -82,6 +85,9 @@ class TrialRow:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     process: str = ""
     node: str | None = None
+    quiet_s: float | None = None
+    is_silent: bool = False
+    has_reported: bool = False
 
     @property
     def is_running(self) -> bool:

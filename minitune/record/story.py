@@ -410,6 +410,7 @@ class Story:
         record = effect.record
         trial.set_directory(self.path, record["directory"] or None)
         trial.begin_attempt(record["attempt"])
+        trial.attempt.start_time = record.get("at")
         if self.details is not None:
             inherited = self.inherited.get(trial.trial_id)
             origin = Origin(None, {}, trial.progress.num_reports)

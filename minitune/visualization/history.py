@@ -149,8 +149,10 @@ class RunHistory:
         setup: What the run was begun with.
         state: The state of the run, as text.
         updated_s: The time of the last record, in seconds since the epoch.
-        worked_s: How long its drivers ran, in seconds.
+        worked_s: How long its drivers ran, in seconds. While it is running: at `updated_s`.
         not_drawn: How many trials the search has not drawn.
+        driver: The driver that runs it, or was the last to run it.
+        total: The number of trials in all; None if it is endless or unknown.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -226,6 +228,8 @@ class RunHistory:
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
         self.not_drawn = story.not_drawn
+        self.driver = story.driver
+        self.total = story.total_samples
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
         changed = self._reader.changed

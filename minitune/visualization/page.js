@@ -7,8 +7,10 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const MOST_CURVES = 300, MOST_POINTS = 3000, MOST_LINES = 1000, LEVELS = 8, CELLS = 28, NONE = "(none)";
-const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", live: "not ended" };
-const kindOf = (trial) => ({ finished: "finished", failed: "failed", stopped: "stopped", "cut short": "stopped" })[trial.way] || "live";
+// The states of a trial, in the order of legends, and the class of each.
+const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", interrupted: "interrupted", running: "running", pending: "pending", "not started": "pending" };
+const STATES = ["running", "pending", "finished", "stopped", "failed", "interrupted", "not started"];
+const kindOf = (trial) => KINDS[trial.way] ? trial.way : "running";
 
 // -- helpers ----------------------------------------------------------------------------------------------------------
 function el(name, properties, ...children) {
@@ -46,6 +48,28 @@ function seconds(value) {
   if (value < 7200) return `${number(value / 60, 3)} min`;
   return `${number(value / 3600, 3)} h`;
 }
+// The time that goes by, without parts that change too fast to be read.
+function clockText(value) {
+  const whole = Math.floor(value);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor(whole / 3600) % 24} h`;
+}
+const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
+const isSelected = (host) => { const now = getSelection(); return now && !now.isCollapsed && host.contains(now.anchorNode); };
+// What an update shows anew: the content of `host`, if `key` differs from that of the last call. A selected text stays until
+// the reader lets go of it.
+const waiting = new Map();
+function put(host, key, build) {
+  waiting.delete(host);
+  if (host.shownKey === key) return;
+  if (isSelected(host)) { waiting.set(host, () => put(host, key, build)); return; }
+  host.shownKey = key;
+  host.replaceChildren(...build().filter((child) => child !== null && child !== undefined && child !== ""));
+}
+document.addEventListener("selectionchange", () => { for (const [host, show] of [...waiting]) { if (!isSelected(host)) show(); } });
+function tell(host, value) { if (host.textContent !== value) host.textContent = value; }
 const date = (at) => at ? new Date(at * 1000).toLocaleString() : "";
 const cut = (value, most) => value.length > most ? `${value.slice(0, Math.max(1, most - 1))}…` : value;
 const finite = (values) => values.filter(isNumber);
@@ -168,11 +192,13 @@ function paramAxis(run, name, trials) {
 
 // -- the chart --------------------------------------------------------------------------------------------------------
 const MARKS = {
-  finished: (x, y) => `M${x} ${y}h0`,
+  finished: (x, y) => `M${x - 3} ${y}a3 3 0 1 0 6 0a3 3 0 1 0-6 0`,
   stopped: (x, y) => `M${x - 4} ${y - 3}h8l-4 7z`,
   failed: (x, y) => `M${x - 3.5} ${y - 3.5}l7 7m0-7l-7 7`,
-  live: (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0`,
+  interrupted: (x, y) => `M${x - 4} ${y}l4-4l4 4l-4 4z`,
+  running: (x, y) => `M${x - 4.5} ${y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0`,
 };
+MARKS.pending = MARKS["not started"] = MARKS.running;
 const tip = document.getElementById("tip");
 addEventListener("pointerdown", () => { tip.hidden = true; }, true);  // a tip of a touch stays until the next one
 function showTip(event, value) {
@@ -301,7 +327,7 @@ class Chart {
     const hit = this.nearest(event);
     this.svg.style.cursor = hit && hit.trial ? "pointer" : "";
     if (!hit) return this.leave();
-    this.over.setAttribute("d", hit.box ? "" : MARKS.live(hit.px, hit.py));
+    this.over.setAttribute("d", hit.box ? "" : MARKS.running(hit.px, hit.py));
     showTip(event, hit.text());
   }
   leave() { tip.hidden = true; if (this.over && !this.from) this.over.setAttribute("d", ""); }
@@ -354,8 +380,8 @@ const resized = new ResizeObserver((entries) => {
   for (const entry of entries) { entry.target.card.isDirty = true; entry.target.card.refresh(); }
 });
 class Card {
-  constructor(view, title, render, { isWide = false } = {}) {
-    this.render = render; this.isDirty = true; this.isSeen = false; this.charts = [];
+  constructor(view, title, render, { isWide = false, there = () => true } = {}) {
+    this.render = render; this.there = there; this.isDirty = true; this.isSeen = false; this.charts = [];
     this.controls = el("div", { className: "controls" });
     this.legend = el("div", { className: "chips" });
     this.scale = el("div", { className: "scale", hidden: true });
@@ -366,15 +392,16 @@ class Card {
     this.root = el("section", { className: isWide ? "card wide" : "card" },
       el("div", { className: "head" }, this.title, this.controls, this.back), this.legend, this.scale, this.body, this.note);
     this.root.dataset.view = view; this.root.card = this; this.body.card = this;
+    this.root.hidden = !there();  // known before it is drawn, so nothing jumps; the next report may change it
     cards.push(this); seen.observe(this.root); resized.observe(this.body);
   }
-  mark() { this.isDirty = true; this.refresh(); }
+  // Nothing is selected; the card stays, since the reader may change that.
+  none() { for (const chart of this.charts) { chart.svg.replaceChildren(); chart.hits = []; } this.note.textContent = "No trial is selected."; }
+  mark() { this.isDirty = true; this.root.hidden = !this.there(); this.refresh(); }
   refresh(isPrinted = false) {
-    // An empty card is hidden, so it is never in sight; the next report may fill it.
-    if (!this.isDirty || !(this.isSeen || this.root.hidden || isPrinted) || !this.root.isConnected) return;
+    if (!this.isDirty || this.root.hidden || !(this.isSeen || isPrinted) || !this.root.isConnected) return;
     this.isDirty = false;
-    this.root.hidden = false;  // first, since a plot is as wide as its place
-    this.root.hidden = this.render(this) === false;
+    this.render(this);
   }
   chart(index, onOpen, host = this.body) {
     if (!this.charts[index]) {
@@ -435,8 +462,23 @@ class Run {
     this.trials = data.trials;
     this.byNumber = new Map(this.trials.map((trial) => [trial.n, trial]));
     this.hidden = new Set();
+    this.hear();
+  }
+  // The time of the run's machine now. A file stands still; a page that is served goes on by the browser's own clock.
+  hear() { this.heard = performance.now(); this.frozen = null; }
+  get clock() {
+    const goesOn = this.isServed && this.data.isLive;
+    return this.data.now + (goesOn ? ((this.frozen ?? performance.now()) - this.heard) / 1000 : 0);
+  }
+  freeze() { if (this.frozen === null) this.frozen = performance.now(); }
+  get elapsed() { return this.data.worked + this.clock - this.data.now; }
+  quiet(trial) { return trial.reported === null ? null : Math.max(0, this.now - trial.reported); }
+  isSilent(trial) {
+    const limit = trial.silentAfter ?? this.data.silentAfter;
+    return limit !== null && trial.reported !== null && this.quiet(trial) >= limit;
   }
   update(data) {
+    this.hear();
     for (const trial of data.trials) {
       const known = this.byNumber.get(trial.n);
       if (known) this.trials[this.trials.indexOf(known)] = trial;
@@ -449,9 +491,9 @@ class Run {
   get sign() { return this.data.mode === "max" ? -1 : 1; }
   get scored() { return this.trials.filter((trial) => isNumber(trial.value)); }
   get shown() { return this.scored.filter((trial) => !this.hidden.has(kindOf(trial))); }
-  get now() { return Math.max(0, this.data.updated - this.data.first); }
+  get now() { return Math.max(0, this.clock - this.data.first); }
   spans(trial) { return trial.working === null ? trial.spans : [...trial.spans, [trial.working, Math.max(trial.working, this.now)]]; }
-  worked(trial) { return this.spans(trial).reduce((sum, [begin, end]) => sum + Math.max(0, end - begin), 0); }
+  worked(trial) { return trial.counted + (trial.since === null ? 0 : Math.max(0, this.now - trial.since)); }
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
@@ -500,18 +542,18 @@ function bestSoFar(run, places) {
 function kindChips(card, run, redraw) {
   const counts = {};
   for (const trial of run.trials) counts[kindOf(trial)] = (counts[kindOf(trial)] || 0) + 1;
-  card.chips(Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => [kind, `${KINDS[kind]} ${counts[kind]}`, kind, !run.hidden.has(kind)]),
+  card.chips(Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => [kind, `${kind} ${counts[kind]}`, KINDS[kind], !run.hidden.has(kind)]),
     (kind) => { if (!run.hidden.delete(kind)) run.hidden.add(kind); redraw(); });
 }
 const axisPoints = (x, y, pairs) => pairs.map(([a, b]) => [x.at(a), y.at(b)]);
 const hit = (run, x, y, trial) => ({ x, y, trial, text: () => run.about(trial) });
 const markLayers = (run, trials, point) => Object.keys(KINDS).map((kind) => ({
-  kind: "points", style: kind === "finished" ? "dots" : "marks", mark: kind, cls: kind,
+  kind: "points", style: `marks${trials.length > 600 ? " many" : ""}`, mark: kind, cls: KINDS[kind],
   points: trials.filter((trial) => kindOf(trial) === kind).map(point),
 }));
 const bestLayer = (run, point) => {
   const best = run.byNumber.get(run.data.best);
-  return { kind: "points", style: "thick", mark: "live", cls: "best", points: best && isNumber(best.value) ? [point(best)] : [] };
+  return { kind: "points", style: "thick", mark: "running", cls: "best", points: best && isNumber(best.value) ? [point(best)] : [] };
 };
 
 function plotsOf(run, open, redraw, only) {
@@ -525,7 +567,6 @@ function plotsOf(run, open, redraw, only) {
     const card = add("history", "History", () => {
       const places = placesBy(run, settings.by);
       const trials = run.shown.filter((trial) => places.has(trial));
-      if (!run.data.metric) return false;
       const isTime = settings.by !== "trial";
       const least = range(run.scored.map((trial) => trial.value))[0];
       log.disabled = !(least > 0);
@@ -537,8 +578,8 @@ function plotsOf(run, open, redraw, only) {
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
         ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: [axisPoints(x, y, line)] }, bestLayer(run, point)] });
-      card.note.textContent = trials.length ? `The line is the best so far.${run.hidden.size ? " It counts trials that are switched off, too." : ""}` : "No trial has a value yet.";
-    });
+      card.note.textContent = `The line is the best so far.${run.hidden.size ? " It counts trials that are switched off, too." : ""}`;
+    }, { there: () => run.data.metric && run.scored.length > 0 });
     card.select("by", settings, "by", BY);
     const log = card.check("log", settings, "isLog");
   }
@@ -546,7 +587,6 @@ function plotsOf(run, open, redraw, only) {
   if (wants("curves")) {
     const card = add("curves", "Learning curves", () => {
       const withCurve = run.trials.filter((trial) => trial.curve.some(isNumber));
-      if (!only && !withCurve.some((trial) => trial.curve.length > 1)) return false;
       const allowed = withCurve.filter((trial) => !run.hidden.has(kindOf(trial)));
       const trials = thinned(allowed, run.sign, MOST_CURVES);
       const best = run.byNumber.get(run.data.best);
@@ -557,7 +597,7 @@ function plotsOf(run, open, redraw, only) {
       const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true });
       const y = numberAxis(run.data.metric, values.map(([, value]) => value), { isLog: settings.isLogCurves && !log.disabled });
       const layers = Object.keys(KINDS).map((kind) => ({
-        kind: "lines", cls: kind, lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial))) }));
+        kind: "lines", style: `lines${trials.length > 60 ? " many" : ""}`, cls: KINDS[kind], lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial))) }));
       const ends = (kind) => trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial).slice(-1))[0]);
       for (const kind of ["stopped", "failed"]) layers.push({ kind: "points", style: "marks", mark: kind, cls: kind, points: trials.length <= 100 ? ends(kind) : [] });
       if (best && curves.has(best)) layers.push({ kind: "lines", style: "thick", cls: "best", lines: [axisPoints(x, y, curves.get(best))] });
@@ -566,7 +606,7 @@ function plotsOf(run, open, redraw, only) {
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, layers, hits });
       card.note.textContent = `${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
-    });
+    }, { there: () => run.trials.some((trial) => trial.curve.length > (only ? 0 : 1) && trial.curve.some(isNumber)) });
     settings.isLogCurves = false;
     const log = card.check("log", settings, "isLogCurves");
   }
@@ -575,10 +615,9 @@ function plotsOf(run, open, redraw, only) {
   if (wants("importances")) {
     const card = add("importances", "What matters", () => {
       const found = data().importances;
-      if (!found) return false;
       card.note.textContent = found.confidence || found.why;
-      if (!found.mean) { card.body.hidden = true; return true; }
-      card.body.hidden = false;
+      card.body.hidden = !found.mean;
+      if (!found.mean) return;
       const names = Object.keys(found.mean).slice(0, 20);
       const y = categoryAxis("", [...names].reverse());
       const x = numberAxis(`importance for ${data().metric} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
@@ -587,15 +626,14 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
         { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, found.mean[name], y.at(name) + 0.32]) },
         { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [Math.min(1, found.mean[name] + found.std[name]), y.at(name)]]) }] });
-      return true;
-    });
+    }, { there: () => data().importances && (only || data().importances.mean) });
   }
 
   if (wants("contour")) {
     const own = { colour: settings.colour || "rank", x: (settings.params || [])[0], y: (settings.params || [])[1] };
     const card = add("contour", "Two parameters", () => {
       const names = run.params, trials = thinned(run.shown, run.sign, MOST_POINTS);
-      if (names.length < 2 || trials.length < 3) return false;
+      if (!trials.length) return card.none();
       if (!own.y) own.y = names[1];
       const options = names.map((name) => [name, name]);
       fillX(options); fillY(options);
@@ -608,7 +646,7 @@ function plotsOf(run, open, redraw, only) {
       const ranked = [...trials].sort((a, b) => run.sign * (a.value - b.value));
       card.levels(`best ${number(ranked[0].value, 4)}`, `worst ${number(ranked[ranked.length - 1].value, 4)}`);
       card.note.textContent = "The colour is a weighted mean of the trials near it; the points are the trials.";
-    });
+    }, { there: () => run.params.length > 1 && run.scored.length > 2 });
     const names = run.params.map((name) => [name, name]);
     const fillX = card.select("x", own, "x", names);
     if (!own.y) own.y = run.params[1];
@@ -621,7 +659,6 @@ function plotsOf(run, open, redraw, only) {
     const card = add("slice", "Slices", () => {
       const names = run.params, trials = thinned(run.shown, run.sign, MOST_POINTS);
       for (const name of settings.params || []) { if (!names.includes(name)) names.push(name); }
-      if (!names.length || !trials.length) return false;
       const chosen = settings.slices || new Set(names.slice(0, 3));
       card.legend.classList.add("choose");
       card.chips(names.slice(0, 40).map((name) => [name, name, "", chosen.has(name)]), (name) => {
@@ -643,7 +680,7 @@ function plotsOf(run, open, redraw, only) {
       const count = names.filter((name) => chosen.has(name)).length;
       card.panels.forEach((panel, index) => { panel.hidden = index >= count; });
       card.note.textContent = count ? "" : "Choose a parameter.";
-    }, { isWide: true });
+    }, { isWide: true, there: () => run.scored.length > 0 && (run.params.length > 0 || settings.params) });
     card.panels = []; card.panelNames = [];
   }
 
@@ -651,7 +688,7 @@ function plotsOf(run, open, redraw, only) {
     const card = add("parallel", "Parallel coordinates", () => {
       let names = settings.params || run.params;
       const trials = thinned(run.shown, run.sign, MOST_LINES);
-      if (!names.length || !trials.length || (!only && names.length < 2)) return false;
+      if (!trials.length) return card.none();
       const room = Math.max(2, Math.floor(card.body.clientWidth / 84) - 1), all = names.length;
       names = names.slice(0, room);
       const axes = names.map((name) => paramAxis(run, name, trials));
@@ -660,13 +697,12 @@ function plotsOf(run, open, redraw, only) {
       const [low, high] = range(trials.map((trial) => run.sign * trial.value));
       card.levels(`best ${number(run.sign * low, 4)}`, `worst ${number(run.sign * high, 4)}`);
       card.note.textContent = `${all > names.length ? `The ${names.length} most important of ${all} parameters fit here. ` : ""}${trials.length < run.shown.length ? `${trials.length} of ${run.shown.length} trials: the best third, and an even choice of the others.` : ""}`;
-    }, { isWide: true });
+    }, { isWide: true, there: () => run.scored.length > 0 && (settings.params || run.params).length > (only ? 0 : 1) });
   }
 
   if (wants("timeline")) {
     const card = add("timeline", "Workers", () => {
       const rows = workers(run);
-      if (!rows.length) return false;
       const count = Math.max(...rows.map((row) => row.worker)) + 1;
       const x = numberAxis("since the first trial began", rows.map((row) => row.end), { isTime: true, fromZero: true });
       const y = { ...numberAxis("worker", [0, count - 1], { isInteger: true }), low: -0.6, high: count - 0.4 };
@@ -674,16 +710,16 @@ function plotsOf(run, open, redraw, only) {
       const bars = rows.filter((row) => !run.hidden.has(kindOf(row.trial)));
       const box = (row) => [row.begin, row.worker - 0.4, row.end, row.worker + 0.4];
       card.chart(0, open).draw({ x, y, height: Math.max(150, Math.min(420, 80 + 26 * count)),
-        layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: kind, boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
+        layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: KINDS[kind], boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
         hits: bars.map((row) => ({ x: row.begin, y: row.worker, trial: row.trial, box: box(row), text: () => `${seconds(row.end - row.begin)}\n${run.about(row.trial)}` })) });
-    }, { isWide: true });
+    }, { isWide: true, there: () => run.trials.some((trial) => trial.spans.length || trial.working !== null) });
   }
 
   if (only && wants("edf")) addEdf([run], add);
+  const copiesOf = () => run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([donor, step]) => [donor, step, trial.n]));
   if (wants("lineage")) {
     const card = add("lineage", "Lineage of the population", () => {
-      const copies = run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([donor, step]) => [donor, step, trial.n]));
-      if (!only && !copies.length) return false;
+      const copies = copiesOf();
       const trials = run.trials.filter((trial) => trial.curve.length);
       const last = (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
       const x = numberAxis("training iteration", [0, ...trials.map(last)], { isInteger: true });
@@ -692,10 +728,10 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, layers: [
         { kind: "lines", cls: "faint", lines: trials.map((trial) => [[0, trial.n], [last(trial), trial.n]]) },
         { kind: "lines", style: "thick", cls: "failed", lines: copies.map(([donor, step, own]) => [[step, donor], [step, own]]) },
-        { kind: "points", style: "marks", mark: "live", cls: "failed", points: copies.map(([, step, own]) => [step, own]) }],
+        { kind: "points", style: "marks", mark: "running", cls: "failed", points: copies.map(([, step, own]) => [step, own]) }],
         hits: [...copies.map(([donor, step, own]) => ({ x: step, y: own, trial: run.byNumber.get(own), text: () => `trial ${own} continued from trial ${donor} after step ${number(step)}` })),
           ...trials.map((trial) => hit(run, last(trial), trial.n, trial))] });
-    });
+    }, { there: () => only || copiesOf().length > 0 });
   }
   return made;
 }
@@ -764,14 +800,13 @@ function workers(run) {
 function addEdf(runs, add) {
   const card = add("edf", "Share of trials up to a value", () => {
     const scored = runs.map((run) => run.scored.map((trial) => trial.value).sort((a, b) => a - b));
-    if (!scored.some((values) => values.length > 1)) return false;
     const all = scored.flat();
     const x = numberAxis(runs[0].data.metric, all, { isLog: own.isLog && range(all)[0] > 0 });
     const y = numberAxis("share of trials", [0, 1]);
     card.chart(0).draw({ x, y, layers: scored.map((values, index) => ({ kind: "lines", style: "thick", cls: runs.length > 1 ? `run${index % 8}` : "finished", isStep: true,
       lines: [values.map((value, i) => [x.at(value), (i + 1) / values.length])] })),
       hits: scored.flatMap((values, index) => values.map((value, i) => ({ x: x.at(value), y: (i + 1) / values.length, text: () => `${runs.length > 1 ? `${runs[index].data.name}\n` : ""}${number((i + 1) / values.length * 100, 3)}% of trials are at most ${number(value)}` }))) });
-  });
+  }, { there: () => runs.some((run) => run.scored.length > 1) });
   const own = { isLog: false };
   card.check("log", own, "isLog");
 }
@@ -813,15 +848,14 @@ function addFront(run, open, add, settings) {
     const line = best.map(point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     kindChips(front, run, () => front.mark());
     front.chart(0, open).draw({ x, y, layers: [...markLayers(run, shown, point), ...(names.length === 2 ? [{ kind: "lines", cls: "best", lines: [line] }] : []),
-      { kind: "points", style: "thick", mark: "live", cls: "best", points: line }],
+      { kind: "points", style: "thick", mark: "running", cls: "best", points: line }],
       hits: shown.map((trial) => ({ ...hit(run, ...point(trial), trial), text: () => `${best.includes(trial) ? "on the front: " : ""}${names.map((name) => `${name} ${number(valueOf(trial, name))}`).join(", ")}\n${run.about(trial)}` })) });
-    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.n).join(", "), 120)}).` : "No trial has all objectives yet.";
-  });
+    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.n).join(", "), 120)}).` : "";
+  }, { there: () => complete().length > 0 });
   if (names.length > 2) for (const name of ["x", "y"]) front.select(name, own, name, names.map((one) => [one, one]));
   if (settings.view) return;
   const volume = add("hypervolume", "Hypervolume", () => {
     const trials = complete();
-    if (trials.length < 2) return false;
     const scores = trials.map(scoresOf);
     const worst = names.map((_, i) => range(scores.map((score) => score[i]))[1]);
     let best = [], now = 0;
@@ -836,7 +870,7 @@ function addFront(run, open, add, settings) {
     volume.chart(0, open).draw({ x, y, layers: [{ kind: "lines", style: "thick", cls: "finished", isStep: true, lines: [line] }],
       hits: line.map(([at, value], i) => ({ x: at, y: value, trial: trials[i], text: () => `after trial ${at}: ${number(value)}` })) });
     volume.note.textContent = "The part of the space of objectives, up to the worst value of each, that the front dominates.";
-  });
+  }, { there: () => complete().length > 1 });
 }
 
 // -- the table of trials ----------------------------------------------------------------------------------------------
@@ -875,7 +909,8 @@ class TrialTable {
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...run.params.map((name) => of(name, (trial) => trial.params[name])),
       of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
-      of("worked (s)", (trial) => Math.round(this.run.worked(trial) * 1000) / 1000),
+      of("duration (s)", (trial) => Math.round(this.run.worked(trial) * (trial.since === null ? 1000 : 1)) / (trial.since === null ? 1000 : 1)),
+      ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -940,6 +975,22 @@ class TrialTable {
     const line = focused && [...this.lines.values()].find((one) => one.trial.n === focused.n);
     if (line) line.focus({ preventScroll: true });
   }
+  // The time goes on: the cells that show it change, and nothing else.
+  tick() {
+    const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(duration|last report)/.test(column.name));
+    for (const line of this.lines.values()) {
+      if (line.trial.reported === null) continue;
+      for (const [column, index] of running) {
+        tell(line.cells[index], this.cell(column, line.trial));
+        if (column.name.startsWith("last")) line.cells[index].className = this.run.isSilent(line.trial) ? "failed" : "";
+      }
+    }
+  }
+  update() {
+    if (isSelected(this.body)) { waiting.set(this.body, () => this.update()); return; }
+    waiting.delete(this.body);
+    this.refresh();
+  }
   cell(column, trial) {
     const value = column.get(trial);
     return value === undefined || (value === null && !(column.name in trial.params)) ? "" : text(value);
@@ -999,7 +1050,7 @@ class TrialTable {
     for (const column of this.columns) {
       const value = this.cell(column, trial);
       const cell = el("td", { title: value.length > 30 ? value : "" });
-      if (column.name === "ended") cell.append(el("span", { className: `key ${kindOf(trial)}` }));
+      if (column.name === "ended") cell.append(el("span", { className: `key ${KINDS[kindOf(trial)]}` }));
       cell.append(value);
       line.append(cell);
     }
@@ -1018,6 +1069,24 @@ function python(value, indent = "") {
     return members.length ? `{\n${members.join("")}${indent}}` : "{}";
   }
   return typeof value === "string" ? JSON.stringify(value) : value === null ? "None" : value === true ? "True" : value === false ? "False" : String(value);
+}
+// As YAML 1.1 and 1.2 read it: a text that could be something else is in quotes, which are those of JSON.
+function yamlScalar(value) {
+  if (value !== null && typeof value === "object") return JSON.stringify(value);  // an empty one
+  if (typeof value !== "string") return value === null ? "null" : isNumber(value) ? String(value).replace(/^(-?\d+)e/, "$1.0e") : String(value);
+  return /^[A-Za-z_][\w./-]*$/.test(value) && !/^(true|false|yes|no|on|off|y|n|null)$/i.test(value) ? value : JSON.stringify(value);
+}
+function yaml(value, indent = "") {
+  if (Array.isArray(value)) return value.length ? value.map((one) => `${indent}- ${isNested(one) ? yaml(one, `${indent}  `).trimStart() : yamlScalar(one)}`).join("\n") + (indent ? "" : "\n") : "[]";
+  const members = Object.entries(value);
+  if (!members.length) return "{}";
+  return members.map(([name, one]) => `${indent}${yamlScalar(name)}:${isNested(one) ? `\n${yaml(one, `${indent}  `)}` : ` ${yamlScalar(one)}`}`).join("\n") + (indent ? "" : "\n");
+}
+const isNested = (value) => value !== null && typeof value === "object" && Object.keys(value).length > 0;
+const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+function commandLine(config, before = "") {
+  return Object.entries(config).map(([name, value]) => isNested(value) && !Array.isArray(value) ? commandLine(value, `${before}${name}.`)
+    : `${quoted(`--${before}${name}`)} ${quoted(typeof value === "string" ? value : JSON.stringify(value))}`).join(" ");
 }
 function copied(value, label = "copy") {
   const button = el("button", { type: "button", onclick: () => copy(value, button) }, label);
@@ -1045,7 +1114,7 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), worked: seconds(run.worked(trial)), attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), duration: trial.since === null ? seconds(run.worked(trial)) : clockText(run.worked(trial)), "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
@@ -1053,7 +1122,7 @@ async function openTrial(run, trial) {
   dialog.replaceChildren(
     el("header", {}, el("h2", {}, `Trial ${trial.n}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), el("button", { type: "button", onclick: () => dialog.close() }, "close")),
     definitions(facts), chart,
-    el("h3", {}, "Configuration"), el("div", { className: "controls" }, copied(python(config), "copy as Python"), copied(JSON.stringify(config, null, 2), "copy as JSON")), el("pre", { id: "config" }, python(config)),
+    el("h3", {}, "Configuration"), copies(config), el("pre", { id: "config" }, python(config)),
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
     ...(details.decisions && details.decisions.length ? [el("h3", {}, "Decisions"), el("ul", { className: "errors" }, ...details.decisions.map((one) => el("li", {}, one)))] : []),
     ...(details.checkpoints && details.checkpoints.length ? [el("h3", {}, "Checkpoints"), ...details.checkpoints.map((one) => el("div", {}, el("div", { className: "quiet" }, `after iteration ${text(one.iteration)}, ${one.bytes.toLocaleString()} bytes`), withCopy(one.path)))] : []),
@@ -1064,7 +1133,7 @@ async function openTrial(run, trial) {
   const values = trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
   if (values.length > 1) {
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(run.data.metric, values.map(([, value]) => value));
-    new Chart(chart).draw({ x, y, height: 220, layers: [{ kind: "lines", style: "thick", cls: kindOf(trial), lines: [values] }, { kind: "points", style: "dots", cls: kindOf(trial), points: values.length < 200 ? values : [] }],
+    new Chart(chart).draw({ x, y, height: 220, layers: [{ kind: "lines", style: "thick", cls: KINDS[kindOf(trial)], lines: [values] }, { kind: "points", style: "marks", cls: KINDS[kindOf(trial)], points: values.length < 200 ? values : [] }],
       hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
   }
 }
@@ -1076,49 +1145,123 @@ function definitions(facts) {
 }
 
 // -- the page of a run ------------------------------------------------------------------------------------------------
+function gainOver(run, best, first) {
+  if (!first || first === best) return run.scored.length > 1 ? ", the first one" : "";
+  const change = (best.value - first.value) / Math.abs(first.value);
+  const share = Number.isFinite(change) && best.value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
+  return `, from ${number(first.value, 4)} in the first trial${share}`;
+}
+// Numbers as people write them; the whole ones are in the tip, and in what is copied.
+const short = (value) => isNumber(value) ? number(value, 3) : text(value);
+function configTable(params) {
+  const names = Object.keys(params);
+  if (!names.length) return null;
+  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80))]),
+    ...(names.length > 24 ? [el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`)] : []));
+}
+function copies(config) {
+  const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2), YAML: yaml(config), "command line": commandLine(config) };
+  return el("div", { className: "controls copies" }, el("span", { className: "quiet" }, "copy as"), ...Object.entries(forms).map(([name, value]) => copied(value, name)));
+}
 class RunView {
-  constructor(run, host, only) {
-    this.run = run; this.only = only;
+  constructor(run, host, only, isAlone) {
+    this.run = run; this.only = only; this.isAlone = isAlone;
     const open = (trial) => openTrial(run, trial);
     this.redraw = () => { for (const card of this.cards) card.mark(); };
     this.cards = plotsOf(run, open, this.redraw, only);
     if (only) { host.append(el("div", { className: "cards alone" }, ...this.cards.map((card) => card.root))); return; }
-    this.summary = el("section", { className: "card" }); this.best = el("section", { className: "card" });
-    this.errors = el("section", { className: "card wide" });
+    const part = (className) => el("section", { className });
+    this.hero = part("best-of"); this.progress = part("progress"); this.facts = part("about");
+    this.overview = el("section", { className: "card wide overview-card", id: "overview" }, this.hero, el("div", {}, this.progress, this.facts));
+    this.errors = el("section", { className: "card wide", id: "errors" });
     this.table = new TrialTable(run, open);
-    host.append(el("div", { className: "cards" }, this.summary, this.best, ...this.cards.map((card) => card.root), this.errors, this.table.root));
+    this.table.root.id = "trials";
+    this.row = el("nav", { className: "sections" });
+    host.append(...(this.isAlone ? [this.row] : []), el("div", { className: "cards" }, this.overview, this.errors, ...this.cards.map((card) => card.root), this.table.root));
     this.describe();
+  }
+  // The number of trials by state. Trials that were not drawn count, too.
+  counts() {
+    const run = this.run, found = Object.fromEntries(STATES.map((state) => [state, 0]));
+    for (const trial of run.trials) found[kindOf(trial)]++;
+    found[run.data.isLive ? "pending" : "not started"] += run.data.notDrawn;
+    return found;
   }
   describe() {
     const run = this.run, data = run.data, best = run.byNumber.get(data.best);
-    const counts = new Map();
-    for (const kind of Object.keys(KINDS)) {
-      for (const trial of run.trials.filter((one) => kindOf(one) === kind)) counts.set(trial.way, [(counts.get(trial.way) || [0])[0] + 1, kind]);
+    const counts = this.counts(), total = Object.values(counts).reduce((a, b) => a + b, 0);
+    const ended = counts.finished + counts.stopped + counts.failed;
+    if (this.isAlone) document.title = data.isLive ? `(${ended}/${data.total === null ? "∞" : total}) ${data.name}` : `minitune: ${data.name}`;
+    this.describeBest(best);
+    put(this.progress, JSON.stringify([data.state, counts, data.total, data.resume]), () => {
+      const kinds = { running: "running", finished: "finished", failed: "failed", killed: "failed" };
+      const bar = el("div", { className: "bar", role: "img", ariaLabel: `${ended} of ${total} trials have ended` });
+      for (const state of ["finished", "stopped", "failed", "interrupted", "running", "pending", "not started"]) {
+        if (!counts[state]) continue;
+        const piece = el("i", { className: KINDS[state], title: `${counts[state]} ${state}` });
+        piece.style.flexGrow = counts[state];
+        bar.append(piece);
+      }
+      this.time = el("span", { className: "time" });
+      this.silence = el("p", { className: "note failed", hidden: true });
+      return [el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state),
+        counts.failed ? el("a", { className: "badge failed", href: "#errors" }, `${counts.failed} failed`) : null,
+        el("b", {}, data.total === null && data.isLive ? counted(ended, "trial") : `${ended} of ${counted(total, "trial")}`), this.time), bar,
+      el("p", { className: "counts" }, STATES.filter((state) => counts[state]).map((state) => `${counts[state]} ${state}`).join(" · ") || "no trial has started"),
+      this.silence, data.resume ? withCopy(data.resume) : null];
+    });
+    put(this.facts, JSON.stringify([data.stateText, data.objectives, data.isLive || data.worked]), () => [el("details", {}, el("summary", {}, "about this run"), definitions({
+      state: data.stateText === data.state ? "" : data.stateText,
+      objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
+      trainable: data.trainable, begun: date(data.begun), duration: data.isLive ? "" : seconds(data.worked), seed: data.seed, directory: data.path }))]);
+    this.describeErrors();
+    const groups = [["Overview", this.overview], ["Curves", this.first("history", "curves")], ["Parameters", this.first("importances", "contour", "slice", "parallel")],
+      ["Trials", this.table.root], [`Errors (${counts.failed})`, counts.failed ? this.errors : null]].filter(([, root]) => root);
+    put(this.row, groups.map(([name]) => name).join(), () => groups.map(([name, root]) => el("button", { type: "button", onclick: () => root.scrollIntoView() }, name)));
+    this.tick();
+  }
+  first(...views) { const card = this.cards.find((one) => views.includes(one.root.dataset.view) && !one.root.hidden); return card && card.root; }
+  describeBest(best) {
+    const run = this.run, data = run.data;
+    const first = run.scored[0];
+    put(this.hero, JSON.stringify([best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, run.scored.length > 1]), () => {
+      if (!best) {
+        const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
+        return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
+      }
+      const aim = Object.keys(data.objectives).length > 1 ? "of the first objective" : data.mode === "max" ? "largest" : "smallest";
+      return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
+        el("div", { className: "value", title: number(best.value, 12) }, number(best.value, 4)),
+        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first)),
+        data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
+        configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];
+    });
+  }
+  describeErrors() {
+    const run = this.run, groups = run.data.errors || [];
+    this.errors.hidden = !groups.length;
+    put(this.errors, JSON.stringify(groups), () => [el("h3", {}, `Errors (${groups.reduce((sum, group) => sum + group.trials.length, 0)})`),
+      ...groups.slice(0, 10).map((group) => el("div", { className: "error" }, el("p", {}, el("b", {}, `${group.trials.length} × `), group.text),
+        el("p", { className: "quiet" }, "trials ", ...group.trials.slice(0, 12).flatMap((n, index) => [index ? ", " : "", el("button", { type: "button", onclick: () => openTrial(run, run.byNumber.get(n)) }, String(n))]), group.trials.length > 12 ? ` and ${group.trials.length - 12} more` : ""),
+        withCopy(group.command))),
+      groups.length > 10 ? el("p", { className: "note" }, `and ${groups.length - 10} more kinds: filter the table by failed`) : null]);
+  }
+  tick() {
+    const run = this.run, data = run.data;
+    if (!this.time) return;
+    const gone = clockText(run.elapsed);
+    const left = data.left === null ? "" : ` · about ${clockText(Math.max(1, data.left - (run.clock - data.now)))} to go`;
+    const silent = run.trials.filter((trial) => run.isSilent(trial));
+    tell(this.time, data.isLive ? `${gone}${left}` : seconds(data.worked));
+    this.silence.hidden = !silent.length;
+    if (silent.length) {
+      const [first] = [...silent].sort((a, b) => a.reported - b.reported);
+      tell(this.silence, `Trial ${first.n}: ${first.silentAfter === null ? "no report for" : "last report"} ${clockText(run.quiet(first))}${first.silentAfter === null ? "" : " ago"}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
     }
-    const parts = [...counts].map(([way, [count, kind]]) => [count, way, kind]);
-    if (data.notDrawn) parts.push([data.notDrawn, "not drawn yet", "open"]);
-    const bar = el("div", { className: "bar" }, ...parts.map(([count, , kind]) => { const part = el("i", { className: kind }); part.style.flexGrow = count; return part; }));
-    const kinds = { running: "live", finished: "finished", failed: "failed", killed: "failed" };
-    this.summary.replaceChildren(
-      el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state), el("b", {}, `${run.trials.length} trials`)), bar,
-      definitions({ state: data.stateText === data.state ? "" : data.stateText, trials: parts.map(([count, way]) => `${count} ${way}`).join(", ") || "none yet",
-        objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
-        trainable: data.trainable, begun: date(data.begun), "worked for": seconds(data.worked), seed: data.seed, directory: data.path }));
-    if (data.resume) this.summary.append(withCopy(data.resume));
-    this.best.replaceChildren(el("div", { className: "overview" }, el("h3", {}, best ? "Best" : "Best trial: none yet"),
-      ...(best ? [el("b", {}, `${cut(data.metric, 40)} ${number(best.value)}`), el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`)] : [])));
-    if (best) {
-      this.best.append(definitions({ ended: best.ended, "once better": data.onceBetter,
-        ...Object.fromEntries(Object.entries(best.params).map(([name, value]) => [name, text(value)])) }));
-    }
-    const failed = run.trials.filter((trial) => kindOf(trial) === "failed");
-    this.errors.hidden = !failed.length;
-    this.errors.replaceChildren(el("h3", {}, `Errors (${failed.length})`), el("ul", { className: "errors" },
-      ...failed.slice(0, 20).map((trial) => el("li", {}, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.n}`), `: ${trial.error}`))),
-      failed.length > 20 ? el("p", { className: "note" }, `and ${failed.length - 20} more: filter the table by failed`) : "");
+    if (data.isLive) this.table.tick();
   }
   update() {
-    if (!this.only) { this.describe(); this.table.refresh(); }
+    if (!this.only) { this.describe(); this.table.update(); }
     this.redraw();
     if (opened && opened.run === this.run) {
       const now = this.run.byNumber.get(opened.trial.n);
@@ -1151,9 +1294,9 @@ function sideBySide(runs, host, only) {
   if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div", { className: "cards alone" }, ...made.map((card) => card.root))); return; }
   const rows = { state: (run) => run.data.state, trainable: (run) => run.data.trainable, begun: (run) => date(run.data.begun), objective: (run) => `${run.data.metric} (${run.data.mode})`, trials: (run) => run.trials.length,
-    failed: (run) => run.trials.filter((trial) => kindOf(trial) === "failed").length, "not drawn": (run) => run.data.notDrawn || "",
+    failed: (run) => run.trials.filter((trial) => kindOf(trial) === "failed").length, "not started": (run) => run.data.isLive ? "" : run.data.notDrawn || "",
     reports: (run) => run.trials.reduce((sum, trial) => sum + trial.curve.length, 0), "work of trials": (run) => seconds(run.trials.reduce((sum, trial) => sum + run.worked(trial), 0)),
-    "best value": (run) => run.data.best === null ? "" : number(run.byNumber.get(run.data.best).value), "best trial": (run) => run.data.best ?? "", "once better": (run) => run.data.onceBetter };
+    "best value": (run) => run.data.best === null ? "" : number(run.byNumber.get(run.data.best).value), "best trial": (run) => run.data.best ?? "", };
   const params = [...new Set(runs.flatMap((run) => run.data.params))];
   const bestParam = (run, name) => { const best = run.byNumber.get(run.data.best); return best && name in best.params ? text(best.params[name]) : ""; };
   const lines = [...Object.entries(rows), ...params.map((name) => [name, (run) => bestParam(run, name)])]
@@ -1168,7 +1311,7 @@ function showList(host, rows) {
   host.replaceChildren(el("div", { className: "scroll card" }, el("table", { className: "side list" },
     el("thead", {}, el("tr", {}, ...["run", "state", "trials", "failed", "begun", "last updated"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
-      el("td", {}, el("span", { className: row.state === "running" ? "live" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),
+      el("td", {}, el("span", { className: row.state === "running" ? "running" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),
       el("td", {}, String(row.trials ?? "")), el("td", {}, String(row.failed || "")), el("td", {}, date(row.begun)), el("td", {}, date(row.updated))))))));
   if (!rows.length) host.append(el("p", {}, "There are no runs yet."));
 }
@@ -1176,12 +1319,12 @@ function showList(host, rows) {
 // -- the page, and its connection to a server -------------------------------------------------------------------------
 const main = document.getElementById("page");
 const banner = el("p", { className: "banner", hidden: true });
-function listen(since, onMessage) {
+function listen(since, onMessage, onBreak) {
   const source = new EventSource(`events?since=${since}`);  // after a break, the browser itself sends the last event's id
   source.onopen = () => { banner.hidden = true; };
   source.onmessage = (event) => onMessage(JSON.parse(event.data));
   source.addEventListener("problem", (event) => { banner.textContent = JSON.parse(event.data); banner.hidden = false; });
-  source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; };
+  source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; if (onBreak) onBreak(); };
 }
 function start() {
   if (DATA.list) {
@@ -1197,18 +1340,25 @@ function start() {
   if (runs.length > 1) sideBySide(runs, main, DATA.only);
   const views = overview ? [] : runs.map((run) => {
     if (runs.length > 1) main.append(el("h2", {}, run.data.name));
-    return new RunView(run, main, DATA.only);
+    return new RunView(run, main, DATA.only, runs.length === 1 && !DATA.only);
   });
   if (DATA.isServed) {
     runs[0].isServed = true;
     if (DATA.up) main.prepend(el("a", { href: DATA.up }, "all runs"));
     let waits = false;
+    setInterval(() => {
+      if (!runs[0].data.isLive) return;
+      views[0].tick();
+      for (const card of cards) if (card.root.dataset.view === "timeline") card.mark();  // its bars grow
+    }, 1000);
     listen(DATA.version, (data) => {
+      const isNews = data.trials.length || data.state !== runs[0].data.state || JSON.stringify(data.importances) !== JSON.stringify(runs[0].data.importances);
       runs[0].update(data);
+      if (!isNews) { views[0].tick(); return; }
       if (waits) return;
       waits = true;
       setTimeout(() => { waits = false; views[0].update(); }, 100);  // one drawing for messages that come together
-    });
+    }, () => runs[0].freeze());
   }
 }
 start();

@@ -46,8 +46,8 @@ from minitune.output.live import (
     progress_text,
     render,
     render_html,
-    seconds_left,
 )
+from minitune.output.pace import seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen

@@ -25,6 +25,10 @@ TRIAL = {
     "steps": None,
     "spans": [],
     "working": None,
+    "counted": 0.0,
+    "since": None,
+    "reported": None,
+    "silentAfter": None,
     "copies": [],
     "facts": {},
 }
@@ -35,6 +39,12 @@ RUN = {
     "state": "finished",
     "stateText": "finished",
     "isLive": False,
+    "now": 1_000_000_100.0,
+    "left": None,
+    "silentAfter": None,
+    "total": None,
+    "bestConfig": None,
+    "errors": [],
     "resume": None,
     "metric": "loss",
     "mode": "min",
@@ -56,6 +66,9 @@ RUN = {
 def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     """A run as the page gets it; a trial's number is its place."""
     whole = [{**TRIAL, "n": n, "value": [None, *trial.get("curve", ())][-1], **trial} for n, trial in enumerate(trials)]
+    for trial in whole:
+        trial["counted"] = trial["counted"] or sum(end - begin for begin, end in trial["spans"])
+        trial["since"] = trial["working"]
     params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
     return {**RUN, "params": params, "trials": whole, "count": len(whole), **facts}
 
@@ -103,9 +116,14 @@ TEXTS = {
     "python([{a: [1, null, 'x'], b: {}}, true])": (
         '[\n    {\n        "a": [1, None, "x"],\n        "b": {},\n    },\n    True,\n]'
     ),
-    "['finished', 'failed', 'stopped', 'cut short', 'running', 'pending'].map((way) => kindOf({way}))": [
-        *("finished", "failed", "stopped", "stopped", "live", "live")
-    ],
+    "[0.4, 61.9, 7322, 90000].map(clockText)": ["0 s", "1 min 1 s", "2 h 2 min", "1 d 1 h"],
+    "yaml({lr: 1e-7, on: 'yes', deep: {act: 'relu', n: [1, {a: null}]}, none: {}, t: true})": (
+        'lr: 1.0e-7\n"on": "yes"\ndeep:\n  act: relu\n  "n":\n    - 1\n    - a: null\nnone: {}\nt: true\n'
+    ),
+    "commandLine({lr: 1e-7, deep: {act: 'a b', n: [1, 2]}, t: true})": (
+        "--lr 1e-7 --deep.act 'a b' --deep.n '[1,2]' --t true"
+    ),
+    "[1.18193e-05, 0.0123456, 3, 'a'].map(short)": ["1.18e-05", "0.0123", "3", "a"],
 }
 AXES = {
     "linearTicks(0, 10, 5)": [[0, "0"], [2, "2"], [4, "4"], [6, "6"], [8, "8"], [10, "10"]],
@@ -258,7 +276,13 @@ PARALLEL = "[...document.querySelectorAll('[data-view=parallel] svg > text > tit
 CURVES: list[dict[str, Any]] = [
     {"curve": [4.0, 2.0], "params": {"x": 1, "y": 0.5}, "spans": [[0, 10]], "copies": []},
     {"curve": [5.0, None, 1.0], "steps": [10, 20, 30], "params": {"x": 2, "y": 0.6}, "spans": [[0, 5], [10, 30]]},
-    {"curve": [8.0], "params": {"x": 3, "y": 0.7}, "way": "cut short", "ended": "cut short at 1", "spans": [[5, 30]]},
+    {
+        "curve": [8.0],
+        "params": {"x": 3, "y": 0.7},
+        "way": "interrupted",
+        "ended": "interrupted at 1",
+        "spans": [[5, 30]],
+    },
 ]
 
 
@@ -267,8 +291,7 @@ def test_curves_are_drawn_at_their_steps_and_the_best_one_is_thick(chromium: Bro
     drawn = layers(page, "curves")
     assert [(one["kind"], one["cls"], one.get("lines") or one["points"]) for one in drawn] == [
         ("lines", "finished", [[[1, 4], [2, 2]], [[10, 5], [30, 1]]]),
-        ("lines", "stopped", [[[1, 8]]]),
-        ("points", "stopped", [[1, 8]]),
+        ("lines", "interrupted", [[[1, 8]]]),
         ("lines", "best", [[[10, 5], [30, 1]]]),
     ]
     assert hits(page, "curves")[3].startswith("step 30: 1\ntrial 1 · finished\nloss: 1\n")
@@ -286,7 +309,7 @@ def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_p
         assert (dots["points"], marks["points"]) == ([[first, 2], [second, 1]], [[third, 8]])
         assert line["lines"] == [[[first, 2], [second, 1], [third, 1]]]
         assert ring["points"] == [[second, 1]]
-    page.click("[data-view=history] [data-name=stopped]")
+    page.click("[data-view=history] [data-name=interrupted]")
     assert "trials that are switched off" in page.run("document.querySelector('[data-view=history] .note').textContent")
     assert len(hits(page, "history")) == 2
     assert len(hits(page, "slice")) == 2, "they are off in all plots"
@@ -319,9 +342,9 @@ def test_parallel_lines_go_through_the_parameters_to_the_objective(chromium: Bro
 
 def test_workers_have_a_row_each(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(CURVES))
-    finished, stopped = layers(page, "timeline")
+    finished, interrupted = layers(page, "timeline")
     assert [box[:3:2] + [round(box[1] + 0.4)] for box in finished["boxes"]] == [[0, 5, 0], [0, 10, 1], [10, 30, 1]]
-    assert [box[:3:2] + [round(box[1] + 0.4)] for box in stopped["boxes"]] == [[5, 30, 0]]
+    assert [box[:3:2] + [round(box[1] + 0.4)] for box in interrupted["boxes"]] == [[5, 30, 0]]
     assert hits(page, "timeline")[3].startswith("20 s\ntrial 1 · finished")
 
 
@@ -405,7 +428,7 @@ def test_a_finger_opens_a_trial_with_its_second_tap(chromium: Browser, tmp_path:
     )
     page.run("tap()")
     assert page.run("[tip.hidden, dialog.open]") == [False, False]
-    assert page.run("tip.textContent").startswith("trial 2 · cut short at 1")
+    assert page.run("tip.textContent").startswith("trial 2 · interrupted at 1")
     page.run("tap()")
     assert page.run("document.querySelector('dialog h2').textContent") == "Trial 2"
     assert page.errors == []
@@ -436,7 +459,7 @@ LISTED: list[dict[str, Any]] = [
 
 def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(LISTED, metrics=["loss", "f1"], best=3))
-    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iterations", "worked (s)", "error"]
+    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iterations", "duration (s)", "error"]
     assert page.run(ROWS) == [
         ["3", "1", "finished", "0", "True", "7", "0", ""],
         ["0", "2", "finished", "1", "None", "2", "10.5", ""],
@@ -450,7 +473,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
         page.click(".columns input:not(:checked)")
     heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
     assert heads == [
-        *("trial", "loss", "ended", "f1", "x", "act", "iterations", "worked (s)"),
+        *("trial", "loss", "ended", "f1", "x", "act", "iterations", "duration (s)"),
         *("rank", "cutoff", "why", "error", "name"),
     ]
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
@@ -510,7 +533,7 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
         "f1": "0.5",
         "rank": "2 of 3 at 4",
         "cutoff": "0.25",
-        "worked": "10.5 s",
+        "duration": "10.5 s",
         "attempt": "2",
         "seed": "77",
         "directory": "/runs/made/0",
@@ -533,36 +556,74 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
 def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browser, tmp_path: Path) -> None:
     state = {"state": "killed", "stateText": "killed, after 3 s", "resume": "minitune resume /runs/made"}
     failed = [{**LISTED[1], "error": f"ValueError: {n}"} for n in range(30)]
-    run = run_of([*LISTED, *failed], best=3, notDrawn=5, onceBetter="trial 0 was at 0.5 in step 1", **state)
+    errors = [
+        {"text": "ValueError: 0", "trials": list(range(4, 34)), "command": "minitune rerun /runs/made 4 --pdb"},
+        {"text": "ValueError: No", "trials": [1], "command": "minitune rerun /runs/made 1 --pdb"},
+    ]
+    run = run_of([*LISTED, *failed], best=3, notDrawn=5, errors=errors, bestConfig={"x": 1.18193e-05}, **state)
+    run["trials"][3]["params"]["x"] = 1.18193e-05
     page = opened(chromium, tmp_path, run)
-    assert page.run("document.querySelector('.badge.failed').textContent") == "killed"
+    assert page.run("[...document.querySelectorAll('.badge')].map((one) => one.textContent)") == ["killed", "31 failed"]
+    assert page.run("document.querySelector('.best-of .value').textContent") == "1"
+    assert page.run("document.querySelector('.gain').textContent") == (
+        "trial 3 finished, from 2 in the first trial: 50 % lower"
+    )
     told = definitions(page, "main")
     assert told.pop("begun")
     assert told == {
         "state": "killed, after 3 s",
-        "trials": "3 finished, 31 failed, 5 not drawn yet",
         "objective": "loss (min)",
         "trainable": "train",
-        "worked for": "100 s",
+        "duration": "100 s",
         "seed": "7",
         "directory": "/runs/made",
-        "ended": "finished",
-        "once better": "trial 0 was at 0.5 in step 1",
-        "x": "0",
+        "x": "1.18e-05",
         "act": "True",
     }
-    assert page.run("[...document.querySelectorAll('.bar i')].map((part) => part.style.flexGrow)") == ["3", "31", "5"]
-    assert page.run("document.querySelector('.copy pre').textContent") == "minitune resume /runs/made"
-    errors = page.run("[...document.querySelectorAll('.errors li')].map((one) => one.textContent)")
-    assert (len(errors), errors[:2]) == (20, ["trial 1: ValueError: No", "trial 4: ValueError: 0"])
-    assert "and 11 more: filter the table by failed" in page.run("document.querySelector('main').textContent")
+    bar = "[...document.querySelectorAll('.bar i')].map((part) => [part.className, part.style.flexGrow])"
+    assert page.run(bar) == [["finished", "3"], ["failed", "31"], ["pending", "5"]]
+    assert page.run("document.querySelector('.counts').textContent") == "3 finished · 31 failed · 5 not started"
+    assert page.run("[...document.querySelectorAll('.copy pre')].map((one) => one.textContent)") == [
+        "minitune resume /runs/made",
+        "minitune rerun /runs/made 4 --pdb",
+        "minitune rerun /runs/made 1 --pdb",
+    ]
+    groups = page.run("[...document.querySelectorAll('.error')].map((one) => one.textContent)")
+    assert groups[0].startswith("30 \u00d7 ValueError: 0trials 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 18 more")
+    sections = page.run("[...document.querySelectorAll('.sections button')].map((one) => one.textContent)")
+    assert sections == ["Overview", "Curves", "Parameters", "Trials", "Errors (31)"]
+    assert page.run("document.title") == "minitune: made"
+
+
+def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [4.0, 2.0], "spans": [[0, 10]]},
+        {"curve": [3.0], "way": "running", "ended": "running", "working": 10, "reported": 40, "silentAfter": 30},
+        {"way": "running", "ended": "running", "working": 90, "reported": 90},
+    ]
+    facts = {"state": "running", "isLive": True, "total": 9, "notDrawn": 6, "left": 61.0, "silentAfter": 30.0}
+    page = opened(chromium, tmp_path, run_of(trials, best=0, **facts))
+    assert page.run("document.title") == "(1/9) made"
+    assert page.run("document.querySelector('.time').textContent") == "1 min 40 s · about 1 min 1 s to go"
+    assert "Trial 1: last report 1 min 0 s ago. TuneConfig(report_timeout_s" in page.run(
+        "document.querySelector('.progress').textContent"
+    )
+    page.run("view = tables[0]; run = view.run; run.isServed = true; run.heard -= 20000; run.freeze()")
+    page.run("run.frozen = run.heard + 20000; view.tick()")
+    assert page.run("[run.elapsed, run.worked(run.trials[1]), run.quiet(run.trials[1])]") == [120, 110, 80]
+    assert page.run("run.isSilent(run.trials[2])"), "30 s without a first report"
+    rows = {row[0]: row for row in page.run(ROWS)}
+    heads = page.run(HEADS)
+    assert [rows["1"][heads.index(name)] for name in ("duration (s)", "last report (s ago)")] == ["110", "80"]
+    assert page.run("workers(run).map(({trial, end}) => [trial.n, end])") == [[0, 10], [1, 120], [2, 120]]
+    assert page.errors == []
 
 
 def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, tmp_path: Path) -> None:
     page = opened(
         chromium,
         tmp_path,
-        run_of(CURVES, best=0, name="one", onceBetter="trial 1 was at 0"),
+        run_of(CURVES, best=0, name="one"),
         run_of(LISTED[1:2], name="two", notDrawn=3, seed=None),
     )
     rows = dict(
@@ -578,12 +639,11 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
         "objective": ["loss (min)", "loss (min)"],
         "trials": ["3", "1"],
         "failed": ["0", "1"],
-        "not drawn": ["", "3"],
+        "not started": ["", "3"],
         "reports": ["6", "0"],
         "work of trials": ["60 s", "0 s"],
         "best value": ["2", ""],
         "best trial": ["0", ""],
-        "once better": ["trial 1 was at 0", ""],
         "x": ["1", ""],
         "y": ["0.5", ""],
     }
@@ -607,7 +667,7 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     ]
     assert cells[10:12] == ["", ""]
     assert page.run("[...document.querySelectorAll('td span')].map((one) => one.className)") == [
-        "live",
+        "running",
         "failed",
         "failed",
     ]
