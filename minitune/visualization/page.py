@@ -239,7 +239,7 @@ class RunData:
             "total": history.total,
             "notDrawn": history.not_drawn,
             "best": None if best is None else best.number,
-            "bestConfig": None if best is None else _plain(best.trial.shown_config),
+            "bestConfig": None if best is None else _plain(best.trial.reported_config),
             "errors": _error_groups(history),
             "onceBetter": history.once_better,
             "importances": self.importances,
