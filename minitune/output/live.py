@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from minitune.base.table import Table, as_html, bar, curve, line_as_html
+from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
 from minitune.base.text import counted, cut, duration, one_line, printable, width_of
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
