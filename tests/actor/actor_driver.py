@@ -47,8 +47,8 @@ def zygote_pids() -> list[int]:
 class Group(LocalTrialExecutor):
     """A local executor that starts an actor of any factory in any workplace."""
 
-    def __init__(self, **options: Any):
-        super().__init__(Machine({"CPU": 1000}, ()), directory=str, **options)
+    def __init__(self, cpus: float = 1000, **options: Any):
+        super().__init__(Machine({"CPU": cpus}, ()), directory=str, **options)
 
     def __enter__(self) -> Group:
         return self
