@@ -160,7 +160,7 @@ def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", LEARNING)
-def test_one_table_on_any_machine_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
+def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
     small = fit_slowly(how, tmp_path, cpus=WINDOW)
     large = fit_slowly(how, tmp_path, cpus=2 * WINDOW)
     virtual = virtual_run(how, tmp_path)

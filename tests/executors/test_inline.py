@@ -191,7 +191,7 @@ def _run_script(script: Script, source: str, typed: list[str], *options: str) ->
     return script.run_command(command, stdin="".join(f"{line}\n" for line in typed), MINITUNE_EXECUTOR="inline")
 
 
-def test_breakpoint_in_a_trial(script: Script) -> None:
+def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
     done = _run_script(
         script,
         """
@@ -216,7 +216,7 @@ def test_breakpoint_in_a_trial(script: Script) -> None:
     assert "losses [100, 10]" in done.stdout
 
 
-def test_post_mortem_of_a_trial(script: Script) -> None:
+def test_a_post_mortem_sees_the_frame_of_the_trial(script: Script) -> None:
     done = _run_script(
         script,
         """

@@ -210,7 +210,7 @@ def test_a_parameter_that_a_trial_lacks_is_missing() -> None:
     assert set(history.params) == first.params.keys() | second.params.keys()
 
 
-def test_what_is_only_looked_at_is_no_objective() -> None:
+def test_a_metric_with_mode_obs_is_no_objective() -> None:
     modes = {"metric": ["time", "score", "size"], "mode": ["obs", "max", "min"]}
     history = RunHistory(fit(report_n(1, time=1, score=2, size=3), **modes))
     assert (history.metric, history.mode) == ("score", "max")
