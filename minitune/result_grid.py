@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pandas
 
     from minitune.record.story import TrialDecision
+    from minitune.search.estimate import Estimate
     from minitune.visualization.importances import Importances
 
 logger = logging.getLogger("minitune")
@@ -369,6 +370,7 @@ class ResultGrid(Sequence[Result]):
         mode: str | None = None,
         scope: str = "last",
         filter_nan_and_inf: bool = True,
+        by: str = "value",
     ) -> Result:
         """The result of the best trial. Of equal trials, the earlier one is the best.
 
@@ -379,12 +381,17 @@ class ResultGrid(Sequence[Result]):
             scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
                 `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
+            by: `"value"`, or `"estimate"`: the first trial of `get_estimates`. The best value of a noisy objective is
+                a lucky one. With too few trials for an estimate, the value decides.
 
         Raises:
-            ValueError: If there is no metric or no mode, or `scope` has another value.
+            ValueError: If there is no metric or no mode, or `scope` or `by` has another value.
             RuntimeError: If no trial has the metric. The cause is the first error of a failed trial, if there is one.
         """
+        require(by in ("value", "estimate"), "by: 'value' or 'estimate'", by)
         best = self._run.find_best(metric, mode, scope, filter_nan_and_inf)
+        if best is not None and by == "estimate" and (found := self.get_estimates(metric, mode, scope)):
+            best = next(trial for trial in self._run.trials if trial.trial_id == found[0].trial_id)
         if best is None:
             failed = next(iter(self.errors), None)
             way_out = ""
@@ -395,6 +402,29 @@ class ResultGrid(Sequence[Result]):
                 counts = f" ({self.num_errors} of them have failed)"
             raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._run.trials.index(best)]
+
+    def get_estimates(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> list[Estimate]:
+        """What to expect of the trials if they were run again and again. Blocks for up to a second.
+
+        A Gaussian process over the configurations of all trials tells noise from effects. It compares the trials that
+        have run at least as many iterations as the best one.
+
+        Args:
+            metric: As in `get_best_result`.
+            mode: As there.
+            scope: As there.
+
+        Returns:
+            For each trial its value, its expected value, and an interval of about 90 %. First is the trial that is best
+            even at the worse end of its interval. Empty with fewer than twelve trials that can be compared.
+
+        Raises:
+            ValueError: If there is no metric or no mode, or `scope` has another value.
+        """
+        from minitune.search.estimate import estimates
+
+        metric, mode = self._run.require_goal(metric, mode)
+        return estimates(self._run.trials, metric, mode, scope)
 
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
         """The Pareto front: the results that no other result dominates, in order of submission.

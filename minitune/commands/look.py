@@ -572,6 +572,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
             chosen,
         ),
+        "expected": _expected(run.trials, trial, metric, mode, scope),
         "once better": None,
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
@@ -592,6 +593,19 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
         facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
     return facts
+
+
+def _expected(trials: Sequence[Trial], best: Trial, metric: str, mode: str, scope: str) -> _Said | None:
+    """What to expect of the best trial if it were run again; None without noise, or with too few trials."""
+    from minitune.search.estimate import estimates, remark_on_luck
+
+    found = estimates(trials, metric, mode, scope)
+    own = next((each for each in found if each.trial_id == best.trial_id), None)
+    if own is None or not own.is_noisy:
+        return None
+    remark = remark_on_luck(found, mode)
+    data = {"value": own.expected, "low": own.low, "high": own.high, "best trial": found[0].trial_id, "remark": remark}
+    return _Said(data, f"{own}: {remark}" if remark else str(own))
 
 
 def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> _Said | None:

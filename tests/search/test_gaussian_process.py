@@ -243,7 +243,8 @@ def test_a_pending_trial_that_promises_much_raises_the_bar() -> None:
 def test_values_are_standardised_and_large_ones_are_cut_off(values: list[float], cut: list[float]) -> None:
     mean = sum(value / len(cut) for value in cut)
     deviation = math.hypot(*((value - mean) / math.sqrt(len(cut)) for value in cut)) or 1.0
-    assert gaussian_process._standardised(values) == pytest.approx([(value - mean) / deviation for value in cut])
+    scaled, *_ = gaussian_process.cut_off(values)
+    assert scaled == pytest.approx([(value - mean) / deviation for value in cut])
 
 
 # -- coordinates -------------------------------------------------------------------------------------------------------
