@@ -543,8 +543,6 @@ class TimeoutStopper(Stopper):
 
 def _spread(values: Sequence[float]) -> float:
     """The population standard deviation of `values`, as in numpy; NaN if a value is not finite."""
-    if not all(map(math.isfinite, values)):
-        return math.nan
     mean = sum(values) / len(values)
     distances = [value - mean for value in values]
     # A product overflows to infinity; a power would raise an error.

@@ -69,11 +69,13 @@ def test_a_limit_may_name_its_comparison(sign: str, below: bool, at: bool, above
 def test_a_missing_or_foreign_value_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     stopper = DictStopper({"m": 1})
     assert feed(stopper, [..., ..., "text", None, 0]) == [False] * 5
-    assert len(caplog.records) == 1
+    assert caplog.messages == ["The stop criterion 'm' has no effect for now: it is not among the reported keys."]
     other = DictStopper({"m": 1})
     other.set_state(stopper.get_state())
     feed(other, [...])
     assert len(caplog.records) == 1
+    feed(DictStopper({"m": 1}), ["text"])
+    assert "has no effect for now: its value str does not compare" in caplog.messages[-1]
 
 
 def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
