@@ -32,7 +32,7 @@ RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
 
-@dataclass
+@dataclass(slots=True)
 class ResultPoint:
     """One result of a trial.
 
@@ -319,6 +319,8 @@ class _HistoryReader(Decisions):
         first_s: When a trial first got a worker, in seconds since the epoch; None if no trial did.
     """
 
+    needs_results = True  # each is a point of a curve
+
     def __init__(self, metric: str | None):
         super().__init__()
         self._metric = metric
@@ -371,6 +373,9 @@ class _HistoryReader(Decisions):
             if kind == records.EXPLOIT:
                 step = history.points[-1].step if history.points else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
+
+    def tell_summed_up(self, record: records.Record) -> None:
+        self._on_point(self.trials[record["trial"]], record["metrics"])
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = value_at_text(metrics, self._metric) if self._metric is not None else None
