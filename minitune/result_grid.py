@@ -255,13 +255,7 @@ class Result:
 
 
 class _Front(list[Result]):
-    """A Pareto front, which a notebook shows as a table.
-
-    Args:
-        results: The results on the front.
-        trials: Their trials.
-        goal: The objectives.
-    """
+    """A Pareto front, which a notebook shows as a table."""
 
     def __init__(self, results: Sequence[Result], trials: Sequence[Trial], goal: Goal):
         super().__init__(results)

@@ -45,7 +45,6 @@ class RunResults:
         mode: `"min"` or `"max"`; for a list of metrics, a list.
 
     Attributes:
-        path: The run's directory.
         trials: The trials, in order of submission.
         goal: The metrics and modes that the run optimises.
 

@@ -174,11 +174,9 @@ class _Listing:
     """Trials or runs, and how to show them.
 
     Attributes:
-        items: The trials or runs.
         facts: Makes the row of one, with all columns. This takes most of the time.
         table: Makes the default table of some of them.
         usual: Names of columns that are known without rows.
-        heading: A line above the table.
         remark: A line below the table about one of them; empty if there is none.
     """
 

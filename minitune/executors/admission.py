@@ -27,11 +27,7 @@ _Parked = TypeVar("_Parked")
 
 
 class Admission(Generic[_Actor, _Parked]):
-    """The base of the executors.
-
-    Args:
-        ledger: Counts the resources.
-    """
+    """The base of the executors."""
 
     isolates = False
     has_queue = False

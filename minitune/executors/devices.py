@@ -35,10 +35,8 @@ class MachineFiles:
     """The sources of information about a machine.
 
     Attributes:
-        environ: The environment variables.
         cgroup_root: The directory where the cgroup file systems are mounted.
         own_cgroup: The file that names this process's cgroups.
-        dev: The directory of device files.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may contain secrets

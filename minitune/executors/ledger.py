@@ -42,10 +42,6 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     the largest share first), so that whole devices stay free. One share is placed whenever it fits; different shares of
     one request are a bin packing problem, for which this is an approximation.
 
-    Args:
-        wants: The amount for each bundle.
-        free: The free part of each device, by id.
-
     Returns:
         The devices of each bundle, or None if there is no room.
     """
@@ -73,13 +69,7 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
 
 
 def is_free(wants: Sequence[int], free: Mapping[str, int], placement: Placement) -> bool:
-    """Whether all devices of a placement have room.
-
-    Args:
-        wants: The amount for each bundle.
-        free: The free part of each device, by id.
-        placement: The devices of each bundle.
-    """
+    """Whether all devices of a placement have room."""
     room = dict(free)
     for want, devices in zip(wants, placement, strict=True):
         for device in devices:
@@ -93,7 +83,6 @@ class _EqualWaiters:
     """The waiters with the same request: either all of them fit or none.
 
     Attributes:
-        request: The request of each waiter.
         overtaken: How many times the group's oldest member (at the respective time) has been overtaken.
         members: For each waiter, its place in the line and the value of `overtaken` when it joined; the oldest first.
     """

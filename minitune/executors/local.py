@@ -123,9 +123,6 @@ class _Workplaces:
     Args:
         output_names: See `LocalTrialExecutor`.
         changes_directory: See `LocalTrialExecutor`.
-
-    Attributes:
-        changes_directory: As given.
     """
 
     def __init__(self, output_names: tuple[str, str], changes_directory: bool):

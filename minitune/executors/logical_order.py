@@ -42,7 +42,6 @@ class _OrderedActor:
     """The state of an actor from the caller's view.
 
     Attributes:
-        actor_id: Its id.
         due: The logical time and the number of the call in flight, or of the exit; None without a call.
         answer: The event that has arrived and waits for its turn.
         end: The actor's `Exited` event, which may arrive before the caller has taken the last answer.

@@ -105,7 +105,6 @@ class _RayProcess:
         proof: Shows whether it sees the run's directory.
         here: Where it is; None until it has a place.
         sees_run: Whether it sees the run's directory.
-        allocation: The resources of its actors.
         actor: The actor that it serves; None while it is parked or about to end.
         is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
         has_left: Whether it has removed what it had written on its node.
@@ -194,17 +193,12 @@ class _RayProcess:
 class _ActorOnCluster:
     """One actor.
 
-    Args:
-        spec: The actor that was requested.
-
     Attributes:
         factory: The factory of its object and its arguments, pickled.
         values: The tokens of the values that it may need, and Ray's references of them.
         reset_args: The pickled arguments of a reset, if it can be served by a parked process.
         phase: See `_ActorPhase`.
-        process: Serves it.
         transfer: Brings its files, once it has a place.
-        shows_stacks: Whether its stacks were dumped.
         why_stopped: How its stop has ended, in words.
     """
 
@@ -227,11 +221,7 @@ class _ActorOnCluster:
 
 
 class _Values:
-    """Shared values in Ray's object store, which brings each of them once to each node that needs it.
-
-    Args:
-        ray: Ray's module.
-    """
+    """Shared values in Ray's object store, which brings each of them once to each node that needs it."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -253,11 +243,7 @@ class _Values:
         return ObjectRef("", token=token)
 
     def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
-        """The values that an actor may need, as tokens and Ray's references.
-
-        Args:
-            refs: Those that only this actor needs.
-        """
+        """The values that an actor may need, as tokens and Ray's references."""
         return [*self._of_all.items(), *self._put(refs)]
 
     def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:

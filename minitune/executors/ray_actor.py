@@ -49,10 +49,6 @@ class Here(NamedTuple):
     """An actor's process and node.
 
     Attributes:
-        node_id: Ray's id of the node.
-        host: Its name.
-        ip: Its address.
-        pid: The process.
         gpu_ids: The devices that Ray has given to the actor.
     """
 
@@ -220,11 +216,7 @@ class RayWorker:
         return self._ask(method, lambda: (load_value(args) if args else (), {}))
 
     def restore(self, args: bytes) -> Any:
-        """Let the object load the directory that `Scratch.receive` has written.
-
-        Args:
-            args: The other arguments of the object's method.
-        """
+        """Let the object load the directory that `Scratch.receive` has written."""
         assert self._scratch is not None
         directory = self._scratch.received
         return self._ask("restore", lambda: ((directory, *load_value(args)), {}))

@@ -228,11 +228,7 @@ class Proof(NamedTuple):
 
 
 class Landmark:
-    """A file in the run's directory with a random name.
-
-    Args:
-        directory: The run's directory.
-    """
+    """A file in the run's directory with a random name."""
 
     def __init__(self, directory: str) -> None:
         self._name = os.urandom(16).hex()
@@ -342,10 +338,6 @@ class FileTransfer:
 
     def restore(self, path: str, args: bytes) -> Exchange:
         """Send a directory to the node, and let the actor restore it.
-
-        Args:
-            path: The directory.
-            args: The other arguments of the actor's method. Pickled.
 
         Raises:
             OSError: If it cannot be read.

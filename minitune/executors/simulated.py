@@ -54,7 +54,6 @@ class Costs:
         start_delay_s: Seconds from the start of a worker to its first step; 0 for a reused worker.
         checkpoint_cost_s: Seconds to write a checkpoint, and to load one.
         failure_rate: The probability that the worker dies in a step.
-        seed: The seed of the failures.
     """
 
     start_delay_s: float = 0.0
@@ -79,7 +78,6 @@ class _Counters:
         iteration: The number of iterations of the trial.
         total_s: The training time of the trial.
         since_restore: The number of iterations since the last restore.
-        since_restore_s: The training time since then.
     """
 
     iteration: int = 0
@@ -116,8 +114,6 @@ class _SimulatedActor:
     """A trial on its curve.
 
     Attributes:
-        spec: The actor that was requested.
-        info: The trial.
         began_s: When it was started.
         rng: The generator of its failures; None if nothing fails.
         is_busy: Whether a call is in flight.
@@ -125,7 +121,6 @@ class _SimulatedActor:
         position: The number of steps, including those before a restore.
         state: The curve's state after the last reported step.
         next_checkpoint: The number of the next checkpoint.
-        counters: Its iterations and times.
     """
 
     spec: ActorSpec
@@ -152,8 +147,6 @@ class Usage:
         worker_s: Virtual seconds that the workers existed, summed over the workers.
         training_s: The part of `worker_s` that they spent on steps, including lost steps.
         steps: How many steps they made, including lost and repeated ones.
-        checkpoints: How many checkpoints they wrote.
-        failures: How many workers died.
     """
 
     worker_s: float = 0.0
@@ -164,13 +157,7 @@ class Usage:
 
 
 class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
-    """Runs trials on learning curves; see the module.
-
-    Args:
-        machine: The resources that can be reserved.
-        open_curve: Opens the curves.
-        costs: The other costs in time, and the failures.
-    """
+    """Runs trials on learning curves; see the module."""
 
     def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
         super().__init__(ledger_of(machine))

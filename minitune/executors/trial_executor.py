@@ -36,7 +36,6 @@ class ActorSpec(NamedTuple):
         actor_id: An id that was never used before with this executor.
         factory: Creates the object. It must be picklable, and must not be changed. If many actors have the same one,
             it may be pickled only once.
-        request: The resources to reserve.
         directory: A directory for the actor's output files, and its working directory. Unless the executor
             `makes_directories`, it must exist.
         reuse_key: A parked actor with this key and this request may be reused: its `reset(*args, allocation)` is

@@ -49,7 +49,6 @@ class Entry(NamedTuple):
     Attributes:
         loss: Minus the score, so that smaller is better; infinite for the worst score.
         arrival: The number of values recorded in the run before. Of two equal losses the earlier one ranks better.
-        trial_id: The trial.
     """
 
     loss: float
@@ -176,9 +175,7 @@ class _Standing:
     """The progress of one live trial.
 
     Attributes:
-        bracket: Its bracket.
         rung: Index of the highest rung where it was recorded, -1 for none.
-        entry: Its entry at that rung.
         promoted: Whether it may continue beyond that rung (always, in the stopping variant).
     """
 

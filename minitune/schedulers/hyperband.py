@@ -92,7 +92,6 @@ class Bracket:
 
     Attributes:
         index: s: how often the trials are cut.
-        band: The number of its band.
         capacity: n: how many trials it takes.
         times: Its rungs, ascending; the last one is the end.
         eta: One part in so many is kept.
@@ -234,11 +233,6 @@ class Bracket:
 
 def rung_times(max_t: float, eta: float, index: int) -> list[float]:
     """Where the rungs of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself.
-
-    Args:
-        max_t: The end.
-        eta: The factor between neighbours.
-        index: s.
 
     Returns:
         Ascending times, equal ones merged.

@@ -47,7 +47,6 @@ class _Curve:
     Attributes:
         times: The times of its reports, ascending.
         sums: The sum of the finite scores that count, up to each time.
-        counts: The number of these scores.
         best: Its best finite score so far; `WORST` if it has none.
     """
 

@@ -144,8 +144,6 @@ class _Hyperparameter(NamedTuple):
     """One hyperparameter of the model.
 
     Attributes:
-        path: Its path in a configuration.
-        domain: The domain between its bounds.
         axis: The axis of the model, on which the bounds are 0 and 1.
     """
 
@@ -175,7 +173,6 @@ class _Gain:
 
     Attributes:
         time: The time of the first turn.
-        score: The score at that time.
         place: The hyperparameters, each 0 to 1.
         rate: The change of the score per unit of time.
     """

@@ -113,9 +113,6 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
 def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
     """The schedule of configurations that led to a member's last one.
 
-    Args:
-        path: A member's policy file.
-
     Returns:
         The first configuration, or None if the file is empty; and the changes: pairs of the iteration and the new
         configuration, ascending.

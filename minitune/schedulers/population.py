@@ -53,7 +53,6 @@ class Member:
     """One unfinished trial of the population.
 
     Attributes:
-        trial_id: The id of the trial.
         tag: Its tag before anything was perturbed.
         entry: Its entry in the order of the population, or None before its first turn.
         turn_score: Its score at its last turn: larger is better.
@@ -250,11 +249,7 @@ class Population:
         member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """The trial that has trained least, among those that wait and can be started.
-
-        Args:
-            find: Returns the live trial of an id.
-        """
+        """The trial that has trained least, among those that wait and can be started."""
         not_yet = []
         chosen = None
         while self._line:
@@ -352,10 +347,6 @@ class Explorer:
 
 def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None:
     """Refuse a mutation that no value can be drawn from.
-
-    Args:
-        mutations: The user's mutations.
-        where: Their name, for the message.
 
     Raises:
         TypeError: If it is no dict, or a mutation is of an unknown kind.

@@ -313,7 +313,6 @@ class _HistoryReader(Decisions):
         metric: The objective; None if the run has none.
 
     Attributes:
-        trials: The histories by trial id.
         changed: The ids of the trials that records have changed since this set was replaced.
         moved: The paths of parameters that a scheduler has changed.
         first_s: When a trial first got a worker, in seconds since the epoch; None if no trial did.

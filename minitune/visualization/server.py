@@ -278,7 +278,6 @@ class PageServer:
 
     Attributes:
         address: The address of the page, with the token.
-        is_closed: Whether it answers no more.
 
     Raises:
         OSError: If the port is taken.
@@ -394,11 +393,7 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
                 self._stream(found)
 
         def _refusal(self, given: str) -> tuple[HTTPStatus, str] | None:
-            """Why this request is refused; None if it is not. It repeats no text of the request.
-
-            Args:
-                given: What stands at the place of the token.
-            """
+            """Why this request is refused; None if it is not. It repeats no text of the request."""
             host = self.headers.get("Host", "")
             if host.rpartition(":")[0] not in _HOSTS:
                 return HTTPStatus.FORBIDDEN, "this host is not served"
