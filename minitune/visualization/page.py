@@ -32,7 +32,7 @@ from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
-from minitune.visualization.importances import get_param_importances
+from minitune.visualization.importances import get_param_importances, rank_importances
 
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
@@ -138,12 +138,23 @@ def _hash_of(text: str) -> str:
 
 
 def describe_importances(history: RunHistory) -> dict[str, Any]:
-    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted."""
+    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted.
+
+    Without scikit-learn, or from few trials, they are those of each parameter alone.
+    """
     try:
         found = get_param_importances(history)
-    except (ImportError, ValueError) as error:  # without scikit-learn, or from a few trials, there are none
-        return {"why": str(error)}
-    return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+        return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+    except ImportError:
+        why = "`pip install scikit-learn` adds a model, which knows interactions"
+    except ValueError as error:
+        why = str(error)
+    try:
+        found = rank_importances(history)
+    except ValueError:
+        return {"why": why}
+    confidence = f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
+    return {"mean": found.mean, "std": found.std, "confidence": confidence}
 
 
 # -- data --------------------------------------------------------------------------------------------------------------

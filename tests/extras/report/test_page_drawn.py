@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from browser import Browser, Page
@@ -310,7 +313,7 @@ def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_p
         assert line["lines"] == [[[first, 2], [second, 1], [third, 1]]]
         assert ring["points"] == [[second, 1]]
     page.click("[data-view=history] [data-name=interrupted]")
-    assert "trials that are switched off" in page.run("document.querySelector('[data-view=history] .note').textContent")
+    assert "trials that are not selected" in page.run("document.querySelector('[data-view=history] .note').textContent")
     assert len(hits(page, "history")) == 2
     assert len(hits(page, "slice")) == 2, "they are off in all plots"
 
@@ -387,15 +390,14 @@ def test_a_plot_of_some_parameters_begins_with_these(chromium: Browser, tmp_path
     assert page.run("document.querySelector('.scale').textContent") == "best 1worst 8"
 
 
-def test_cells_of_categories_take_only_their_own_trials(chromium: Browser, tmp_path: Path) -> None:
-    trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": "rs"[n // 2]}} for n in range(3)]
+def test_trials_of_a_category_lie_in_a_strip(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": n}} for n in range(4)]
     page = opened(chromium, tmp_path, run_of(trials))
-    cells = {one["cls"]: one["boxes"] for one in layers(page, "contour") if one["kind"] == "cells"}
-    assert cells == {
-        "c0": [[-0.5, -0.5, 0.5, 0.5]],
-        "c4": [[0.5, -0.5, 1.5, 0.5]],
-        "c7": [[-0.5, 0.5, 0.5, 1.5]],
-    }
+    drawn = layers(page, "contour")
+    assert not [one for one in drawn if one["kind"] == "cells"], "categories have no contours"
+    assert [one["cls"] for one in drawn] == ["c7", "c5", "c2", "c0"]
+    at = {round(point[0]) for one in drawn for point in one["points"]}
+    assert at == {0, 1}
 
 
 OBJECTIVES = {"loss": "min", "gain": "max"}
@@ -409,7 +411,7 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
     assert dots["points"] == [[1, 1], [2, 3], [3, 2], [2, 3]]
     assert line["lines"] == [front["points"]] == [[[1, 1], [2, 3], [2, 3]]]
     assert page.run("document.querySelector('[data-view=front] .note').textContent") == (
-        "On the front: 3 of 4 trials (0, 1, 3)."
+        "On the front: 3 of 4 trials (0, 1, 3). Best loss in trial 0, best gain in trial 1; the knee is trial 0."
     )
     assert hits(page, "front")[0].startswith("on the front: loss 1, gain 1\n")
     assert hits(page, "front")[2].startswith("loss 3, gain 2\n")
@@ -473,7 +475,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
         page.click(".columns input:not(:checked)")
     heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
     assert heads == [
-        *("trial", "loss", "ended", "f1", "x", "act", "iterations", "duration (s)"),
+        *("trial", "loss", "ended", "status", "f1", "x", "act", "iterations", "duration (s)"),
         *("rank", "cutoff", "why", "error", "name"),
     ]
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
@@ -489,8 +491,11 @@ def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: 
 @pytest.mark.parametrize("filters", [
     {
         "x < 1": "3", "x <= 1": "30", "x > 9.5": "1", "x >= 9.5": "21", "x = 10": "1", "x == 10": "1", "x != 10": "302",
-        "act = None": "", "act = tanh": "2", "act != tanh": "3", "loss < 3": "30", "ended = failed": "1",
+        "act = None": "0", "act = tanh": "2", "act != tanh": "30", "loss < 3": "30", "ended = failed": "1",
         "valueerror": "1", "NO value": "1", "finished tanh": "2", "nothing": "", "  ": "3021",
+        "loss > 1 and x < 9": "0", "x < 1 or x > 9.5": "31", "x in 1..9.5": "02", "0 < x <= 9.5": "02", "9 < x": "21",
+        "not failed": "302", "(tanh or failed) x > 9": "21", "X < 1 AND Ended = finished": "3", "status = failed": "1",
+        "ended = 'failed' or act = \"tanh\"": "21", "x > 0, x < 10": "02", "iterations = 7": "3", "duration >= 10": "0",
     }
 ])  # fmt: skip
 def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path, filters: dict[str, str]) -> None:
@@ -503,7 +508,172 @@ def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path
         )
         shown[words] = "".join(row[0] for row in page.run(ROWS))
         assert page.run("document.querySelector('.count').textContent") == f"{len(shown[words])} of 4 trials"
+        assert page.run("document.querySelector('input.wrong')") is None, words
     assert shown == filters
+
+
+UNREADABLE = {
+    "x <": "A value is missing after x <.",
+    "lrr < 1": "There is no column lrr.",
+    "los > 1": "There is no column los. There is loss.",
+    "lr < 1": "lr is a/lr or b/lr: write more of its name.",
+    "(x < 1": "A ) is missing.",
+    "x < 1)": ") cannot stand here.",
+    "x < big": "< compares with a number, and big is none.",
+    "x < 1 and": "Something is missing after and.",
+    "< 1": "< cannot stand here: a name or a word is missing before it.",
+    "or x < 1": "A condition is missing before or.",
+    "x in 1": "A range has two numbers, such as 0.1..0.5.",
+}
+
+
+def write_filter(page: Page, words: str) -> None:
+    """Type into the filter."""
+    page.run(
+        f"(() => {{ const input = document.querySelector('[type=search]'); input.value = {json.dumps(words)}; "
+        "input.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_a_filter_that_cannot_be_read_is_red_and_says_why(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"a/lr": n, "b/lr": n, "opt/wd": n, "x": n}} for n in range(4)]
+    page = opened(chromium, tmp_path, run_of(trials))
+    write_filter(page, "x < 2")
+    told = {}
+    for words in UNREADABLE:
+        write_filter(page, words)
+        assert page.run("document.querySelector('input.wrong').ariaInvalid") == "true"
+        told[words] = page.run("document.querySelector('[role=alert]').textContent")
+        assert page.run("document.querySelector('.count').textContent") == "2 of 4 trials", "the last one that was read"
+    assert told == UNREADABLE
+    write_filter(page, "wd = 3")
+    assert page.run("[document.querySelector('input.wrong'), document.querySelector('[role=alert]').hidden]") == [
+        None,
+        True,
+    ]
+    assert page.run("document.querySelector('.count').textContent") == "1 of 4 trials", "the last part of its name"
+
+
+def test_one_selection_holds_for_the_table_and_all_plots(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [float(n), n / 2], "params": {"x": n, "act": "ab"[n % 2]}, "spans": [[n, n + 1]]} for n in range(8)
+    ]
+    trials[7] |= {"way": "stopped", "ended": "stopped at 2"}
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    views = ("history", "curves", "slice", "timeline", "parallel")
+
+    def counts() -> list[int]:
+        """The numbers of the trials in the plots, and in the table."""
+        script = "new Set(document.querySelector('[data-view={}]').card.charts[0].hits.map((hit) => hit.trial.n)).size"
+        return [*(page.run(script.format(view)) for view in views), page.run("tables[0].found.length")]
+
+    assert counts() == [8] * 6
+    write_filter(page, "x >= 4")
+    assert counts() == [4] * 6
+    page.click("[data-view=curves] [data-name=stopped]")
+    assert counts() == [3] * 6
+    # a range that is dragged along the first axis of the parallel plot replaces the one before
+    write_filter(page, "act = a")
+    card = "document.querySelector('[data-view=parallel]').card"
+    at = page.run("tables[0].run.params.indexOf('x')")
+    for low, high in ((0.0, 0.5), (0.0, 0.99)):
+        page.run(f"{card}.charts[0].onRange({at}, {low}, {high})")
+    assert page.run("document.querySelector('[type=search]').value").startswith("act = a and x in ")
+    assert page.run("document.querySelector('[type=search]').value").count(" in ") == 1
+    assert counts() == [4] * 6
+    page.run(f"{card}.charts[0].onRange({1 - at}, 0.6, 0.9)")
+    assert page.run("document.querySelector('[type=search]').value").endswith(' and act = "b"')
+    assert page.errors == []
+
+
+def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"x": n}} for n in range(4)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    write_filter(page, "x > 1")
+    page.run("openTrial(tables[0].run, tables[0].run.byNumber.get(2))")
+    address = page.run("location.href")
+    assert address.endswith("#filter=x+%3E+1&trial=2")
+    other = chromium.open(address)
+    other.wait_for("dialog.open && dialog.querySelector('h2').textContent === 'Trial 2'")
+    assert other.run("document.querySelector('.count').textContent") == "2 of 4 trials"
+    for key, number in (("ArrowRight", 3), ("ArrowLeft", 2)):
+        other.run(f"dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        other.wait_for(f"dialog.querySelector('h2')?.textContent === 'Trial {number}'")
+    page.run("history.back()")
+    page.wait_for("!dialog.open")
+    assert page.run("document.querySelector('[type=search]').value") == "x > 1"
+    page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
+    assert page.run("document.activeElement.type") == "search"
+    assert page.errors == []
+
+
+def test_trials_and_plots_can_be_saved(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"x": n, "name, or": 'a "b"'}} for n in range(3)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    page.run("window.saved = []; save = (name, content, type) => saved.push([name, content, type])")
+    write_filter(page, "x > 0")
+    for title in ("CSV", "JSON"):
+        page.run(
+            f"[...document.querySelectorAll('.tools button')].find((one) => one.textContent === '{title}').click()"
+        )
+    page.click("[data-view=history] .svg")
+    (csv_name, text, _), (json_name, records, _), (svg_name, picture, _) = page.run("saved")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["trial"], row["x"], row["name, or"]) for row in rows] == [("1", "1", 'a "b"'), ("2", "2", 'a "b"')]
+    assert [one["loss"] for one in json.loads(records)] == [1, 2]
+    assert (csv_name, json_name, svg_name) == ("made.csv", "made.json", "history.svg")
+    root = ElementTree.fromstring(picture)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert page.run("getComputedStyle(document.querySelector('svg .grid')).stroke") in picture, (
+        "it needs no style sheet"
+    )
+
+
+def test_one_outlier_does_not_squeeze_the_others(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [n / 10, n / 10]} for n in range(20)]
+    trials.append({"curve": [1e9, 1e9]})
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    chart = "document.querySelector('[data-view={}]').card.charts[0]"
+    for view in ("history", "curves"):
+        high = page.run(f"{chart.format(view)}.spec.y.high")
+        assert high < 10
+        assert page.run(f"Math.max(...{chart.format(view)}.hits.map((hit) => hit.y))") == high, "it lies at the edge"
+        note = page.run(f"document.querySelector('[data-view={view}] .note').textContent")
+        assert "much worse value" in note
+        page.click(f"[data-view={view}] [data-name=isWhole]")
+        assert page.run(f"{chart.format(view)}.spec.y.high") > 1e9
+        assert "much worse" not in page.run(f"document.querySelector('[data-view={view}] .note').textContent")
+    page.run("axis = valueAxis('score', [0.9, 0.8, 0.7, 0.95, -50], -1)")
+    assert page.run("[axis.at(-50) === axis.low, axis.at(0.9), axis.beyond]") == [True, 0.9, 1]
+
+
+def test_a_curve_breaks_where_a_trial_took_over_another_one(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [1.0, 2.0, 3.0, 4.0]},
+        {"curve": [0.1, 0.2, 3.1, 4.1], "steps": [1, 2, 3, 4], "copies": [[0, 2], [1, 3]]},
+        {"curve": [0.1, 0.2, 2.1], "steps": [1, 2, 2], "copies": [[0, 2]]},
+    ]
+    page = opened(chromium, tmp_path, run_of(trials, best=0, mode="max"))
+    curves, marks = layers(page, "curves")[0], layers(page, "curves")[-1]
+    assert curves["lines"][1] == [[1, 0.1], [2, 0.2], [None, None], [3, 3.1], [4, 4.1]]
+    assert marks["points"] == [[3, 3.1], [2, 2.1]]
+
+
+def test_a_map_compares_trials_at_one_step_and_leaves_out_what_it_cannot_place(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    trials = [{"curve": [n / 10, n / 20, n / 40], "params": {"x": n, "y": n % 3}} for n in range(6)]
+    trials += [{"curve": [9.0, 8.0], "params": {"x": 9, "y": 9}, "way": "stopped"}]
+    trials += [{"curve": [5.0, 4.0, 3.0], "params": {"x": 4}}, {"curve": [1.0, 1.0, 1.0], "params": {"x": 2, "y": 2}}]
+    trials[-1] |= {"way": "failed"}
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    shown = page.run("document.querySelector('[data-view=contour]').card.charts[0].hits.map((hit) => hit.trial.n)")
+    assert shown == [0, 1, 2, 3, 4, 5], "half of them have reached step 3"
+    note = page.run("document.querySelector('[data-view=contour] .note').textContent")
+    assert "by their values at step 3." in note
+    assert "3 trials without both parameters or that step, or failed, are not there." in note
+    cells = [box for one in layers(page, "contour") if one["kind"] == "cells" for box in one["boxes"]]
+    assert 0 < len(cells) < 28 * 28, "there is no colour far from the data"
 
 
 DETAILS = {
