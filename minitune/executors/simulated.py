@@ -1,8 +1,7 @@
 """SimulatedExecutor: an executor that follows learning curves instead of training, with a virtual clock.
 
 An actor is a position on a curve. There are no threads, processes or files: future events are in a heap of (virtual
-time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run. Equal
-arguments give equal events on every machine.
+time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run.
 """
 
 from __future__ import annotations
@@ -72,13 +71,7 @@ class _Saved:
 
 @dataclass(slots=True)
 class _Counters:
-    """The counters in the results of an actor, as a real worker has them, but without facts about a process.
-
-    Attributes:
-        iteration: The number of iterations of the trial.
-        total_s: The training time of the trial.
-        since_restore: The number of iterations since the last restore.
-    """
+    """The counters in the results of an actor, as a real worker has them, but without facts about a process."""
 
     iteration: int = 0
     total_s: float = 0.0
@@ -111,17 +104,7 @@ class _Counters:
 
 @dataclass(eq=False)
 class _SimulatedActor:
-    """A trial on its curve.
-
-    Attributes:
-        began_s: When it was started.
-        rng: The generator of its failures; None if nothing fails.
-        is_busy: Whether a call is in flight.
-        steps: The remaining steps; None before the first one.
-        position: The number of steps, including those before a restore.
-        state: The curve's state after the last reported step.
-        next_checkpoint: The number of the next checkpoint.
-    """
+    """A trial on its curve."""
 
     spec: ActorSpec
     info: TrialInfo
@@ -146,7 +129,6 @@ class Usage:
     Attributes:
         worker_s: Virtual seconds that the workers existed, summed over the workers.
         training_s: The part of `worker_s` that they spent on steps, including lost steps.
-        steps: How many steps they made, including lost and repeated ones.
     """
 
     worker_s: float = 0.0
@@ -320,12 +302,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
 
 
 def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
-    """A checked step, as (metrics, seconds, state).
-
-    Raises:
-        TypeError: If it has another form.
-        ValueError: If the seconds are negative or not finite.
-    """
+    """A checked step, as (metrics, seconds, state). TypeError or ValueError: it has another form."""
     if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
         raise TypeError(
             f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"
