@@ -29,6 +29,7 @@ A trial calls your function with one configuration. The function reports metrics
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from minitune import _alias
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from minitune.config import FailureConfig as FailureConfig
     from minitune.config import ResumeConfig as ResumeConfig
     from minitune.config import RunConfig as RunConfig
+    from minitune.config import ScalingConfig as ScalingConfig
     from minitune.config import SyncConfig as SyncConfig
     from minitune.context import TuneContext as TuneContext
     from minitune.context import get_context as get_context
@@ -124,7 +126,7 @@ _HOME = {
     "base.shared_values": "ObjectRef",
     "callback": "Callback",
     "checkpoint": "Checkpoint",
-    "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig SyncConfig",
+    "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig ScalingConfig SyncConfig",
     "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
     "error": "TrialError TuneError",
     "driver.experiment": "Experiment",
@@ -156,6 +158,9 @@ _submodule = _alias.submodules(__name__)
 _alias.install()
 
 __all__ = ["__version__", *_MODULE_OF]
+
+if os.environ.get("MINITUNE_AS_RAY", "0").lower() not in ("0", "false", ""):
+    importlib.import_module("minitune.as_ray")
 
 
 def __getattr__(name: str) -> Any:

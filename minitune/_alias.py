@@ -39,7 +39,9 @@ MOVED = {
     "constants": "minitune.result",
     "air.result": "minitune.result_grid",
     "async_hyperband": "minitune.schedulers.async_hyperband",
+    "base_trainer": "minitune.trainers",
     "cloudpickle": "cloudpickle",
+    "data_parallel_trainer": "minitune.trainers",
     "durable_trainable": "minitune.legacy.keywords",
     "exceptions": "minitune.error",
     "execution": "minitune.driver",
@@ -50,10 +52,14 @@ MOVED = {
     "experimental.output": "minitune.legacy.verbosity",
     "execution.trial_runner": "minitune.driver.tune_controller",
     "function_runner": "minitune.trainable.function_runner",
+    "huggingface": "minitune.trainers",
+    "huggingface.transformers": "minitune.integration.transformers",
     "hyperband": "minitune.schedulers.hyperband",
     "hyperband_scheduler": "minitune.schedulers.hyperband",
     "integrations": "minitune.integration",
     "integrations.*": "minitune.integration.*",
+    "lightgbm": "minitune.integration.lightgbm",
+    "lightning": "minitune.integration.pytorch_lightning",
     "logger.aim": "minitune.integration.aim",
     "logger.comet": "minitune.integration.comet",
     "logger.mlflow": "minitune.integration.mlflow",
@@ -86,7 +92,11 @@ MOVED = {
     "stopper.timeout": "minitune.stopper.stopper",
     "stopper.trial_plateau": "minitune.stopper.stopper",
     "syncer": "minitune.config",
-    "torch": "minitune.legacy.torch_checkpoint",
+    "tensorflow": "minitune.trainers",
+    "tensorflow.keras": "minitune.integration.keras",
+    "torch": "minitune.trainers",
+    "torch.config": "minitune.trainers",
+    "torch.torch_trainer": "minitune.trainers",
     "torch.torch_checkpoint": "minitune.legacy.torch_checkpoint",
     "trial": "minitune.experiment.trial",
     "trial_runner": "minitune.driver.tune_controller",
@@ -99,6 +109,7 @@ MOVED = {
     "util.annotations": "minitune.legacy.annotations",
     "util.debug": "minitune.legacy.util",
     "variant_generator": "minitune.space.variants",
+    "xgboost": "minitune.integration.xgboost",
     "utils.log": "minitune.legacy.verbosity",
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
@@ -130,6 +141,8 @@ OLD_NAMES = {
     "minitune.logger.json": {"JsonLogger": "loggers"},
     "minitune.logger.logger": {"Logger": "loggers"},
     "minitune.logger.tensorboardx": {"TBXLogger": "loggers"},
+    "minitune.space.domains": {"_BackwardsCompatibleNumpyRng": "random_state"},
+    "minitune.trainers": {"TorchCheckpoint": "torch_checkpoint"},
     "minitune.utils": {"get_pinned_object": "keywords", "pin_in_object_store": "keywords"},
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
     "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
@@ -144,14 +157,14 @@ _INTERNAL = "it is internal to Ray"
 _SUBCLASS = "to use its library, write a minitune.search.Searcher with suggest() and on_trial_complete()"
 _COPY = "copy the helpers that you need into your script"
 _ALONE = "minitune has no distributed training: call the training library inside the trial, and report"
-_SCALING = "minitune has no distributed training: start what a trial needs inside the trial"
+_LOOP = "it is gone from Ray, too: use TorchTrainer, with a loop that calls the library's own Trainer"
+_ONE = "with one worker there is nothing to split: use RayDDPStrategy, or a strategy of Lightning itself"
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 
 NOT_HERE = {
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
-    "ScalingConfig": _SCALING,
     "_Config": "any object with to_dict() can be a param_space",
     "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
@@ -162,12 +175,10 @@ NOT_HERE = {
     "batch_predictor": _ALONE,
     "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
-    "config.ScalingConfig": _SCALING,
     "config_parser": "it served RLlib's command line: use argparse",
     "constants.MODEL_KEY": _ALONE,
     "constants.PREPROCESSOR_KEY": _NO_DATA,
     "data": _NO_DATA,
-    "data_parallel_trainer": _ALONE,
     "examples.mnist_ptl_mini": _COPY,
     "examples.mnist_pytorch": _COPY,
     "examples.pbt_dcgan_mnist": _COPY,
@@ -182,15 +193,17 @@ NOT_HERE = {
     "get_dataset_shard": _NO_DATA,
     "get_runtime_context": "use get_context() in a trial",
     "horovod": _ALONE,
-    "huggingface": _ALONE,
+    "huggingface.AccelerateTrainer": _LOOP,
+    "huggingface.TransformersTrainer": _LOOP,
     "impl": _INTERNAL,
     "integration.horovod": _ALONE,
     "integration.mxnet": "call report() in a callback of your own",
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
-    "lightgbm": "use minitune.integration.lightgbm",
-    "lightning": "use minitune.integration.pytorch_lightning",
+    "lightning.LightningTrainer": _LOOP,
+    "lightning.RayDeepSpeedStrategy": _ONE,
+    "lightning.RayFSDPStrategy": _ONE,
     "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
     "logger.UnifiedLogger": "give logger callbacks to RunConfig(callbacks=...)",
     "make_checkpoint_dir": "write the files into a directory, and report(..., checkpoint=Checkpoint(directory))",
@@ -223,9 +236,10 @@ NOT_HERE = {
     "syncer.NodeSyncer": _NO_SYNC,
     "syncer.Syncer": _NO_SYNC,
     "syncer.wait_for_sync": _NO_SYNC,
-    "tensorflow": _ALONE,
+    "tensorflow.prepare_dataset_shard": _NO_DATA,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",
-    "torch": _ALONE,
+    "torch.accelerate": "use torch.autocast in the loop",
+    "torch.xla": _ALONE,
     "track": "use report({...}) for log(...), and get_context() for the trial's id, name and directory",
     "trainable.TrainableUtil": _CHECKPOINTS,
     "trainable.util.TrainableUtil": _CHECKPOINTS,
@@ -237,7 +251,6 @@ NOT_HERE = {
     "v2": _ALONE,
     "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
-    "xgboost": "use minitune.integration.xgboost",
 }
 """Names and modules of Ray that this package leaves out on purpose, and what to do instead.
 
@@ -331,7 +344,12 @@ class AliasFinder:
         Raises:
             LeftOutError: If Ray has the module and `NOT_HERE` says what to do instead.
         """
-        if not name.startswith(_PREFIX):
+        inner = name
+        if name.startswith(f"{RAY}."):  # below `ray` itself, which is this package while `minitune.as_ray` is on
+            if sys.modules.get(RAY) is not sys.modules.get(f"{_PREFIX}{RAY}"):
+                return None
+            inner = _PREFIX + name
+        elif not name.startswith(_PREFIX):
             return None
         if name in _PARENTS:
             import importlib.machinery
@@ -340,7 +358,7 @@ class AliasFinder:
             if spec is not None:
                 _make_parent(spec)
             return spec
-        real = real_name(name)
+        real = real_name(inner)
         if real is not None:
             import importlib.machinery
             import importlib.util
@@ -354,9 +372,10 @@ class AliasFinder:
                 loader: Any = AliasLoader(real)
                 is_package = found.submodule_search_locations is not None
                 return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
-        instead = left_out(name) or left_out(real or name)
+        instead = left_out(inner) or left_out(real or inner)
         if instead is not None:
-            raise LeftOutError(f"No module named {real or name!r}: {instead}")
+            named = name if inner != name else real or name
+            raise LeftOutError(f"No module named {named!r}: {instead}")
         return None
 
 
@@ -404,7 +423,11 @@ def left_out(name: str) -> str | None:
 
 
 class AliasLoader:
-    """Gives the import system the real module for an alias."""
+    """Gives the import system the real module for an alias.
+
+    Args:
+        real: The module's real name.
+    """
 
     def __init__(self, real: str):
         self._real = real

@@ -42,7 +42,11 @@ _T = TypeVar("_T")
 
 
 class Gone:
-    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead."""
+    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead.
+
+    Args:
+        instead: What to do, in the imperative.
+    """
 
     def __init__(self, instead: str):
         self._instead = instead
@@ -66,7 +70,7 @@ class Checkpoint:
         TypeError: If `path` is not a path.
         ValueError: If `filesystem` is not local, or `path` is an address on another file system, such as `s3://...`.
 
-    Examples:
+    Example:
         >>> import tempfile
         >>> checkpoint = Checkpoint.from_directory(tempfile.mkdtemp())
         >>> with checkpoint.as_directory() as directory:
@@ -406,6 +410,11 @@ def discard_prepared(temporary: str, trial_directory: str | os.PathLike[str], er
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
     """Commit a directory from `temporary_directory` as checkpoint `number`.
 
+    Args:
+        temporary: The prepared directory. It is renamed.
+        trial_directory: The trial's directory.
+        number: The checkpoint's number.
+
     Returns:
         The record of the checkpoint.
 
@@ -418,7 +427,12 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files."""
+    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files.
+
+    Args:
+        record: The checkpoint's record.
+        trial_directory: The trial's directory.
+    """
     try:
         return _record(record.number, walk(os.path.join(trial_directory, record.directory))) == record
     except (OSError, ValueError):
@@ -431,6 +445,7 @@ class ManifestEntry(NamedTuple):
     Attributes:
         name: The path below the checkpoint. That of a directory ends in a slash.
         size_bytes: The size of a file; 0 for others.
+        is_link: Whether it is a link.
     """
 
     name: str

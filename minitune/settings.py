@@ -26,6 +26,8 @@ class Setting(NamedTuple):
 
 
 SETTINGS: Mapping[str, Setting] = {
+    # 1: `import minitune` turns on minitune.as_ray
+    "AS_RAY": Setting("0"),
     # callback classes to add, as module.Class, separated by commas
     "CALLBACKS": Setting("", ("RAY_TUNE_CALLBACKS",)),
     # 1: a worker works in its trial's directory

@@ -22,6 +22,7 @@ from minitune.error import TuneError, as_cause
 from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
 from minitune.settings import RESUME, is_on, shared_variable
+from minitune.trainable.util import BoundFunction
 from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
@@ -71,7 +72,7 @@ class Tuner:
         TypeError: If `trainable` is not a trainable, or a config has another type.
         ValueError: If the function does not take one argument, or `param_space` is not a search space.
 
-    Examples:
+    Example:
         >>> from minitune import RunConfig, Tuner, grid_search
         >>> def trainable(config):
         ...     return {"score": config["x"] ** 2}
@@ -88,6 +89,9 @@ class Tuner:
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ):
+        if isinstance(trainable, BoundFunction):
+            param_space = trainable.space(param_space)
+            run_config = run_config or trainable.run_config
         self._plan = Plan.of(
             trainable,
             param_space,

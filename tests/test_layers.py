@@ -40,7 +40,7 @@ LAYERS: dict[str, str] = {
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray tuner study driver.* _run runtime simulation cli commands.* __main__
+        <top> ray as_ray.* trainers tuner study driver.* _run runtime simulation cli commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }

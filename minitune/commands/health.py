@@ -108,6 +108,7 @@ class _Findings:
     """The findings of `doctor`.
 
     Attributes:
+        facts: Facts by name, as texts.
         problems: What is broken, each with its solution.
         warnings: What may cause trouble.
     """

@@ -51,6 +51,7 @@ class Parameter(NamedTuple):
     """A parameter of a sweep.
 
     Attributes:
+        name: Its name.
         keys: Its keys in the nested configuration.
         domain: Its domain, or its value if it is a constant.
     """
@@ -328,7 +329,11 @@ def _plain(value: Any, key: str) -> Any:
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class _Weighted(Sampler):
-    """Draws categories with probabilities."""
+    """Draws categories with probabilities.
+
+    Args:
+        weights: The probability of each category.
+    """
 
     def __init__(self, weights: Sequence[float]):
         self.weights = weights

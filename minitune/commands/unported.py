@@ -79,6 +79,7 @@ class Finding(NamedTuple):
 
     Attributes:
         line: The number of the line, from 1.
+        text: The message.
         is_missing: Whether the user must change something. If not, the code needs a package that cannot be imported
             here, or may need a change.
     """
@@ -265,7 +266,7 @@ def _of_attribute(node: ast.Attribute, known: dict[str, Any]) -> Iterator[Findin
 def _of_libraries(lines: Mapping[str, int]) -> Iterator[Finding]:
     for package, line in lines.items():
         if package in _USE_RAY or (package not in (*sys.stdlib_module_names, OLD, NEW) and _requires_ray(package)):
-            text = f"{package} can import Ray itself: where it does, it uses Ray and not minitune"
+            text = f"{package} can import Ray itself: to tune on minitune, import minitune.as_ray before it"
             yield Finding(line, text, is_missing=False)
 
 
@@ -293,9 +294,7 @@ def _of_keywords(node: ast.Call) -> Iterator[Finding]:
         if not isinstance(value, ast.Constant):
             continue
         if (keyword.arg, value.value) in (("backend", OLD), ("use_ray", True)):
-            text = (
-                f"{keyword.arg}={value.value!r} makes a library use Ray itself: call the library in a trainable instead"
-            )
+            text = f"{keyword.arg}={value.value!r} makes a library use Ray itself: import minitune.as_ray before it"
             yield Finding(keyword.value.lineno, text)
 
 

@@ -39,7 +39,12 @@ _AHEAD_PER_TURN = 50
 
 
 class Refusal(Exception):
-    """A trial that can never start. The launcher raises it inside, and returns it to the controller."""
+    """A trial that can never start. The launcher raises it inside, and returns it to the controller.
+
+    Attributes:
+        trial: The trial.
+        error: The reason.
+    """
 
     def __init__(self, trial: Trial, error: TrialError):
         super().__init__(trial, error)

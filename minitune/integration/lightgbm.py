@@ -11,6 +11,7 @@ from lightgbm import Booster
 from minitune.base.text import plain_number
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
+from minitune.trainers import LightGBMTrainer as LightGBMTrainer
 
 if TYPE_CHECKING:
     from lightgbm.callback import CallbackEnv
@@ -56,6 +57,10 @@ class TuneReportCheckpointCallback(Boosting):
         report_saved(self._reported(logged), self.filename, env.model.save_model if is_saved else None)
 
 
+RayTrainReportCallback = TuneReportCheckpointCallback
+"""Its name in `ray.train.lightgbm`."""
+
+
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `lightgbm.train`.
 
@@ -66,7 +71,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     Raises:
         TypeError: If an argument has the wrong type.
 
-    Examples:
+    Example:
         >>> callback = TuneReportCallback({"loss": "eval-logloss"})
     """
 

@@ -12,6 +12,7 @@ from xgboost.callback import TrainingCallback
 
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
+from minitune.trainers import XGBoostTrainer as XGBoostTrainer
 
 
 @dataclass(eq=False)
@@ -77,6 +78,10 @@ class TuneReportCheckpointCallback(Boosting, TrainingCallback):
         report_saved(metrics, self.filename, model.save_model if is_saved else None)
 
 
+RayTrainReportCallback = TuneReportCheckpointCallback
+"""Its name in `ray.train.xgboost`."""
+
+
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `xgboost.train`.
 
@@ -87,7 +92,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     Raises:
         TypeError: If an argument has the wrong type.
 
-    Examples:
+    Example:
         >>> callback = TuneReportCallback({"loss": "eval-logloss"})
     """
 

@@ -76,7 +76,7 @@ class AxSearch(LibrarySearcher):
         TypeError: If Ax does not have an argument.
         ValueError: If an argument has an invalid value, or Ax cannot search the space.
 
-    Examples:
+    Example:
         >>> import minitune as tune
         >>> from minitune.search.ax import AxSearch
         >>> search = AxSearch(metric="loss", mode="min")  # doctest: +SKIP
@@ -145,7 +145,7 @@ class AxSearch(LibrarySearcher):
         if self._points:
             point = self._points.pop(0)
             return self._with_constants(self._attach(self._filled(point), trial_id), point)
-        if self._space is not None and len(self._attached) >= space_size(self._space):
+        if self._domains is not None and len(self._attached) >= space_size(self._domains):
             logger.warning("AxSearch has suggested each of the %d configurations, so it ends", len(self._attached))
             return self.FINISHED  # Ax would search for another configuration for a minute
         from ax.exceptions.core import DataRequiredError, SearchSpaceExhausted
@@ -162,9 +162,9 @@ class AxSearch(LibrarySearcher):
             return None
         for index, values in trials.items():
             self._live[trial_id] = index
-            if self._space is None:
+            if self._domains is None:
                 return unflatten(dict(values))
-            config = self._configured(from_library(self._space, values))
+            config = self._configured(from_library(self._domains, values))
             self._attached.add(config_key(config))
             return config
         return None
@@ -187,7 +187,7 @@ class AxSearch(LibrarySearcher):
         self._attached.add(config_key(config))
         try:
             with self._quiet():
-                self._live[trial_id] = self._client.attach_trial(to_library(self._space, values))
+                self._live[trial_id] = self._client.attach_trial(to_library(self._domains, values))
         except ValueError as error:  # it violates a constraint
             warn_once(
                 f"AxSearch: Ax does not learn from the point {shown(config)}, nor from others of this kind: {error} "
@@ -224,8 +224,8 @@ class AxSearch(LibrarySearcher):
         """Ax's client; None if the space has no parameters."""
         if self._client is not None:
             return self._client
-        self._check_ready(self._space is not None)
-        nodes = [_node(each) for each in varying(self._space)]
+        self._check_ready(self._domains is not None)
+        nodes = [_node(each) for each in varying(self._domains)]
         if nodes:
             self._client = self._new_client(nodes)
         return self._client
@@ -247,7 +247,7 @@ class AxSearch(LibrarySearcher):
             with self._quiet():
                 client.configure_experiment(nodes, parameter_constraints=self._constraints["parameter_constraints"])
                 for constraint in client._experiment.search_space.parameter_constraints:
-                    _check_constrained(parameters(self._space), constraint.constraint_dict)
+                    _check_constrained(parameters(self._domains), constraint.constraint_dict)
                 client.configure_optimization(objective, outcome_constraints=self._constraints["outcome_constraints"])
                 client.configure_generation_strategy(**{"initialization_random_seed": seed, **self._options})
         except (AxError, ValueError, KeyError) as error:

@@ -50,7 +50,7 @@ class BayesOptSearch(LibrarySearcher):
         ImportError: If the package is not installed.
         ValueError: If an argument breaks its rule, or a parameter is no real number between bounds.
 
-    Examples:
+    Example:
         >>> import minitune as tune
         >>> from minitune.search.bayesopt import BayesOptSearch
         >>> search = BayesOptSearch({"x": (0, 1)}, metric="loss", mode="min")  # doctest: +SKIP
@@ -130,7 +130,7 @@ class BayesOptSearch(LibrarySearcher):
             values = self._values_of(point)
             self._live[trial_id] = values
             self._tried.add(tuple(values.values()))
-            given = evaluated_values(self._space or {}, point)[0]  # the model's values are rounded
+            given = evaluated_values(self._domains or {}, point)[0]  # the model's values are rounded
             return self._with_constants(self._config(values, given), point)
         while True:
             if optimizer is None or self._drawn_left > 0:
@@ -180,7 +180,7 @@ class BayesOptSearch(LibrarySearcher):
         if error or number is None or not math.isfinite(number):
             return
         require_mode(self)
-        if self._space is None:
+        if self._domains is None:
             self._later.append((dict(parameters), -self._loss(number)))
         else:
             self._register(self._values_of(parameters), -self._loss(number))
@@ -206,7 +206,7 @@ class BayesOptSearch(LibrarySearcher):
 
     def _ready(self) -> Any:
         """The package's optimizer; None for a space with only one configuration."""
-        self._check_ready(self._space is not None)
+        self._check_ready(self._domains is not None)
         bounds = self._bounds()
         if self._optimizer is None and bounds:
             import bayes_opt
@@ -257,7 +257,7 @@ class BayesOptSearch(LibrarySearcher):
     def _bounds(self) -> dict[str, tuple[float, float]]:
         """The bounds of each parameter that may differ, on the scale on which it is modelled."""
         bounds = {}
-        for each in parameters(self._space or {}):
+        for each in parameters(self._domains or {}):
             if isinstance(each.domain, Float):  # as all are: `_set_space` has refused the others
                 low = _scaled(each, each.domain.lower)
                 high = _scaled(each, each.domain.upper)
@@ -267,8 +267,8 @@ class BayesOptSearch(LibrarySearcher):
 
     def _values_of(self, config: Mapping[str, Any]) -> dict[str, float]:
         """The values of a configuration on the scale of the model. Values that are missing or outside are drawn."""
-        found, _ = evaluated_values(self._space or {}, config)
-        by_name = {each.name: each for each in parameters(self._space or {})}
+        found, _ = evaluated_values(self._domains or {}, config)
+        by_name = {each.name: each for each in parameters(self._domains or {})}
         return {
             name: _scaled(by_name[name], found[name]) if name in found else self._rng.uniform(*bounds)
             for name, bounds in self._bounds().items()
@@ -287,7 +287,7 @@ class BayesOptSearch(LibrarySearcher):
             is_log = isinstance(sampler_and_step(domain)[0], LogUniform)
             return quantized(domain, math.exp(value) if is_log else value)
 
-        config: dict[str, Any] = draw(self._space, choose)
+        config: dict[str, Any] = draw(self._domains, choose)
         return config
 
 

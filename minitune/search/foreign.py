@@ -80,12 +80,12 @@ class SpaceSearcher(Searcher):
         self._seed = seed
         self._rng = random.Random(seed)
         self._has_own_space = False
-        self._space: dict[str, Any] | None = None
+        self._domains: dict[str, Any] | None = None
 
     @property
     def own_space(self) -> dict[str, Any] | None:
         if self._has_own_space:
-            return self._space
+            return self._domains
         return None
 
     def first_points(self) -> Sequence[Mapping[str, Any]]:
@@ -121,11 +121,11 @@ class SpaceSearcher(Searcher):
 
     def _set_space(self, space: dict[str, Any]) -> None:
         """Search `space` from now on. It must have all parameters of the points to evaluate."""
-        if space is not self._space:
+        if space is not self._domains:
             outside_is = "is tried anyway" if self._TRIES_OUTSIDE else "is not tried, as the library has no such value"
             guesses = noted_guesses(space, self._points, outside_is)
             self._points = [guess.values(with_outside=self._TRIES_OUTSIDE) for guess in guesses]
-        self._space = space
+        self._domains = space
 
     def _draw(self, parameter: Parameter) -> Any:
         """Draw a parameter's value as without a searcher; for a choice, the index of the category."""
@@ -136,22 +136,22 @@ class SpaceSearcher(Searcher):
 
     def _filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters' values in a configuration, for a choice the index of the category; missing ones are drawn."""
-        space = self._space or {}
+        space = self._domains or {}
         found, _ = evaluated_values(space, point)
         return {each.name: found[each.name] if each.name in found else self._draw(each) for each in parameters(space)}
 
     def _configured(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration with these values, for a choice the index of the category; missing ones are drawn."""
         config: dict[str, Any] = draw(
-            self._space, lambda each: values[each.name] if each.name in values else self._draw(each)
+            self._domains, lambda each: values[each.name] if each.name in values else self._draw(each)
         )
         return config
 
     def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a point to evaluate, with those of its values that take the place of constants."""
-        if self._space is None or isinstance(point, TriedConfig):  # the latter is complete
+        if self._domains is None or isinstance(point, TriedConfig):  # the latter is complete
             return config
-        return with_constants(self._space, config, point)
+        return with_constants(self._domains, config, point)
 
     def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
         """The metric's value in a trial's last result; None if it is missing, NaN, or no number."""
@@ -186,7 +186,7 @@ class LibrarySearcher(SpaceSearcher):
         if known is None:
             super().adopt(trial_id, config)
             return
-        points = [nested(point, self._space or {}) for point in self._points]
+        points = [nested(point, self._domains or {}) for point in self._points]
         place = next((n for n, point in enumerate(points) if agrees(point, config)), None)
         if place is not None:
             del self._points[:place]  # those before it were refused
@@ -202,9 +202,9 @@ class LibrarySearcher(SpaceSearcher):
 
     def _known_values(self, config: TriedConfig) -> dict[str, Any] | None:
         """The parameters' values in a configuration; None if they are unknown, as in a space of the library's own."""
-        if self._space is None:
+        if self._domains is None:
             return None
-        return evaluated_values(self._space, config)[0]
+        return evaluated_values(self._domains, config)[0]
 
     def add_evaluated_point(
         self,
@@ -219,8 +219,8 @@ class LibrarySearcher(SpaceSearcher):
         Raises:
             ValueError: If there is no space of domains yet, or no mode.
         """
-        self._check_ready(self._space is not None or self._has_own_space)
-        if self._space is None:
+        self._check_ready(self._domains is not None or self._has_own_space)
+        if self._domains is None:
             raise ValueError(
                 f"{type(self).__name__} can learn from points only in a space of domains, not in the library's own"
             )

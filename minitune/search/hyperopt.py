@@ -109,12 +109,12 @@ class HyperOptSearch(LibrarySearcher):
 
         self._check_ready(self._domain is not None)
         (tid,) = self._trials.new_trial_ids(1)
-        if self._points and self._space is None:
+        if self._points and self._domains is None:
             given = self._given_values(self._points.pop(0))
             values = dict(self._active(self._domain.expr, given))
             config = self._evaluated(values)
             self._insert(tid, values)
-        elif self._points or (self._space is not None and not self._domain.params):  # the library needs a parameter
+        elif self._points or (self._domains is not None and not self._domain.params):  # the library needs a parameter
             point = self._points.pop(0) if self._points else {}
             config, values = self._config(self._known(point))
             config = self._with_constants(config, point)
@@ -124,7 +124,7 @@ class HyperOptSearch(LibrarySearcher):
             (document,) = self._suggest([tid], self._domain, self._trials, self._rng.getrandbits(31))
             self._trials.insert_trial_doc(document)
             values = hyperopt.base.spec_from_misc(document["misc"])
-            if self._space is not None:
+            if self._domains is not None:
                 config = self._config(values)[0]
             else:
                 config = self._evaluated(values)
@@ -149,7 +149,7 @@ class HyperOptSearch(LibrarySearcher):
 
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """HyperOpt's values of a configuration."""
-        space = self._space or {}
+        space = self._domains or {}
         found, _ = evaluated_values(space, config)
         return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
 
@@ -166,7 +166,7 @@ class HyperOptSearch(LibrarySearcher):
             whole[parameter.name] = value
             return value_of(parameter, value)
 
-        return draw(self._space, choose), whole
+        return draw(self._domains, choose), whole
 
     def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a space of HyperOpt's own."""

@@ -86,7 +86,7 @@ class NevergradSearch(LibrarySearcher):
             require(good, "space: None, a dict of domains or a parametrization of Nevergrad's", space)
             self._parametrization = space
         self._has_own_space = is_object or self._parametrization is not None
-        good = not self._points or not self._has_own_space or self._space is not None
+        good = not self._points or not self._has_own_space or self._domains is not None
         require(good, "points_to_evaluate: None for a space of Nevergrad's own", points_to_evaluate)
 
     def _set_space(self, space: dict[str, Any]) -> None:
@@ -107,12 +107,12 @@ class NevergradSearch(LibrarySearcher):
         if self._points:  # as given: the library's value is only close to it
             point = self._points.pop(0)
             values = self._filled(point)
-            candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._space, values))
+            candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._domains, values))
         else:
             candidate = optimizer.ask()
             values = None
-            if self._space is not None:
-                values = from_library(self._space, candidate.value)
+            if self._domains is not None:
+                values = from_library(self._domains, candidate.value)
         self._live[trial_id] = candidate
         if values is not None:
             return self._with_constants(self._configured(values), point)
@@ -130,7 +130,7 @@ class NevergradSearch(LibrarySearcher):
         """The optimizer is not told of failed configurations."""
         optimizer = self._ready()
         if optimizer is not None and value is not None:
-            values = to_library(self._space, self._filled(config))
+            values = to_library(self._domains, self._filled(config))
             optimizer.tell(optimizer.parametrization.spawn_child(new_value=values), self._loss(value))
 
     def _ready(self) -> Any:

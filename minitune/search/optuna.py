@@ -291,6 +291,7 @@ class OptunaSearch(LibrarySearcher):
         self._sampler = sampler
         self._study_name = study_name
         self._storage = storage
+        self._space = space  # the argument as it is: FLAML reads it, and makes another searcher of it
         self._has_own_space = bool(space)
         self._optuna_space: OptunaSpace | None = None
         if callable(space):

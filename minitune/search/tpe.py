@@ -62,7 +62,7 @@ class TPESearch(SpaceSearcher):
     Raises:
         ValueError: If an argument has an invalid value, or the space has a grid.
 
-    Examples:
+    Example:
         >>> from minitune import uniform
         >>> search = TPESearch({"x": uniform(0, 1)}, metric="loss", mode="min", seed=0)
         >>> for number in range(40):
@@ -295,12 +295,12 @@ class TPESearch(SpaceSearcher):
             raise ValueError(
                 f"warm_start needs one objective, but got metric={self._metric!r}; name one, or leave warm_start out"
             )
-        if self._space is None:
+        if self._domains is None:
             raise no_space(self)
         require_mode(self)
         metric = self._metric or DEFAULT_METRIC
         mode = str(self._mode)
-        self._transfer = Transfer(self._space, metric, mode, runs, self._model_options)
+        self._transfer = Transfer(self._domains, metric, mode, runs, self._model_options)
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -326,8 +326,8 @@ class TPESearch(SpaceSearcher):
         self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
         self._ended = [Observation(**each) for each in state["ended"]]
         self._ranking = None
-        if self._space is not None:
-            self._set_space(self._space)
+        if self._domains is not None:
+            self._set_space(self._domains)
 
     # -- within --------------------------------------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ class TPESearch(SpaceSearcher):
         if self._model is None:
             return
         if observation.config is not None:
-            values, outside = evaluated_values(self._space or {}, observation.config)
+            values, outside = evaluated_values(self._domains or {}, observation.config)
             observation.values = {**values, **dict.fromkeys(outside)}
             observation.config = None
         self._model.add(observation)
@@ -424,15 +424,15 @@ class TPESearch(SpaceSearcher):
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """A configuration with a point's values. Missing parameters are drawn; values outside the space are used."""
-        guess = guess_of(self._space or {}, point)
+        guess = guess_of(self._domains or {}, point)
         merged = guess.space
         outside: list[Parameter] = []
-        inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
+        inside = values_of(self._domains, merged, lambda parameter, value: outside.append(parameter))
         config, values = model.draw_prior(rng, inside)
         for parameter in outside:
             values = {name: value for name, value in values.items() if not name.startswith(f"{parameter.name}/")}
             values[parameter.name] = None
-        searched = {each.path for each in parameters(self._space) if each.name in inside}
+        searched = {each.path for each in parameters(self._domains) if each.name in inside}
         for path in guess.fixed:
             if path not in searched:
                 config = assign_value(config, path, copy_tree(get_value(merged, path)))

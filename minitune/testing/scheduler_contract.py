@@ -1,6 +1,6 @@
 """SchedulerContract: what every scheduler must do.
 
-Examples:
+Example:
     A file `test_my_scheduler.py`, for pytest:
 
     ```

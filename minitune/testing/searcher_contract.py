@@ -1,6 +1,6 @@
 """SearcherContract: what every searcher must do.
 
-Examples:
+Example:
     A file `test_my_searcher.py`, for pytest:
 
     ```

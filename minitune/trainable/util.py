@@ -6,12 +6,15 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune.base.shared_values import ObjectRef
 from minitune.resources import Resources
 from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
 from minitune.trainable.trainable import Trainable, refuse_async
+
+if TYPE_CHECKING:
+    from minitune.config import RunConfig
 
 DEFAULT_NAME = "DEFAULT"
 """Name of a trainable that has none."""
@@ -24,6 +27,7 @@ class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
     Attributes:
+        function: The user's function.
         parameters: Values that are passed to it as keyword arguments.
         handles: The same, but stored once per run and loaded when the function is called.
         resources: The resources of a trial: a request, a function of the configuration, or None.
@@ -43,6 +47,15 @@ class BoundFunction:
         self.__name__ = trainable_name(function)
         self.__doc__ = getattr(function, "__doc__", None)
         self.__wrapped__ = function
+
+    @property
+    def run_config(self) -> RunConfig | None:
+        """The config of a `Tuner` that gets none; trainers have one."""
+        return None
+
+    def space(self, param_space: Any) -> Any:
+        """The `param_space` of a `Tuner` in the form that the function takes; trainers change it."""
+        return param_space
 
     @property
     def __signature__(self) -> inspect.Signature | None:
@@ -172,6 +185,9 @@ def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
 def trainable_name(trainable: Any) -> str:
     """Return the name of a trainable, for display and for the names of trials and runs.
 
+    Args:
+        trainable: A trainable, or its registered name.
+
     Returns:
         `_name`, else `__name__` (`lambda` for one), else the name of a partial's function, else `DEFAULT`.
     """
@@ -188,6 +204,10 @@ def trainable_name(trainable: Any) -> str:
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
     """Return the resources that a trial of `trainable` with this configuration needs.
+
+    Args:
+        trainable: Any trainable.
+        config: The trial's configuration.
 
     Returns:
         The request of `with_resources` or `default_resource_request`; None if neither sets one.
@@ -217,6 +237,9 @@ def _has_resources(trainable: Any) -> bool:
 
 def validate_trainable(trainable: Any) -> None:
     """Refuse an object that cannot be a trainable.
+
+    Args:
+        trainable: The trainable as the user passed it.
 
     Raises:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.

@@ -23,10 +23,16 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NO_EFFECT = {
     "RunConfig.storage_filesystem": "only None is possible",
     "RunConfig.sync_config": "nothing is synchronised on one machine, which is logged",
+    "ScalingConfig.accelerator_type": "the machine has the GPUs that it has, which is logged",
+    "ScalingConfig.placement_strategy": "there is one machine",
     **{f"SyncConfig.{entry.name}": "nothing is synchronised on one machine" for entry in fields(minitune.SyncConfig)},
 }
 
 ELSEWHERE = {
+    "ScalingConfig.num_workers": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
+    "ScalingConfig.resources_per_worker": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
+    "ScalingConfig.trainer_resources": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
+    "ScalingConfig.use_gpu": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
     "TuneConfig.warm_start": "tests/search/test_transfer.py::test_a_run_learns_from_a_directory_or_a_grid",
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",

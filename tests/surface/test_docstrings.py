@@ -35,6 +35,15 @@ def classes() -> Iterator[type]:
                 yield value
 
 
+@pytest.fixture(autouse=True)
+def switch_off() -> Iterator[None]:
+    """The walk imports `minitune.as_ray`, too, which is a switch."""
+    yield
+    from minitune import as_ray
+
+    as_ray.undo()
+
+
 def undocumented(kind: type) -> Iterator[str]:
     for name, member in vars(kind).items():
         if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):

@@ -1,0 +1,210 @@
+"""The switch after which `import ray` means minitune, in programs of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune.ray
+
+TUNES = """
+import importlib.metadata, importlib.util, sys
+import ray
+from ray import air, train, tune
+from ray.air import session
+from ray.tune.schedulers import ASHAScheduler
+from ray.train import ScalingConfig
+
+assert importlib.util.find_spec("ray") is not None and importlib.util.find_spec("ray.tune.search") is not None
+assert importlib.util.find_spec("ray.rllib_contrib") is None
+assert importlib.metadata.version("ray") == ray.__version__, importlib.metadata.version("ray")
+assert ray.tune.schedulers.ASHAScheduler is ASHAScheduler
+
+def objective(config):
+    import importlib.metadata, multiprocessing, subprocess, sys
+    import ray.train
+    from ray.tune.utils import flatten_dict
+    child = subprocess.run([sys.executable, "-c", "import ray; print(ray.__version__)"], capture_output=True, text=True)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        forked = pool.apply(eval, ("__import__('ray.tune').__version__",))
+    ray.train.report({"versions": [importlib.metadata.version("ray"), child.stdout.strip(), forked]})
+
+run_config = tune.RunConfig(storage_path=sys.argv[1], verbose=0)
+grid = tune.Tuner(objective, run_config=run_config).fit(raise_on_failed_trial=True)
+print(*grid[0].metrics["versions"])
+"""
+
+
+def python(
+    *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    root = str(Path(minitune.__file__).parent.parent)
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path[1:]]), **(env or {})}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def lines(text: str, path: Path) -> Path:
+    path.write_text(text)
+    return path
+
+
+VERSIONS = f"{' '.join([minitune.ray.__version__] * 3)}\n"
+
+
+@pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
+def test_a_script_runs_as_it_is(tmp_path: Path, start_method: str) -> None:
+    script = lines(TUNES, tmp_path / "tunes.py")
+    env = {"MINITUNE_START_METHOD": start_method}
+    done = python("-m", "minitune.as_ray", script, tmp_path, cwd=tmp_path, env=env)
+    assert (done.stdout, done.stderr) == (VERSIONS, "")
+
+
+def test_an_import_and_a_variable_are_the_same_switch(tmp_path: Path) -> None:
+    by_import = lines(f"import minitune.as_ray\n{TUNES}", tmp_path / "by_import.py")
+    assert python(by_import, tmp_path, cwd=tmp_path).stdout == VERSIONS
+    by_variable = lines(f"import minitune\n{TUNES}", tmp_path / "by_variable.py")
+    assert python(by_variable, tmp_path, cwd=tmp_path, env={"MINITUNE_AS_RAY": "1"}).stdout == VERSIONS
+
+
+def test_options_modules_and_arguments_of_python_pass_through(tmp_path: Path) -> None:
+    code = "import ray, sys; print(sys.argv, sys.flags.optimize, sys.flags.utf8_mode, ray.__name__)"
+    lines(code, tmp_path / "shows.py")
+    for before in (["-OOm", "minitune.as_ray"], ["-OO", "-mminitune.as_ray"], ["-OO", "-m", "minitune.as_ray"]):
+        done = python("-Xutf8", *before, "-m", "shows", "-m", "minitune.as_ray", cwd=tmp_path)
+        assert done.stdout == f"['{tmp_path}/shows.py', '-m', 'minitune.as_ray'] 2 1 minitune.ray\n"
+    done = python("-m", "minitune.as_ray", "-c", code, "x", cwd=tmp_path)
+    assert done.stdout == "['-c', 'x'] 0 0 minitune.ray\n"
+
+
+def test_without_the_switch_nothing_happens(tmp_path: Path) -> None:
+    code = "import minitune, minitune.tune, sys; print([p for p in sys.path if 'stand_in' in p], 'ray' in sys.modules)"
+    for env in ({}, {"MINITUNE_AS_RAY": "0"}):
+        assert python("-c", code, cwd=tmp_path, env=env).stdout == "[] False\n"
+
+
+UNDO = """
+import importlib.metadata, importlib.util, os, sys
+before = dict(os.environ), list(sys.path)
+import minitune.as_ray
+import ray.tune
+minitune.as_ray.turn_on()
+assert sys.path.count(minitune.as_ray._DIRECTORY) == 1
+assert os.environ["PYTHONPATH"].count(minitune.as_ray._DIRECTORY) == 1
+tune = ray.tune
+minitune.as_ray.undo()
+assert (dict(os.environ), sys.path) == before
+assert importlib.util.find_spec("ray") is None
+assert tune.uniform(0, 1) is not None
+for name in ("ray", "ray.tune"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        print(error)
+try:
+    importlib.metadata.version("ray")
+except importlib.metadata.PackageNotFoundError:
+    print("no distribution")
+minitune.as_ray.turn_on()
+import ray.tune
+print(ray.tune is tune)
+"""
+
+
+def test_one_call_undoes_it(tmp_path: Path) -> None:
+    done = python(lines(UNDO, tmp_path / "undo.py"), cwd=tmp_path)
+    assert done.stdout == "No module named 'ray'\nNo module named 'ray'\nno distribution\nTrue\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (
+            "import ray.rllib",
+            "No module named 'ray.rllib': minitune has no reinforcement learning",
+        ),
+        ("import ray.data", "No module named 'ray.data': minitune has no data sets"),
+        ("from ray import data", "'minitune.data': minitune has no data sets"),
+        ("from ray.train.huggingface import TransformersTrainer", "TransformersTrainer': it is gone from Ray, too"),
+        ("from ray.train.horovod import HorovodTrainer", "minitune has no distributed training"),
+        ("import ray; ray.remote", "'remote': minitune has no tasks and actors"),
+        ("import ray.nonsense", "ModuleNotFoundError: No module named 'ray.nonsense'"),
+    ],
+)
+def test_a_missing_part_is_named(tmp_path: Path, statement: str, text: str) -> None:
+    done = python("-m", "minitune.as_ray", "-c", statement, cwd=tmp_path, status=1)
+    assert text in done.stderr.splitlines()[-1]
+
+
+def real_ray(directory: Path) -> Path:
+    """A directory with something that looks like Ray."""
+    (directory / "ray").mkdir(parents=True)
+    lines("__version__ = '1.2'\n", directory / "ray" / "__init__.py")
+    return directory
+
+
+def test_ray_that_is_installed_is_named_and_not_used(tmp_path: Path) -> None:
+    site = real_ray(tmp_path / "site")
+    path = os.pathsep.join([str(Path(minitune.__file__).parent.parent), *sys.path[1:], str(site)])
+    code = "import minitune.as_ray as s, ray as a; s.undo(); import ray as b; print(a.__version__, b.__version__)"
+    done = python("-c", code, cwd=tmp_path, env={"PYTHONPATH": path})
+    assert done.stdout == f"{minitune.ray.__version__} 1.2\n"
+    assert done.stderr == f"Ray is installed ({site}/ray), but minitune.as_ray is on: `import ray` means minitune\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import ray, minitune.as_ray", "import minitune.as_ray before the first import of ray"),
+        ("import minitune.as_ray", "ray/__init__.py takes the place of ray: rename it to use minitune.as_ray"),
+    ],
+)
+def test_ray_that_is_in_the_way_is_named(tmp_path: Path, code: str, text: str) -> None:
+    real_ray(tmp_path)  # in the script's directory, which comes first
+    script = lines(code, tmp_path / "script.py")
+    assert text in python(script, cwd=tmp_path, status=1).stderr.splitlines()[-1]
+
+
+def test_options_that_hide_the_environment_are_refused(tmp_path: Path) -> None:
+    paths = [str(Path(minitune.__file__).parent.parent), *sys.path[1:]]
+    code = f"import runpy, sys; sys.path[:0] = {paths!r}; runpy.run_module('minitune.as_ray', run_name='__main__')"
+    done = python("-E", "-c", code, cwd=tmp_path, status=1)
+    assert done.stderr == "minitune.as_ray needs PYTHONPATH, which Python ignores with the options -E and -I\n"
+
+
+def test_a_run_on_a_cluster_wants_ray_itself(tmp_path: Path) -> None:
+    code = """
+import minitune.as_ray
+from minitune import tune
+run_config = tune.RunConfig(storage_path="runs", verbose=0)
+tune.Tuner(lambda config: 1, tune_config=tune.TuneConfig(executor="ray"), run_config=run_config).fit()
+"""
+    done = python(lines(code, tmp_path / "script.py"), cwd=tmp_path, status=1)
+    assert "executor='ray' needs Ray itself, but minitune.as_ray is on" in done.stderr.splitlines()[-1]
+
+
+def test_the_metadata_and_the_module_have_one_version() -> None:
+    directory = Path(minitune.__file__).parent / "as_ray" / "stand_in"
+    assert [path.name for path in directory.glob("*.dist-info")] == [f"ray-{minitune.ray.__version__}.dist-info"]
+    text = (directory / f"ray-{minitune.ray.__version__}.dist-info" / "METADATA").read_text()
+    assert f"\nVersion: {minitune.ray.__version__}\n" in text
+
+
+def test_domains_have_the_types_of_their_values_as_objects() -> None:
+    import inspect
+
+    from minitune.tune.search import sample
+
+    def type_of(domain: Any) -> Any:
+        return inspect.signature(domain.is_valid).parameters["value"].annotation
+
+    assert type_of(sample.Float(0, 1)) is float
+    assert type_of(sample.Integer(0, 2)) is int
+    assert type_of(sample.Categorical([1])) is Any

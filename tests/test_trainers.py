@@ -1,0 +1,186 @@
+"""Trainers of Ray Train with one worker: what `Tuner` makes of them, alone and in a space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minitune.train import Checkpoint, RunConfig, ScalingConfig
+from minitune.train.base_trainer import TrainingFailedError
+from minitune.train.data_parallel_trainer import DataParallelTrainer
+from minitune.train.tensorflow import TensorflowTrainer
+
+import minitune
+from minitune import tune
+from minitune.trainers import LightGBMTrainer, XGBoostTrainer
+
+
+@pytest.fixture
+def run_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    return RunConfig(storage_path=tmp_path, name="run", verbose=0)
+
+
+def loop(config: dict[str, Any]) -> None:
+    context = minitune.train.get_context()
+    assert (context.get_world_size(), context.get_world_rank()) == (1, 0)
+    for epoch in range(3):
+        minitune.train.report({"loss": config["lr"] / (epoch + 1), "width": config["model"]["width"]})
+
+
+CONFIG = {"lr": 3.0, "model": {"width": 8, "depth": 2}}
+
+
+def test_fit_alone_is_a_run_with_one_trial(run_config: RunConfig) -> None:
+    result = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit()
+    assert result.metrics["loss"] == 1.0
+    assert result.config == {"train_loop_config": CONFIG}
+    assert result.path.startswith(f"{run_config.storage_path}/run/DataParallelTrainer_")
+
+
+def test_a_space_changes_single_values_of_the_loop(run_config: RunConfig) -> None:
+    trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
+    space = {"train_loop_config": {"model": {"width": tune.grid_search([1, 2])}}}
+    grid = tune.Tuner(trainer, param_space=space, tune_config=tune.TuneConfig(metric="loss", mode="min")).fit()
+    assert [(result.metrics["width"], result.metrics["loss"]) for result in grid] == [(1, 1.0), (2, 1.0)]
+    assert CONFIG == {"lr": 3.0, "model": {"width": 8, "depth": 2}}
+    assert grid.experiment_path == f"{run_config.storage_path}/run"
+
+
+def test_the_run_of_the_tuner_comes_first(run_config: RunConfig, tmp_path: Path) -> None:
+    trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
+    other = RunConfig(storage_path=tmp_path, name="other", verbose=0)
+    assert tune.Tuner(trainer, run_config=other).fit().experiment_path == str(tmp_path / "other")
+    assert tune.run(trainer.as_trainable(), storage_path=str(tmp_path), verbose=0).trials[0].last_result["loss"] == 1.0
+
+
+def test_a_loop_changes_its_configuration_for_itself_alone(run_config: RunConfig) -> None:
+    def greedy(config: dict[str, Any]) -> None:
+        minitune.train.report({"width": config["model"].pop("width")})
+
+    trainer = DataParallelTrainer(greedy, train_loop_config=CONFIG, run_config=run_config)
+    space = {"train_loop_config": {"lr": tune.grid_search([1, 2])}}
+    assert [result.metrics["width"] for result in tune.Tuner(trainer, param_space=space).fit()] == [8, 8]
+
+
+def test_a_loop_may_take_nothing_and_returns_nothing(run_config: RunConfig) -> None:
+    def plain() -> str:
+        minitune.train.report({"loss": 1})
+        return "ignored"
+
+    assert TensorflowTrainer(plain, run_config=run_config).fit().metrics["loss"] == 1
+
+
+def test_a_scaling_config_gives_resources(run_config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "2")
+
+    def shows() -> None:
+        minitune.train.report(minitune.train.get_context().get_trial_resources().required_resources)
+
+    def resources(own: ScalingConfig | None, **space: Any) -> list[dict[str, Any]]:
+        trainer = DataParallelTrainer(shows, scaling_config=own, run_config=run_config)
+        grid = tune.Tuner(trainer, param_space=space).fit()
+        assert not grid.errors
+        return [{key: result.metrics.get(key) for key in ("CPU", "GPU")} for result in grid]
+
+    assert resources(None) == [{"CPU": 1, "GPU": None}]
+    assert resources(ScalingConfig(num_workers=1, use_gpu=True)) == [{"CPU": 1, "GPU": 1}]
+    share = {"CPU": 2, "GPU": 0.5}
+    scaling = ScalingConfig(use_gpu=True, resources_per_worker=share, trainer_resources={"CPU": 1})
+    assert resources(scaling) == [{"CPU": 3, "GPU": 0.5}]
+    # in a space: a constant, a constant with a domain in it, a domain
+    constant = ScalingConfig(resources_per_worker={"CPU": 4})
+    assert resources(None, scaling_config=constant) == [{"CPU": 4, "GPU": None}]
+    open_one = ScalingConfig(resources_per_worker={"CPU": tune.grid_search([1, 2])})
+    assert resources(None, scaling_config=open_one) == [{"CPU": 1, "GPU": None}, {"CPU": 2, "GPU": None}]
+    open_gpu = ScalingConfig(use_gpu=tune.grid_search([True, False]))
+    assert resources(None, scaling_config=open_gpu) == [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": None}]
+    grid = tune.grid_search([constant, scaling])
+    assert resources(None, scaling_config=grid) == [{"CPU": 4, "GPU": None}, {"CPU": 3, "GPU": 0.5}]
+
+
+def test_a_drawn_number_of_workers_ends_the_run(run_config: RunConfig) -> None:
+    trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
+    space = {"scaling_config": ScalingConfig(num_workers=tune.grid_search([1, 2]))}
+    with pytest.raises(minitune.TuneError, match="num_workers must be 1, but got 2"):
+        tune.Tuner(trainer, param_space=space).fit()
+
+
+def test_a_trainer_resumes_from_a_checkpoint(run_config: RunConfig, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "step").write_text("7")
+
+    def resumes() -> None:
+        found = minitune.train.get_checkpoint()
+        with found.as_directory() as directory:
+            minitune.train.report({"step": int(Path(directory, "step").read_text())})
+
+    checkpoint = Checkpoint(tmp_path / "given")
+    result = DataParallelTrainer(resumes, run_config=run_config, resume_from_checkpoint=checkpoint).fit()
+    assert result.metrics["step"] == 7
+
+
+def test_a_failed_training_raises_with_its_error_as_the_cause(run_config: RunConfig) -> None:
+    def fails() -> None:
+        raise KeyError("no such column")
+
+    with pytest.raises(TrainingFailedError, match="no such column") as caught:
+        DataParallelTrainer(fails, run_config=run_config).fit()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_what_a_trainer_cannot_do_is_refused_at_once(run_config: RunConfig) -> None:
+    async def later(config: dict[str, Any]) -> None:
+        pass
+
+    for arguments, error, text in (
+        ((5,), TypeError, "train_loop_per_worker must be a function, but got 5"),
+        ((later,), TypeError, "asynchronous|async"),
+        ((lambda config, data: None,), ValueError, r"or nothing, but its signature is \(config, data\)"),
+    ):
+        with pytest.raises(error, match=text):
+            DataParallelTrainer(*arguments)
+    for name, value, text in (
+        ("datasets", {"train": [1]}, "datasets must be None: this package has no data sets"),
+        ("dataset_config", 1, "dataset_config must be None"),
+        ("metadata", {"a": 1}, "metadata must be None"),
+        ("train_loop_config", 5, "train_loop_config must be a dict, but got 5"),
+        ("scaling_config", 5, "scaling_config must be None or a ScalingConfig, but got 5"),
+        ("resume_from_checkpoint", "here", "resume_from_checkpoint must be None or a Checkpoint"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            DataParallelTrainer(loop, **{name: value})
+    with pytest.raises(ValueError, match="keys train_loop_config and scaling_config, but got 'lr'"):
+        tune.Tuner(DataParallelTrainer(loop), param_space={"lr": 1})
+    for kind in (XGBoostTrainer, LightGBMTrainer):
+        with pytest.raises(ValueError, match=r"older form \(params\) reads data sets of Ray"):
+            kind(params={"eta": 1}, datasets={})
+    assert XGBoostTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit().metrics["loss"] == 1.0
+
+
+def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config: RunConfig) -> None:
+    with pytest.raises(TrainingFailedError, match="minitune has no data sets"):
+        DataParallelTrainer(lambda: minitune.train.get_dataset_shard("train"), run_config=run_config).fit()
+
+
+def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(config: dict[str, Any]) -> None:
+        found = minitune.train.get_checkpoint()
+        start = found.to_dict()["step"] + 1 if found else 0
+        for step in range(start, 4):
+            minitune.train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
+            if step == 1 and not found:
+                raise RuntimeError("breaks once")
+
+    run_config = RunConfig(
+        storage_path=tmp_path, verbose=0, callbacks=[NotPicklable()], failure_config=minitune.FailureConfig(1)
+    )
+    result = DataParallelTrainer(once, run_config=run_config).fit()
+    assert result.metrics["step"] == 3
+
+
+class NotPicklable(minitune.Callback):
+    def __reduce__(self) -> Any:
+        raise TypeError("this stays in the driver")
