@@ -423,11 +423,7 @@ def left_out(name: str) -> str | None:
 
 
 class AliasLoader:
-    """Gives the import system the real module for an alias.
-
-    Args:
-        real: The module's real name.
-    """
+    """Gives the import system the real module for an alias."""
 
     def __init__(self, real: str):
         self._real = real

@@ -21,7 +21,7 @@ class Callback:
     passes keyword arguments, and a hook must accept further ones (`**info`). An exception in a hook ends the run. Store
     state of a trial under its `trial.trial_id`, and delete it when the trial ends.
 
-    Example:
+    Examples:
         >>> class Shout(Callback):
         ...     def on_trial_result(self, iteration, trials, trial, result, **info):
         ...         print(trial, result["loss"])

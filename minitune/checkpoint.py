@@ -42,11 +42,7 @@ _T = TypeVar("_T")
 
 
 class Gone:
-    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead.
-
-    Args:
-        instead: What to do, in the imperative.
-    """
+    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead."""
 
     def __init__(self, instead: str):
         self._instead = instead
@@ -70,7 +66,7 @@ class Checkpoint:
         TypeError: If `path` is not a path.
         ValueError: If `filesystem` is not local, or `path` is an address on another file system, such as `s3://...`.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> checkpoint = Checkpoint.from_directory(tempfile.mkdtemp())
         >>> with checkpoint.as_directory() as directory:
@@ -410,11 +406,6 @@ def discard_prepared(temporary: str, trial_directory: str | os.PathLike[str], er
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
     """Commit a directory from `temporary_directory` as checkpoint `number`.
 
-    Args:
-        temporary: The prepared directory. It is renamed.
-        trial_directory: The trial's directory.
-        number: The checkpoint's number.
-
     Returns:
         The record of the checkpoint.
 
@@ -427,12 +418,7 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files.
-
-    Args:
-        record: The checkpoint's record.
-        trial_directory: The trial's directory.
-    """
+    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files."""
     try:
         return _record(record.number, walk(os.path.join(trial_directory, record.directory))) == record
     except (OSError, ValueError):
@@ -445,7 +431,6 @@ class ManifestEntry(NamedTuple):
     Attributes:
         name: The path below the checkpoint. That of a directory ends in a slash.
         size_bytes: The size of a file; 0 for others.
-        is_link: Whether it is a link.
     """
 
     name: str

@@ -86,10 +86,6 @@ def forked_error(who: str) -> TuneError:
 def guarded(function: _Function, name: str) -> _Function:
     """A user's function that the driver calls: a signal may end it, and a child that it forks and that returns gets an
     error.
-
-    Args:
-        function: The function.
-        name: Its name for users.
     """
     origin = Origin()
 

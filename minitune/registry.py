@@ -73,9 +73,6 @@ def validate_trainable(trainable_name: str) -> None:
 def is_function_trainable(trainable: Any) -> bool:
     """Whether a trainable is a function that reports, not a class that steps.
 
-    Args:
-        trainable: A trainable, or its registered name.
-
     Raises:
         InvalidArgumentError: If the name is not registered.
     """

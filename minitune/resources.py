@@ -208,7 +208,6 @@ class BundleAllocation(NamedTuple):
 
     Attributes:
         resources: The amount of each resource, by name.
-        gpus: The devices.
         env: Environment variables for a child process that uses this bundle: its devices and its number of threads.
     """
 

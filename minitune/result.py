@@ -179,6 +179,25 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     return _flatten_deep(result, delimiter)
 
 
+def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
+
+    Args:
+        result: The result.
+        delimiter: The text between the parts of a key.
+    """
+    row: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
+    for key, value in result.items():
+        # Nearly all values are plain, and `isinstance` with an abstract class is slow.
+        is_flat = type(value) in _SCALARS or not isinstance(value, Mapping)
+        (row if is_flat else nested)[key] = value
+    for key, value in flatten(nested, delimiter).items():
+        if type(value) in _SCALARS or not isinstance(value, Mapping):
+            row[key] = value
+    return row
+
+
 def with_plain_keys(metrics: dict[Any, Any]) -> dict[Any, Any]:
     """Metrics with plain keys in all nested mappings: texts, numbers, bools, None, bytes, and tuples of these.
 

@@ -16,11 +16,11 @@ from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_p
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
-from minitune.base.text import counted, plain_numbers
+from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import best_of, check_mode, scored_by
+from minitune.experiment.goal import Goal, best_of, check_mode, scored_by
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pandas
 
     from minitune.record.story import TrialDecision
+    from minitune.search.estimate import Estimate
     from minitune.visualization.importances import Importances
 
 logger = logging.getLogger("minitune")
@@ -254,32 +255,18 @@ class Result:
 
 
 class _Front(list[Result]):
-    """A Pareto front, which a notebook shows as a table.
+    """A Pareto front, which a notebook shows as a table."""
 
-    Args:
-        results: The results on the front.
-        metrics: The objectives.
-    """
-
-    def __init__(self, results: Sequence[Result], metrics: Sequence[str]):
+    def __init__(self, results: Sequence[Result], trials: Sequence[Trial], goal: Goal):
         super().__init__(results)
-        self._metrics = list(metrics)
+        self._trials = trials
+        self._goal = goal
 
     def _repr_html_(self) -> str:
         """Shown by notebooks."""
-        from minitune.base.table import MAX_ROWS, Column, Table, as_html, left_out_line, short_repr
+        from minitune.output.table import front_html
 
-        shown = self[:MAX_ROWS]
-        values = [flatten(result.metrics) for result in shown]
-        configs = []
-        for result in shown:
-            configs.append({name: short_repr(value, rounds=True) for name, value in flatten(result.config).items()})
-        columns = [Column("trial", [result.metrics.get(TRIAL_ID, "") for result in shown])]
-        columns += [Column(name, [each.get(name, "") for each in values]) for name in self._metrics]
-        names = dict.fromkeys(name for config in configs for name in config)
-        columns += [Column(name, [config.get(name, "") for config in configs]) for name in names]
-        head = f"Pareto front of {', '.join(self._metrics)}: {counted(len(self), 'trial')}"
-        return as_html([head, Table(columns), *left_out_line(len(self) - len(shown))])
+        return front_html(self._trials, self._goal)
 
 
 class ResultGrid(Sequence[Result]):
@@ -377,6 +364,7 @@ class ResultGrid(Sequence[Result]):
         mode: str | None = None,
         scope: str = "last",
         filter_nan_and_inf: bool = True,
+        by: str = "value",
     ) -> Result:
         """The result of the best trial. Of equal trials, the earlier one is the best.
 
@@ -387,12 +375,17 @@ class ResultGrid(Sequence[Result]):
             scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
                 `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
+            by: `"value"`, or `"estimate"`: the first trial of `get_estimates`. The best value of a noisy objective is
+                a lucky one. With too few trials for an estimate, the value decides.
 
         Raises:
-            ValueError: If there is no metric or no mode, or `scope` has another value.
+            ValueError: If there is no metric or no mode, or `scope` or `by` has another value.
             RuntimeError: If no trial has the metric. The cause is the first error of a failed trial, if there is one.
         """
+        require(by in ("value", "estimate"), "by: 'value' or 'estimate'", by)
         best = self._run.find_best(metric, mode, scope, filter_nan_and_inf)
+        if best is not None and by == "estimate" and (found := self.get_estimates(metric, mode, scope)):
+            best = next(trial for trial in self._run.trials if trial.trial_id == found[0].trial_id)
         if best is None:
             failed = next(iter(self.errors), None)
             way_out = ""
@@ -403,6 +396,29 @@ class ResultGrid(Sequence[Result]):
                 counts = f" ({self.num_errors} of them have failed)"
             raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._run.trials.index(best)]
+
+    def get_estimates(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> list[Estimate]:
+        """What to expect of the trials if they were run again and again. Blocks for up to a second.
+
+        A Gaussian process over the configurations of all trials tells noise from effects. It compares the trials that
+        have run at least as many iterations as the best one.
+
+        Args:
+            metric: As in `get_best_result`.
+            mode: As there.
+            scope: As there.
+
+        Returns:
+            For each trial its value, its expected value, and an interval of about 90 %. First is the trial that is best
+            even at the worse end of its interval. Empty with fewer than twelve trials that can be compared.
+
+        Raises:
+            ValueError: If there is no metric or no mode, or `scope` has another value.
+        """
+        from minitune.search.estimate import estimates
+
+        metric, mode = self._run.require_goal(metric, mode)
+        return estimates(self._run.trials, metric, mode, scope)
 
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
         """The Pareto front: the results that no other result dominates, in order of submission.
@@ -420,7 +436,8 @@ class ResultGrid(Sequence[Result]):
         """
         front = {trial.trial_id for trial in self._run.front(metric, mode)}
         results = [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
-        return _Front(results, metric or list(self._run.goal.metrics))
+        trials = [trial for trial in self._run.trials if trial.trial_id in front]
+        return _Front(results, trials, self._run.goal if metric is None else Goal.of(metric, mode))
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.

@@ -52,7 +52,6 @@ class Logged(NamedTuple):
 
     Attributes:
         time_s: Virtual seconds since the start of the run.
-        trial_id: The trial.
         event: The decision about a result (`CONTINUE`, `PAUSE`, `STOP` or `NOOP`), or a change of the trial (`ADDED`,
             `EXPLOIT`, or its new status).
         iteration: The result's `training_iteration`; None if the event has no result.
@@ -84,7 +83,6 @@ class Improvement(NamedTuple):
     Attributes:
         num_results: The number of results up to this one, including it.
         time_s: Virtual seconds since the start of the run.
-        value: The metric's value.
         trial_id: The trial that reported the result.
     """
 
@@ -106,8 +104,6 @@ class Simulation:
         worker_s: Virtual seconds that the workers existed, summed over the workers.
         training_s: The part of `worker_s` that they spent on steps, including lost steps.
         num_steps: How many steps they made, including lost and repeated ones.
-        num_checkpoints: How many checkpoints they wrote.
-        num_failures: How many workers died.
         metric: The metric of the objective, or None.
         mode: `"min"`, `"max"` or None.
     """
@@ -202,7 +198,7 @@ def simulate(
         ValueError: If an argument has an invalid value.
         TuneError: In the same cases as `Tuner.fit`.
 
-    Example:
+    Examples:
         >>> from minitune import ASHAScheduler, TuneConfig, uniform
         >>> def curve(config):
         ...     return [({"loss": config["x"] + 1 / epoch}, 60.0) for epoch in range(1, 28)]
@@ -338,12 +334,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _SimulatedDriver(Driver):
-    """Runs the plan in memory, or in a directory if the user has set a `storage_path`.
-
-    Args:
-        plan: The plan.
-        log: Receives all records.
-    """
+    """Runs the plan in memory, or in a directory if the user has set a `storage_path`."""
 
     def __init__(self, plan: Plan, log: _Log):
         super().__init__(plan)

@@ -70,7 +70,7 @@ class Study:
         ValueError: If an argument breaks its rule.
         TypeError: If `points_to_evaluate` is no list of dicts.
 
-    Example:
+    Examples:
         >>> from minitune import uniform
         >>> study = Study({"x": uniform(0, 1)}, "tpe", mode="min", num_samples=40, seed=0)
         >>> while (config := study.ask()) is not None:

@@ -72,7 +72,7 @@ class Tuner:
         TypeError: If `trainable` is not a trainable, or a config has another type.
         ValueError: If the function does not take one argument, or `param_space` is not a search space.
 
-    Example:
+    Examples:
         >>> from minitune import RunConfig, Tuner, grid_search
         >>> def trainable(config):
         ...     return {"score": config["x"] ** 2}

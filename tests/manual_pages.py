@@ -7,7 +7,7 @@
 | any that begins with `# train.py` or `// train.c` | it is written to that file, for the commands of the page |
 | `python` that begins with `# needs PACKAGE` | a script of its own; see `OPTIONAL` |
 | `console` | each `$ COMMAND` runs in bash after the script, in the same home; the lines below it are its output |
-| `sh`, `ini` | the syntax is checked; `tests/extras/program` runs the commands of programs.md |
+| `sh`, `ini` | the syntax is checked; `tests/extras/program` runs those with `minitune run` |
 | any other `text` | a picture or listing: a test must know it, see `PICTURES` |
 
 Dates, ids, paths and times differ from machine to machine; they are masked before texts are compared. Run this file
@@ -62,6 +62,8 @@ PICTURES = {
     "journal": "start   attempt 1",
     "architecture": "driver: one process",
     "pipes": "control pipe: stop",
+    "step": "a command for the worker",
+    "resume": "load the snapshot",
 }
 """Text blocks that are no output of a block above them: a part of each, by the name that the test of it asks for."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -101,6 +102,22 @@ def test_without_matplotlib_the_plot_names_the_extra(tmp_path: Path, bound_s: Ca
 
     assert done.returncode == 2
     assert "pip install 'minitune[plot]'" in done.stderr
+
+
+def test_large_checkpoints_are_reported_in_three_ways(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    places = [path for path in (Path("/dev/shm"), Path("/var/tmp")) if os.access(path, os.W_OK)]
+    others = [path for path in places if path.stat().st_dev != tmp_path.stat().st_dev]
+    if not others:
+        pytest.skip("there is only one file system")
+    options = ("--megabytes", "1", "--rounds", "1", "--storage", str(tmp_path))
+    done = run("large_checkpoints.py", *options, "--other", str(others[0]), bound_s=bound_s(60))
+    assert done.returncode == 0, done.stderr
+    assert "1 MB, 1 rounds of 3 reports" in done.stdout
+    assert len(re.findall(r"report +[0-9.]+ s \([0-9.]+ to [0-9.]+\), write", done.stdout)) == 3
+    assert list(tmp_path.iterdir()) == []
+    done = run("large_checkpoints.py", *options, "--other", str(tmp_path), bound_s=bound_s(60))
+    assert done.returncode == 2
+    assert "are one file system" in done.stderr
 
 
 def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float]) -> None:

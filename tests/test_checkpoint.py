@@ -325,7 +325,7 @@ def test_names_and_sizes_are_the_manifest(
 
 @pytest.mark.parametrize("has_begun", [False, True])
 @pytest.mark.parametrize("fault", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
-def test_copy_without_help_of_the_kernel(
+def test_a_copy_is_whole_without_help_of_the_kernel(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, has_begun: bool
 ) -> None:
     content = os.urandom(3_000_000)

@@ -223,7 +223,7 @@ def test_a_result_can_be_made_by_hand() -> None:
     assert repr(result) == f"Result(metrics={{'a': 1}}, error=None, log_dir={Path('/somewhere')!r})"
 
 
-def test_the_best_row_of_each_trial(grid: ResultGrid) -> None:
+def test_each_trial_has_its_best_row(grid: ResultGrid) -> None:
     assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
     assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]
     unknown = r"no trial of 3 has reported 'los'; reported were: loss, eval/step. Did you mean 'loss'\?"

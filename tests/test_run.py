@@ -56,7 +56,7 @@ def count(config: dict[str, Any]) -> None:
         report({"n": i, "score": i * config.get("x", 1)})
 
 
-def test_a_function_over_a_grid() -> None:
+def test_a_function_runs_over_a_grid() -> None:
     analysis = run(count, name="exp", config={"x": grid_search([1, 2])}, metric="score", mode="max", verbose=0)
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
     assert analysis.best_config == {"x": 2}
@@ -495,7 +495,9 @@ class AtFirstStart(Callback):
 
 
 @pytest.mark.parametrize(("ahead", "drawn"), [("3", 4 + 3), ("auto", 20)])
-def test_how_many_trials_are_drawn_ahead(monkeypatch: pytest.MonkeyPatch, ahead: str, drawn: int) -> None:
+def test_a_variable_sets_how_many_trials_are_drawn_ahead(
+    monkeypatch: pytest.MonkeyPatch, ahead: str, drawn: int
+) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", ahead)
     spy = AtFirstStart()
     run(count, num_samples=20, callbacks=[spy], verbose=0)
@@ -591,7 +593,7 @@ class Resets(Trainable):
 
 
 @pytest.mark.parametrize(("limit", "resets"), [("0.5", [0, 0]), ("1.5", [0, 1])])
-def test_how_long_a_worker_has_for_its_next_trial(
+def test_a_variable_sets_how_long_a_worker_has_for_its_next_trial(
     monkeypatch: pytest.MonkeyPatch, limit: str, resets: list[int]
 ) -> None:
     monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", limit)

@@ -60,6 +60,19 @@ def test_every_trial_runs_its_curve_on_a_clock_that_jumps() -> None:
     assert clock.current is clock.REAL
 
 
+def test_a_log_prints_a_line_for_each_event() -> None:
+    config = TuneConfig(metric="loss", mode="min")
+    done = simulate(lambda config: [({"loss": 2.0 / n}, 10.0) for n in (1, 2)], tune_config=config)
+
+    assert [str(entry).replace(entry.trial_id, "T") for entry in done.log] == [
+        "0.0 T ADDED 0",
+        "0.0 T RUNNING attempt 1",
+        "10.0 T CONTINUE 1 2.0",
+        "20.0 T CONTINUE 2 1.0",
+        "20.0 T TERMINATED the trainable has returned",
+    ]
+
+
 def test_more_workers_take_less_time_and_no_less_work() -> None:
     assert [on_grid(6, num_workers=count).makespan_s for count in (1, 2, 3, 6)] == [540.0, 270.0, 180.0, 90.0]
     assert {on_grid(6, num_workers=count).training_s for count in (1, 2, 3, 6)} == {540.0}

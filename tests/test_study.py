@@ -121,8 +121,9 @@ def test_a_study_has_several_objectives() -> None:
     assert [each.config["x"] for each in one.front] == [0, 1]
     with pytest.raises(ValueError, match="several objectives have no best configuration"):
         _ = one.best
-    with pytest.raises(ValueError, match="value must be a dict, or one value for each of a, b, but got 5"):
-        Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, 5)
+    for wrong in (5, (5,), [5, 6, 7], "56"):
+        with pytest.raises(ValueError, match="value must be a dict, or one value for each of a, b, but got"):
+            Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, wrong)
 
 
 @pytest.mark.parametrize("metric", [[], ["a"], ["a", "a"], ["a", "b"], ("a", "b")])

@@ -23,41 +23,7 @@ time_limit.LONG_S = 60.0
 time_limit.AGAIN_S = 0.1
 from time_limit import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
 """,
-    "test_hanging.py": """
-import threading
-import pytest
-
-never = threading.Event()
-
-def test_that_waits_for_a_thread_that_waits():
-    waiting = threading.Thread(target=never.wait, name="the one that waits", daemon=True)
-    waiting.start()
-    waiting.join()
-
-def test_that_catches_everything_once():
-    try:
-        never.wait()
-    except BaseException:
-        never.wait()
-
-@pytest.fixture
-def endless():
-    yield
-    never.wait()
-
-def test_with_an_endless_fixture(endless):
-    pass
-
-def test_after_them():
-    pass
-
-@pytest.fixture
-def script():
-    pass
-
-def test_with_programs(script):
-    assert not never.wait(0.6)
-""",
+    "test_hanging.py": (TESTS / "scripts" / "hanging.py").read_text(encoding="utf-8"),
 }
 
 

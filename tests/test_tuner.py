@@ -89,7 +89,7 @@ ABSENT = """
 """
 
 
-def test_it_works_without_functions_that_other_systems_lack(script):
+def test_a_run_works_without_functions_that_other_systems_lack(script):
     # a new interpreter: the package looks for them when it is imported
     done = script.run_command([sys.executable, str(script.write(ABSENT + GRID)), "6"])
     stdout = done.stdout

@@ -1,6 +1,5 @@
 """Actors: an object in a process of its own, called by method name, at most one call in flight.
 
-This package knows nothing of tuning: of the rest it imports `base` and the error types only. It serves the executors.
 Workers start from here, so this module imports nothing.
 
 Processes
@@ -37,7 +36,6 @@ which returns the driver's ends of two channels at once. Boot is sent into the f
 - The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Worker.
 
 Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its workplace, and makes the actor's object.
-Its answer becomes the event Started.
 
 One call
 --------
@@ -50,9 +48,6 @@ One stop
 `RemoteActor.stop` sends Stop on the control pipe, which the worker's control thread always reads. From then on, a
 report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next. It
 comes at once if the main thread already waits for a message; if no user code runs, it comes alone.
-
-If the actor does not stop in time, the steps of `RemoteActor._enforce_stop` follow: the grace period, a dump of the
-stacks, SIGTERM, SIGKILL for the whole tree.
 
 One hand-over
 -------------
@@ -67,19 +62,15 @@ zygote or the InterpreterLauncher, reaps the worker, kills what is left of its t
 it is dead. Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the
 event Exited of it. The actor's resources are free.
 
-A process has one time limit at a time (`TimeLimit`). After a kill it is longer than the time after which the parent
-reports survivors; so if it is exceeded, the parent does not work, and the driver kills the tree itself.
-
 Who may kill
 ------------
 The number of a process may belong to another process as soon as the parent has reaped it. So only the parent of a
 worker sends signals by its number: the zygote, or the InterpreterLauncher in the driver. The driver asks the zygote. If
 the zygote does not answer in time, the driver searches all processes for the worker's marker, and kills those.
 
-The descendants of a worker can leave its process group and its session. Three things lead to them. An orphan becomes a
-child of the zygote. Its session may still be the worker's. Its environment holds the worker's marker, which consists of
-the group's identifier and the worker's name. A tree is stopped from the top before it is killed, so nothing in it can
-fork on or be reaped (`process_tree.freeze`).
+The descendants of a worker can leave its process group and its session. Three things lead to them: an orphan becomes a
+child of the zygote, its session may still be the worker's, and its environment holds the worker's marker. A tree is
+stopped from the top before it is killed, so nothing in it can fork on or be reaped (`process_tree.freeze`).
 
 - If the driver dies, the zygote or the guard kills all workers and their descendants.
 - If a zygote dies, the kernel kills its workers (parent-death signal), and the launcher their descendants.

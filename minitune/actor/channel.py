@@ -1,8 +1,7 @@
 """A channel between driver and worker: frames over one pair of connected sockets.
 
-The driver's end never blocks, neither when it reads nor when it writes. So a worker that is stopped in the middle of a
-message delays no other worker, and the two ends cannot deadlock when both write at once. The worker's end blocks. Each
-worker has two channels, the work pipe and the control pipe (see `worker`).
+So a worker that is stopped in the middle of a message delays no other worker, and the two ends cannot deadlock when
+both write at once. The worker's end blocks.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class ChannelClosedError(Exception):
-    """The other end is closed, or other code of this process has closed ours.
-
-    Attributes:
-        is_ours: Whether it is our own descriptor that does not work any more.
-    """
+    """The other end is closed, or other code of this process has closed ours."""
 
     def __init__(self, text: str, is_ours: bool = False):
         super().__init__(text)
@@ -42,11 +37,7 @@ class ChannelClosedError(Exception):
 
     @classmethod
     def of(cls, error: OSError | ChannelClosedError) -> ChannelClosedError:
-        """Make the error from an OSError; its number says which end is at fault.
-
-        Raises:
-            OSError: `error` itself, if it has no number: a signal handler has raised it, such as `TimeoutError()`.
-        """
+        """Make the error from an OSError; its number says which end is at fault."""
         if isinstance(error, ChannelClosedError):
             return error
         if error.errno is None:
@@ -65,10 +56,8 @@ Ends = tuple[Socket, Socket]
 
 
 def worker_sockets() -> tuple[Ends, Ends]:
-    """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends.
-
-    Raises:
-        OSError: If no file descriptor is free.
+    """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends. OSError: no file
+    descriptor is free.
     """
     ours, theirs = socket_pair()
     try:
@@ -81,13 +70,8 @@ def worker_sockets() -> tuple[Ends, Ends]:
 
 
 class Channel:
-    """The driver's end of a channel: a non-blocking socket, which the loop watches. No method blocks.
-
-    Args:
-        end: A connected socket; this object closes it.
-        loop: The driver's loop.
-        handle: See `Handle`.
-        on_broken: See `OnBroken`: called at end-of-file, or if the bytes are not a message.
+    """The driver's end of a channel: a non-blocking socket, which the loop watches. No method blocks. `on_broken` is
+    called at end-of-file, or if the bytes are not a message.
 
     Attributes:
         handle: Gets the messages that arrive. It may be replaced.
@@ -114,10 +98,7 @@ class Channel:
             self._loop.unwatch(self._socket.fileno())
 
     def send(self, *frames: bytes | memoryview) -> None:
-        """Send as much as possible now; the loop sends the rest when the socket accepts more.
-
-        A dead worker is no error here: the launcher reports its end.
-        """
+        """Send as much as possible now; the loop sends the rest when the socket accepts more."""
         # They go behind the queued frames: a frame in the middle of another one would break both.
         unsent = self._unsent
         unsent.extend(map(memoryview, frames))
@@ -139,10 +120,7 @@ class Channel:
             self._wait_for(self._events | WRITE)
 
     def read(self, mask: int = READ) -> bool:
-        """Handle the messages that one read completes.
-
-        Args:
-            mask: The events that the loop has found. With `WRITE`, queued bytes are sent first.
+        """Handle the messages that one read completes. With `WRITE` in `mask`, queued bytes are sent first.
 
         Returns:
             Whether there may be more.
@@ -194,9 +172,6 @@ class WorkerEnd:
 
     It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages. Every process that
     holds a socket can change whether it blocks. So user code can, too, and EAGAIN only means to wait.
-
-    Args:
-        descriptor: A connected socket.
     """
 
     def __init__(self, descriptor: int):
@@ -207,11 +182,7 @@ class WorkerEnd:
         self._inode = os.fstat(descriptor).st_ino
 
     def check(self) -> None:
-        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
-
-        Raises:
-            ChannelClosedError: If user code has closed it.
-        """
+        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now."""
         try:
             found = os.fstat(self._descriptor).st_ino
         except OSError as error:
@@ -220,11 +191,7 @@ class WorkerEnd:
             raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
 
     def wait(self) -> None:
-        """Wait until there is something to receive, where the system can. Takes nothing from the pipe.
-
-        Raises:
-            ChannelClosedError: If the descriptor was closed.
-        """
+        """Wait until there is something to receive, where the system can."""
         if self._arrived or sys.platform != "linux":
             return
         if self._poll is None:  # a read would wake up whenever the driver reads bytes that we have sent
@@ -236,12 +203,7 @@ class WorkerEnd:
             raise ChannelClosedError.of(error) from error
 
     def receive(self) -> Message:
-        """Take the next message from the pipe.
-
-        Raises:
-            ChannelClosedError: If the driver has ended or the descriptor was closed.
-            ProtocolError: See `FrameReader.feed`.
-        """
+        """Take the next message from the pipe."""
         while not self._arrived:
             try:
                 data = os.read(self._descriptor, CHUNK_BYTES)
@@ -256,10 +218,8 @@ class WorkerEnd:
         return self._arrived.popleft()
 
     def send(self, frames: list[bytes]) -> None:
-        """Send a frame that `encode` has made. If an exception ends this, it is unknown how much was sent.
-
-        Raises:
-            ChannelClosedError: If the driver has ended or the descriptor was closed.
+        """Send a frame that `encode` has made. If an exception ends this, it is unknown how much was sent. Raises
+        ChannelClosedError, as the other methods do.
         """
         for part in frames:
             unsent = memoryview(part)

@@ -1,4 +1,4 @@
-"""Doubt: whether a zygote is stuck. It is asked a question, and if it does not answer, it is stuck.
+"""Doubt: whether a zygote is stuck.
 
 A zygote is stuck if it was stopped by a signal, if a debugger traces it, or if it hangs in a function that a preloaded
 package has registered for forks. Then no worker starts, and no end of a worker is reported.
@@ -13,12 +13,8 @@ from minitune.actor.messages import ZYGOTE_ANSWER_PARTS, ZYGOTE_ANSWER_S
 
 
 class Doubt:
-    """A question to a zygote.
-
-    Args:
-        loop: The driver's loop.
-        is_busy: Whether the zygote may be silent, because it loads something.
-        on_stuck: Called if it does not answer in time.
+    """A question to a zygote. `is_busy` says whether it may be silent, because it loads something; `on_stuck` is called
+    if it does not answer in time.
     """
 
     def __init__(self, loop: Loop, is_busy: Callable[[], bool], on_stuck: Callable[[], object]):

@@ -18,12 +18,7 @@ from minitune.actor.messages import CLOSE_S, DRIVER_CHECK_S
 
 
 def main(driver_pid: int, path: list[str]) -> NoReturn:
-    """Wait until the driver is dead, and kill the processes that carry the group's mark. Never returns.
-
-    Args:
-        driver_pid: The driver, our parent. It holds the other end of our standard input.
-        path: Additional directories for imports.
-    """
+    """Wait until the driver is dead, and kill the processes that carry the group's mark. Never returns."""
     process_tree.wake_at_end_of_parent()
     sys.path += path
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -34,10 +29,8 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
 
 
 def _wait_for_end(driver_pid: int) -> bool:
-    """Wait until the driver has died or has dismissed us. Blocks.
-
-    Returns:
-        Whether it has dismissed us, after it has cleaned up itself.
+    """Wait until the driver has died or has dismissed us. Blocks. Returns whether it has dismissed us, after it has
+    cleaned up itself.
     """
     while not select.select([0], [], [], DRIVER_CHECK_S)[0]:
         # A process that the user forked from the driver holds the pipe, too. Then there is no end-of-file.

@@ -41,10 +41,7 @@ class _Interpreter:
     """The launcher's record of one worker.
 
     Attributes:
-        token: Its name.
         marker: The text in the environment of all its descendants.
-        on_end: Gets its end.
-        popen: The process; its `returncode` is set once it is reaped.
         exit_code: See `End`.
         pidfd: Its process descriptor; -1 if there is none.
         peak_bytes: Its peak resident memory, 0 while it is unknown.
@@ -71,14 +68,7 @@ class _Interpreter:
 
 
 class InterpreterLauncher(Launcher):
-    """Starts an interpreter for each worker. Each costs 50 ms or more, and a scan of all processes at its end.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the group.
-        keep_descendants: See `make_launcher`.
-        tokens: The source of the workers' names, shared with another launcher of the same group.
-    """
+    """Starts an interpreter for each worker. Each costs 50 ms or more, and a scan of all processes at its end."""
 
     hello_s = INTERPRETER_HELLO_S
 
@@ -150,7 +140,7 @@ class InterpreterLauncher(Launcher):
     # -- start -------------------------------------------------------------------------------------------------
 
     def _start(self, token: int, on_end: OnEnd, ends: Sequence[Socket]) -> None:
-        """Start a worker; `ends` are its ends of the work pipe and the control pipe, which are closed here."""
+        """Start a worker; `ends`, its ends of the two pipes, are closed here."""
         marker = marker_of(self._run_id, token)
         # The driver must not keep the worker's ends: then it would never see the end of a pipe.
         with contextlib.closing(ends[0]), contextlib.closing(ends[1]):
@@ -181,11 +171,7 @@ class InterpreterLauncher(Launcher):
         )
 
     def _watch(self, worker: _Interpreter) -> None:
-        """Make the loop report the death of the process.
-
-        Raises:
-            RuntimeError: If that needs a thread, and the system does not allow another one.
-        """
+        """Make the loop report the death of the process."""
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
                 worker.pidfd = os.pidfd_open(worker.popen.pid)
@@ -278,11 +264,7 @@ class InterpreterLauncher(Launcher):
     # -- the guard ---------------------------------------------------------------------------------------------
 
     def _ensure_guard(self) -> None:
-        """Start the guard before the first worker, and again if it was killed.
-
-        Raises:
-            OSError: If it cannot be started.
-        """
+        """Start the guard before the first worker, and again if it was killed."""
         if self._guard is not None and self._guard.poll() is None:
             return
         self._dismiss_guard()

@@ -1,10 +1,7 @@
 """How workers are started: the interface of a launcher, what all launchers share, and the start method.
 
 A launcher starts workers, watches them, and kills them with all their descendants. Each worker has a name, the *token*,
-and a *marker*, which consists of the group's identifier and the token. The marker stands in the environment of the
-worker and of all its descendants.
-
-A driver loads this module and `zygote_process` before the rest of this package, so they must import little.
+and a *marker*, which consists of the group's identifier and the token.
 """
 
 from __future__ import annotations
@@ -62,11 +59,8 @@ class Launcher(Protocol):
         ...
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
-        """Start a worker.
-
-        Args:
-            on_end: Gets the worker's end. Never called from within this method.
-            preload: Whether the worker may use the preloaded modules and values.
+        """Start a worker; `preload` lets it use the preloaded modules and values. `on_end` gets its end, never from
+        within this method.
 
         Returns:
             Its token, and the driver's ends of its work pipe and its control pipe.
@@ -90,10 +84,7 @@ class Launcher(Protocol):
 
     def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
         """Find out whether the parent of a silent worker is stuck. If it is, it is killed, and its workers are lost.
-
-        Args:
-            token: The worker. It has not sent its first message, or it has exited and its end is not reported.
-            on_sound: Called if its parent is not stuck. It may be called from within this method.
+        Otherwise `on_sound` is called, perhaps from within this method.
         """
         ...
 
@@ -111,12 +102,7 @@ def new_run_id() -> str:
 
 
 def worker_environment(run_id: str, token: int = 0) -> dict[str, str]:
-    """Return the environment for a new process, with its marker.
-
-    Args:
-        run_id: Identifies the group.
-        token: The worker; 0 for a process that is not a worker.
-    """
+    """Return the environment for a new process, with its marker. The token is 0 for a process that is not a worker."""
     # Runs nest: a trial may run minitune itself. Then an outer run must still find the processes of the inner one.
     outer = [os.environ.get(WITHIN_VARIABLE, ""), os.environ.get(TRIAL_VARIABLE, "")]
     env = dict(os.environ)
@@ -135,8 +121,7 @@ def nesting_depth() -> int:
 def starting_directory() -> str | None:
     """Return the directory in which to start an interpreter; None keeps the driver's directory.
 
-    If the driver's directory was removed, this is the root: Python with a relative PYTHONPATH does not start in a
-    directory that does not exist.
+    If the driver's directory was removed, this is the root:
     """
     try:
         os.getcwd()
@@ -148,9 +133,8 @@ def starting_directory() -> str | None:
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """Return the command line of a new interpreter that runs `main(*args)` of one of our modules.
 
-    The interpreter gets the driver's flags. It removes the working directory from its path before it imports anything,
-    and loads our package from its known location. So it cannot import a file such as `signal.py` of the working
-    directory by mistake. Until its modules are loaded, it does not look for garbage, since they all stay.
+    It removes the working directory from its path before it imports anything, and loads our package from its known
+    location. So it cannot import a file such as `signal.py` of the working directory by mistake.
     """
     package = __name__.partition(".")[0]
     root = os.path.dirname(os.path.abspath(sys.modules[package].__file__ or ""))
@@ -175,11 +159,7 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
 
 # -- the start method --------------------------------------------------------------------------------------------------
 def start_method() -> str:
-    """Return `zygote` if this system supports it, else `interpreter`; the environment variable overrides the choice.
-
-    Raises:
-        ValueError: If the variable has another value, or asks for a method that does not work here.
-    """
+    """Return `zygote` if this system supports it, else `interpreter`; the environment variable overrides the choice."""
     able = _can_use_zygote()
     wanted = os.environ.get(START_METHOD_VARIABLE)
     if wanted not in (None, "", "zygote", "interpreter"):

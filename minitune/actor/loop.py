@@ -1,7 +1,4 @@
-"""The event loop of a driver: descriptors, timers, and calls from other threads. It never polls.
-
-A signal handler, and any other thread, may wake the loop through a socket pair that it watches.
-"""
+"""The event loop of a driver: descriptors, timers, and calls from other threads. It never polls."""
 
 from __future__ import annotations
 
@@ -33,11 +30,8 @@ class Timer:
 class TimeLimit:
     """At most one time limit at a time, with what to do if it is exceeded.
 
-    A limit is set far more often than it is exceeded. So its timer in the loop stays where it is when the limit is
-    removed or replaced by a later one, and looks at the present limit when it is due.
-
-    Args:
-        loop: The loop of the timer.
+    So its timer in the loop stays where it is when the limit is removed or replaced by a later one, and looks at the
+    present limit when it is due.
     """
 
     def __init__(self, loop: Loop):
@@ -93,10 +87,7 @@ class TimeLimit:
 
 
 class Loop:
-    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`.
-
-    `time()` is the clock of the timers, in seconds.
-    """
+    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`."""
 
     time = staticmethod(time.monotonic)
 

@@ -31,8 +31,7 @@
 
 Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
 call, one answer, and `n` grows by one. A stop is a Stop on the control pipe, and a Quit on the work pipe as soon as the
-worker reads there: at once if no call is running, otherwise as the answer to the running call's next message. So no
-read of the worker waits for ever. Where no user code can run, because the last call has ended, Quit comes alone.
+worker reads there: at once if no call is running, otherwise as the answer to the running call's next message.
 
 A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
 the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
@@ -40,7 +39,7 @@ the fields in between, packed by `marshal`: both ends run the same Python. Pickl
 loaded only when they are used, so a bad object can hurt only the process that loads it.
 
 All limits on times and sizes of this package stand here, too. Seconds end in `_S` and are read from the monotonic
-clock, bytes end in `_BYTES`. Only tests change them.
+clock, bytes end in `_BYTES`.
 """
 
 from __future__ import annotations
@@ -137,14 +136,8 @@ ATOMIC_BYTES = 64 * 1024
 
 # -- over the channel --------------------------------------------------------------------------------------------------
 class Workplace(NamedTuple):
-    """The surroundings of a worker.
-
-    Attributes:
-        directory: Working directory; None keeps the driver's.
-        stdout: File that standard output is appended to; None keeps the driver's.
-        stderr: The same for standard error; it may be the same file.
-        trial: The trial's directory, which a new worker makes; None if there is none, or if it exists already.
-        env: Environment variables to set, or to remove if the value is None.
+    """The surroundings of a worker. None as `directory`, `stdout` or `stderr` keeps the driver's, as a value of `env`
+    removes the variable. `trial` is a directory that a new worker makes.
     """
 
     directory: str | None = None
@@ -158,13 +151,10 @@ class Boot(NamedTuple):
     """Driver to worker: the surroundings, and the object to make.
 
     Attributes:
-        number: Always 0, the number of the first attempt.
-        workplace: The worker's surroundings.
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
             left nothing that still runs.
-        args: The other arguments of the factory, a pickled tuple. Empty if there are none.
         payload: Pickled callable, the factory: `factory(host, *args)` makes the object. `host` is the
             `Worker`.
     """
@@ -215,7 +205,6 @@ class Stop(NamedTuple):
     Attributes:
         number: The attempt: the number of the Boot or Move that has begun this actor. The worker ignores a Stop for
             another one: it came late, and the worker has been handed on.
-        payload: Empty.
     """
 
     number: int
@@ -292,10 +281,7 @@ class Started(NamedTuple):
     """The actor's object was made, and its methods can be called.
 
     Attributes:
-        actor_id: The actor.
         pid: Its process; the driver's own if the executor has no processes.
-        host: Name of the machine.
-        allocation: Its resources: an `Allocation`, which this package does not look into.
         reused: True if a parked actor was taken.
     """
 
@@ -314,7 +300,7 @@ class CallReturned(NamedTuple):
 
 
 class CallRaised(NamedTuple):
-    """The running call, or the making of the object, has raised `error`. The actor still lives."""
+    """The running call, or the making of the object, has raised `error`."""
 
     actor_id: str
     error: RemoteError
@@ -324,7 +310,6 @@ class Exited(NamedTuple):
     """The actor and everything that it had started have ended. Always the last event of an actor.
 
     Attributes:
-        actor_id: The actor.
         kind: `"stopped"` if the driver stopped it, `"parked"` if the driver stopped it and keeps it for reuse, `"died"`
             if it ended by itself, `"lost"` if its parent process failed while it ran, `"refused"` if its process could
             not be started.
@@ -365,8 +350,6 @@ class NotReset(NamedTuple):
     """A parked process cannot run this actor, and is killed. No event for callers: the executor uses another process.
 
     Attributes:
-        actor_id: The actor.
-        reason: Why.
         is_told: Whether Started was reported: the next process must not report it again.
         call: The method and the pickled arguments of the running call, if there is one: the next process has to answer
             it.
@@ -393,10 +376,7 @@ _GO_ON = _KINDS[GoOn]
 
 
 def encode(message: Message) -> list[bytes]:
-    """Make the frame of a message.
-
-    Returns:
-        The frame; in two parts if it is long, so that a large payload is not copied.
+    """Make the frame of a message, in two parts if it is long, so that a large payload is not copied.
 
     Raises:
         ValueError: If the body is longer than `MESSAGE_BYTES`; the receiver would refuse it.
@@ -432,7 +412,7 @@ def go_on(number: int) -> bytes:
 class FrameReader:
     """Assembles frames from pieces of any size.
 
-    A body longer than `MESSAGE_BYTES` is refused as soon as its header has arrived, before memory is allocated for it.
+    It refuses a body longer than `MESSAGE_BYTES` before it allocates memory.
     """
 
     def __init__(self) -> None:
@@ -441,10 +421,6 @@ class FrameReader:
 
     def feed(self, data: bytes, handle: Callable[[Any], object]) -> None:
         """Add `data` and handle the messages that it completes.
-
-        Args:
-            data: The next bytes of the stream.
-            handle: Called with each message.
 
         Raises:
             ProtocolError: At the first bad frame, after the good ones before it were handled.

@@ -1,7 +1,7 @@
 """Packets: the messages between driver and zygote, some with file descriptors. Linux only.
 
-A packet is a tuple of a kind and its fields, packed by `marshal`: both ends run the same Python. `zygote` has a table
-of them. The socket keeps packets apart (`SOCK_SEQPACKET`).
+A packet is a tuple of a kind and its fields, packed by `marshal`: both ends run the same Python. The socket keeps
+packets apart (`SOCK_SEQPACKET`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
-    If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
-    than it expects.
-
-    Raises:
-        BlockingIOError: If the receiver has to read first.
-        OSError: If the receiver has ended, or the packet cannot be sent.
+    If too many descriptors are in the socket already, the packet is sent without its own. Raises BlockingIOError if the
+    receiver has to read first, another OSError if it has ended. The receiver then finds fewer than it expects.
     """
     data = marshal.dumps(packet)
     if descriptors:
@@ -55,9 +51,6 @@ class Outbox:
     """Packets to one receiver, in order. What its socket does not accept now waits for `flush`.
 
     Waiting for the receiver instead would hide its death, and stop whatever else the sender has to do.
-
-    Args:
-        end: The socket.
 
     Attributes:
         unsent: The packets that wait, each with the sockets to attach.
@@ -99,9 +92,6 @@ def receive_packet(end: Socket) -> tuple[Packet, list[int]] | None:
 
     Returns:
         The packet and the descriptors that came with it (fewer if no more are free), or None at the end.
-
-    Raises:
-        OSError: If no packet can be received now.
     """
     data, rights, _, _ = end.recvmsg(PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []

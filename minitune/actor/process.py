@@ -1,8 +1,7 @@
 """WorkerProcess: the driver's side of a worker's process, from its start to its death.
 
 The process knows nothing of calls: it hands each message to the actor that is in it (see `remote_actor`), and tells it
-when the process has ended. Nothing here waits: the loop calls back when a message has come, when the launcher reports
-the end, or when a time limit is exceeded.
+when the process has ended.
 """
 
 from __future__ import annotations
@@ -82,20 +81,9 @@ class Occupant(Protocol):
 class WorkerProcess:
     """One worker.
 
-    Args:
-        loop: The driver's loop.
-        launcher: Starts and kills the process.
-        processes: All processes that have not ended; this one is in it from its start to its end.
-        memory_kills: The kernel's counters of processes that it killed for lack of memory.
-
     Attributes:
-        actor: The actor that the process runs, or the last one.
         pid: The process, 0 while it is unknown.
-        phase: Its phase.
-        number: The number of the last message to the worker.
-        limit: The time limit of the process or of its actor.
         cause: Why it was killed from here; otherwise empty.
-        memory_kills: As given.
         work: The work pipe. Its `handle` is the actor's.
     """
 
@@ -118,11 +106,6 @@ class WorkerProcess:
     def start(self, actor: Occupant, frames: Sequence[bytes], preload: bool) -> None:
         """Start the process and send it the first message.
 
-        Args:
-            actor: The first actor in it.
-            frames: The message.
-            preload: Whether the worker may use the preloaded modules.
-
         Raises:
             OSError: If no file descriptor is free. The process counts as ended.
         """
@@ -142,10 +125,7 @@ class WorkerProcess:
         self.limit.set(self._hello_s / 2, lambda: self._launcher.doubt(self._token, self._expect_hello))
 
     def _expect_hello(self) -> None:
-        """Half of the time for the first message has passed, and the parent has started the process.
-
-        The other half begins only now: the parent may have been stopped for a while, or all processes.
-        """
+        """Half of the time for the first message has passed, and the parent has started the process."""
         if self.phase is ProcessPhase.STARTING and not self.limit.is_set:  # otherwise it has been told to stop
             self.limit.set(self._hello_s / 2, lambda: self.kill(f"no message within {self._hello_s:g} s of its start"))
 
@@ -237,10 +217,7 @@ def describe_exit(exit_code: int | None) -> str:
 
 
 def last_lines(workplace: Workplace, limit: int = LAST_LINES) -> str:
-    """Return the end of the output in a workplace, standard error last; at most `limit` lines.
-
-    Our own frames are left out of a dumped stack, and so is a thread without any frame of the user's.
-    """
+    """Return the end of the output in a workplace, standard error last; at most `limit` lines."""
     lines: list[str] = []
     for path in dict.fromkeys((workplace.stdout, workplace.stderr)):
         if path is None:
@@ -281,14 +258,9 @@ def make_launcher(
     needed: Sequence[str] = (),
     ahead: ZygoteProcess | None = None,
 ) -> Launcher:
-    """Return the launcher for this machine.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the driver's workers; 16 hexadecimal digits.
-        keep_descendants: Whether the descendants of a worker may stay after the worker's normal end.
-        needed: Modules that all workers need: a zygote imports them once for the workers that it forks.
-        ahead: The first zygote, if it was started already; the launcher closes it.
+    """Return the launcher for this machine. `ahead`, the first zygote if it was started already, is closed by it.
+    `keep_descendants` lets the descendants of a worker stay after its normal end. A zygote imports the modules `needed`
+    once for all workers.
 
     Raises:
         ValueError: See `start_method`.

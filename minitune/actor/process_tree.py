@@ -32,12 +32,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def marker_of(run_id: str, token: int) -> str:
-    """Return the marker of a worker. All markers have the same length.
-
-    Args:
-        run_id: Identifies the group.
-        token: Names the worker in it.
-    """
+    """Return the marker of a worker. All markers have the same length."""
     return f"{run_id}.{token:010d}"
 
 
@@ -48,8 +43,6 @@ def wake_at_end_of_parent() -> None:
     A stopped process cannot notice the end of its parent, and would stay for ever. SIGCONT does nothing to a process
     that runs. So it does no harm that the kernel also sends it when the *thread* ends that started this process. Then
     another thread of the parent takes its place, and the signal comes again at the end of that one.
-
-    A process that is stopped before this call stays stopped. So does one that is stopped again after its parent's end.
     """
     if sys.platform != "linux":
         return
@@ -59,11 +52,7 @@ def wake_at_end_of_parent() -> None:
 
 
 def send_signal(pid: int, signum: int) -> bool:
-    """Send a signal to a process.
-
-    Returns:
-        Whether the process exists and we may signal it.
-    """
+    """Send a signal to a process; returns whether it exists and we may signal it."""
     if pid <= 1:  # 0 and below would mean process groups, such as our own
         return False
     try:
@@ -94,9 +83,6 @@ def freeze(roots: Iterable[int]) -> list[int]:
     A parent is stopped before its children are listed. Then it can neither fork nor reap a child, so no number in the
     list can come to belong to another process.
 
-    Args:
-        roots: Processes that the caller may signal.
-
     Returns:
         All of them, parents first.
     """
@@ -122,10 +108,7 @@ class Hunt:
         self._hit: dict[int, str] = {}
 
     def strike(self, roots: Iterable[int]) -> int:
-        """Kill processes and all their descendants. Does not wait for their death.
-
-        Args:
-            roots: Processes that the caller may kill.
+        """Kill processes and all their descendants. Does not wait for their death. The caller may kill `roots`.
 
         Returns:
             How many of all processes that this object has killed are not yet dead.
@@ -155,12 +138,6 @@ def marked(markers: Collection[str]) -> list[int]:
 
     A process that is just starting another program shows no environment for a moment, so search twice. A search takes
     about 3 ms per 100 processes of the machine.
-
-    Args:
-        markers: Texts that occur nowhere by chance.
-
-    Returns:
-        Their numbers, never our own.
     """
     own = os.getpid()
     wanted = [marker.encode() for marker in markers]
@@ -181,10 +158,6 @@ class MemoryKills:
 
     The counter of our own control group comes first. The counter of the whole machine also sees workers that were moved
     to another group. If the system shows neither, there is never any evidence.
-
-    Args:
-        proc: Where the kernel shows processes.
-        cgroups: Where it shows control groups.
     """
 
     def __init__(self, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup"):
@@ -196,7 +169,7 @@ class MemoryKills:
     def look(self) -> None:
         """Call this when a worker is started: kills before that explain no later death.
 
-        It looks at most once in `_LOOK_S` seconds. So a kill of such a short time before counts as one after it.
+        It looks at most once in `_LOOK_S` seconds.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
@@ -204,10 +177,8 @@ class MemoryKills:
             self._seen = self._read()
 
     def claim(self) -> str:
-        """Call this when a worker has died of a SIGKILL that we have not sent.
-
-        Returns:
-            The evidence that it was killed for lack of memory, in words; empty if there is none.
+        """Call this when a worker has died of a SIGKILL that we have not sent. Returns the evidence of a kill for lack
+        of memory, in words, or an empty text.
         """
         now = self._read()
         risen = next((path for path, count in now.items() if count > self._seen.get(path, count)), None)
@@ -233,7 +204,7 @@ def _group_counters(proc: str, cgroups: str) -> list[str]:
 
 
 def _read_counter(path: str) -> int | None:
-    """Return the counter in a file of lines such as `oom_kill 3`; None if there is none. Called for each worker."""
+    """Return the counter in a file of lines such as `oom_kill 3`; None if there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -252,12 +223,8 @@ def _read_counter(path: str) -> int | None:
 
 # -- sweeps by marker --------------------------------------------------------------------------------------------------
 def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collection[int]] = tuple) -> None:
-    """Kill all processes that carry a marker, pass by pass, until none is left. Blocks.
-
-    Args:
-        markers: See `marked`.
-        limit_s: Seconds after which the rest is left alive.
-        roots: Called before each pass for processes to kill with their trees, whatever their environment shows.
+    """Kill all processes that carry a marker, pass by pass, until none is left. Blocks for at most `limit_s` seconds.
+    `roots` is called before each pass for more processes to kill with their trees.
     """
     until = time.monotonic() + limit_s
     hunt = Hunt()
@@ -270,16 +237,10 @@ def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collecti
 
 
 class Sweep:
-    """Does the work of `sweep` on the driver's loop, for at most `KILL_CONFIRM_S`.
+    """Does the work of `sweep` on the driver's loop, for at most `KILL_CONFIRM_S`. `on_done` gets whether a process
+    survived.
 
     The intervals between passes grow, because one pass reads all processes of the machine.
-
-    Args:
-        loop: Calls back between two passes.
-        markers: See `sweep`.
-        on_done: Called with whether a process survived. Never called from the constructor.
-        roots: See `sweep`.
-        hunt: The processes that were killed already.
     """
 
     def __init__(

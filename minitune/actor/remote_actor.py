@@ -140,11 +140,6 @@ class RemoteActor:
         started: The event to report once its object is there; the process is filled in.
         workplace: Its surroundings.
         tell: Receives the events. The end of a parked process is told as an Exited of its last actor.
-
-    Attributes:
-        actor_id: The actor.
-        process: Its process.
-        phase: Its phase.
     """
 
     def __init__(
@@ -167,16 +162,8 @@ class RemoteActor:
     # -- methods for the executor --------------------------------------------------------------------------------
 
     def start(self, boot: Boot, preload: bool = True, instead: NotReset | None = None) -> None:
-        """Start the process. Started, CallRaised or Exited follows.
-
-        Args:
-            boot: The surroundings and the factory.
-            preload: Whether the worker may use the preloaded modules. False if the process must choose its devices or
-                thread limits before anything is imported.
-            instead: The NotReset of another process that could not be handed over.
-
-        Raises:
-            ValueError: If the factory is too large.
+        """Start the process. Started, CallRaised or Exited follows. `instead` is the NotReset of another process.
+        ValueError: the factory is too large.
         """
         if instead is not None:
             self._first = instead.call
@@ -188,21 +175,14 @@ class RemoteActor:
             self.on_end(End("refused", f"could not make a channel: {error}"))
 
     def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
-        """Use a parked process. Started follows; or NotReset, and the process is killed.
+        """Use a parked process. Started follows; or NotReset, and the process is killed. All of it may take `timeout_s`
+        seconds.
 
         The worker restores everything that user code may have changed, takes the new workplace, and calls `reset` of
         its object. If the worker is clean, so that a failure is unlikely, everything is sent with the first call.
 
-        Args:
-            payload: The arguments of `reset`, as in `call`.
-            timeout_s: Limit for all of this.
-
         Returns:
             Started if the worker is clean. Then no such event follows. If the reset fails, NotReset comes nevertheless.
-
-        Raises:
-            RuntimeError: If the process is not parked.
-            ValueError: If the arguments are too large.
         """
         process = self.process
         last = process.actor
@@ -229,15 +209,8 @@ class RemoteActor:
         """Send a call. CallReturned, CallRaised or Exited follows.
 
         The method runs on the worker's main thread. If it has reported and waits, and is called again, it continues;
-        another method is called within it.
-
-        Args:
-            method: Its name.
-            payload: The tuple of arguments, pickled with cloudpickle; empty if there are none.
-
-        Raises:
-            RuntimeError: If another call is running, or the actor has ended.
-            ValueError: If the arguments are too large.
+        another method is called within it. Raises RuntimeError if another call is running or the actor has ended,
+        ValueError if the arguments are too large.
         """
         process = self.process
         after = TRANSITIONS[self.phase].get(Call)
@@ -266,18 +239,16 @@ class RemoteActor:
     def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """Stop the actor: only Exited follows. A second stop may shorten the grace period.
 
-        When the running call has ended, the object's `stop()` is called, if it has one and is not parked. After the
-        grace period, the worker's stacks are dumped, and it gets SIGTERM, which raises `TrialStopped` in its main
-        thread. One second later its whole process tree is killed.
+        When the running call has ended, the object's `stop()` is called, if it has one and is not parked.
 
         Args:
-            grace_s: Seconds that the actor has to end.
-            keep: Park the process for another actor (see `take_over`), if the running call ends in time, and no thread
-                or process that it has started is left. Otherwise it exits.
-            dump: Write the stacks of its threads at once: they are in the last lines that Exited holds.
+            grace_s: Seconds that the actor has to end. Then its stacks are dumped and it gets SIGTERM, and one second
+                later its tree is killed.
+            keep: Park the process for another actor, if the running call ends in time and nothing of it still runs.
+            dump: Write the stacks of its threads at once.
 
         Returns:
-            Exited if the process could be parked at once, because it is clean. Then no event follows.
+            Exited if the process is clean and was parked at once.
         """
         before = self.phase
         if self.process.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
@@ -463,7 +434,7 @@ class RemoteActor:
         )
 
     def _explain(self, end: End, is_stopped: bool) -> tuple[str, int]:
-        """Return the cause of the end in words, and the signal if it is a signal that nothing explains."""
+        """Return the cause of the end in words, and the signal if nothing explains it."""
         killed_for = self.process.cause
         code = end.exit_code
         if killed_for == CHANNEL_CLOSED and code is not None and code > 0:

@@ -13,11 +13,7 @@ Socket = _socket.socket
 
 
 def socket_pair(kind: int = _socket.SOCK_STREAM) -> tuple[Socket, Socket]:
-    """Return two connected sockets of a kind, which block. A new program inherits them only if they are passed to it.
-
-    Raises:
-        OSError: If no file descriptor is free.
-    """
+    """Return two connected sockets of a kind, which block. A new program does not inherit them by itself."""
     one, other = _socket.socketpair(_socket.AF_UNIX, kind)
     if _socket.getdefaulttimeout() is not None:  # usually there is none
         one.setblocking(True)

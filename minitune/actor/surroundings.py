@@ -28,13 +28,8 @@ _SIGNALS = range(1, signal.NSIG)
 
 
 def move_high(descriptor: int) -> int:
-    """Duplicate a descriptor to a high number, because user code may close all low ones.
-
-    Args:
-        descriptor: Stays open.
-
-    Returns:
-        The new descriptor, which child programs do not inherit.
+    """Duplicate a descriptor to a high number, because user code may close all low ones. Child programs do not inherit
+    it.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
@@ -44,8 +39,7 @@ def move_high(descriptor: int) -> int:
 def reset_signals() -> None:
     """Give signals their usual effect. The driver or a preloaded module may have blocked or ignored them.
 
-    An ignored SIGCHLD hides how a child has ended. SIGINT raises KeyboardInterrupt: if it were ignored, a program that
-    the trial starts would ignore it, too.
+    An ignored SIGCHLD hides how a child has ended.
     """
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
@@ -62,7 +56,7 @@ def stop_timers() -> None:
 def arm_stack_dump() -> None:
     """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2.
 
-    Call it on the main thread. After `dump_stacks` was called, SIGUSR2 is ignored.
+    After `dump_stacks` was called, SIGUSR2 is ignored.
     """
     if sys.version_info >= (3, 14):  # it would add C's stack, which is longer than the last lines that are kept
         faulthandler.enable(2, all_threads=False, c_stack=False)
@@ -88,8 +82,7 @@ def fork_by_default() -> None:
     """Let `multiprocessing` fork in user code, unless that chooses another start method.
 
     From Python 3.14 on, its default is a server that imports the user's script to find the functions of a pool. In a
-    worker `__main__` is not the script, so such a pool would wait forever. There is no public way to change the
-    default: after `set_start_method`, user code could not call it any more.
+    worker `__main__` is not the script, so such a pool would wait forever.
     """
     if sys.platform == "linux" and sys.version_info >= (3, 14):
         from multiprocessing import context
@@ -167,11 +160,7 @@ class Surroundings:
         self._outputs: dict[int, int] = {}  # by standard descriptor: a duplicate of what it was, once it is redirected
 
     def apply(self, workplace: Workplace) -> None:
-        """Take a workplace: working directory, output files, environment.
-
-        Raises:
-            OSError: If its directory or one of its files cannot be used.
-        """
+        """Take a workplace: working directory, output files, environment."""
         self._environment.restore(workplace.env)
         for descriptor, path in ((1, workplace.stdout), (2, workplace.stderr)):
             if path is not None and descriptor not in self._outputs:
@@ -180,12 +169,7 @@ class Surroundings:
         _take_files(workplace)
 
     def restore(self, next_workplace: Workplace) -> None:
-        """Restore everything that user code may have changed, except what the next workplace sets anyway.
-
-        Raises:
-            OSError: If something cannot be restored, such as a hard limit.
-            ValueError: The same.
-        """
+        """Restore everything that user code may have changed, except what the next workplace sets anyway."""
         self._signals.restore()
         os.umask(self._umask)
         for descriptor, path in ((1, next_workplace.stdout), (2, next_workplace.stderr)):
@@ -206,11 +190,7 @@ class Surroundings:
 
 
 def take(workplace: Workplace) -> None:
-    """Do what `Surroundings.apply` does, in a process that has only one workplace in its life.
-
-    Raises:
-        OSError: If its directory or one of its files cannot be used.
-    """
+    """Do what `Surroundings.apply` does, in a process that has only one workplace in its life."""
     for name, value in workplace.env.items():
         if value is None:
             os.environ.pop(name, None)
@@ -229,9 +209,7 @@ def _take_files(workplace: Workplace) -> None:
 
 
 def _redirect(descriptor: int, path: str) -> None:
-    """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
-    other.
-    """
+    """Redirect a standard stream to the end of a file."""
     from minitune.base.files import TO_APPEND, open_regular  # here, because a zygote imports it while it is idle
 
     _flush(descriptor)
@@ -265,9 +243,7 @@ def _flush(descriptor: int) -> None:
 
 
 def _renew_stream(descriptor: int) -> None:
-    """Make the Python stream of a descriptor usable, with line buffering, so that the output of a killed trial is not
-    lost.
-    """
+    """Make the Python stream of a descriptor usable, with line buffering."""
     name = _STREAMS[descriptor]
     stream = getattr(sys, f"__{name}__")
     try:
@@ -321,9 +297,7 @@ def _restore_logging(saved: tuple[list[Any], int, int]) -> None:
 
 
 def _environment() -> dict[Any, Any]:
-    """Return the dict behind `os.environ`, with the system's values: comparing it takes one call instead of ten per
-    variable.
-    """
+    """Return the dict behind `os.environ`, with the system's values; one call compares it."""
     data: dict[Any, Any] = os.environ._data  # type: ignore[attr-defined]  # so since Python 3.2
     return data
 

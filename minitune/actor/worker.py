@@ -1,8 +1,7 @@
 """A worker: the process of one actor. It has two threads, with one pipe and one job each.
 
-- The *main thread* owns the work pipe: it reads a message, does what it says, and writes the answer (`Worker.run`). So
-  all user code runs on the main thread, as `signal`, `asyncio` and some libraries need it, and what was called is on
-  the stack.
+- The *main thread* owns the work pipe: it reads a message, does what it says, and writes the answer (`Worker.run`). All
+  user code runs on it.
 - The *control thread* owns the control pipe, and hears two things: stop, and show your stacks (`Worker._listen`). It
   only notes a stop. User code learns of it at its next report, or when the main thread reads Quit.
 
@@ -79,12 +78,7 @@ from minitune.error import RemoteError, TrialStopped
 
 # -- the start ---------------------------------------------------------------------------------------------------------
 def main(work: int, control: int) -> NoReturn:
-    """Run a worker in a new interpreter. Never returns.
-
-    Args:
-        work: The inherited descriptor of the work pipe.
-        control: The inherited descriptor of the control pipe.
-    """
+    """Run a worker in a new interpreter. Never returns."""
     reset_signals()
     line_buffer_c_output()
     arm_stack_dump()
@@ -122,8 +116,7 @@ def _leave(exit_code: int = 0) -> NoReturn:
 def _give_up(error: BaseException) -> NoReturn:
     """End the process because of an exception in our own code, or in the midst of an exchange.
 
-    It is the exception of a signal handler, or user code has replaced something that we need. In either case it is
-    unknown what was done, so nothing can be repeated, and the driver would wait for ever.
+    In either case it is unknown what was done, so nothing can be repeated, and the driver would wait for ever.
     """
     try:
         if type(error) is TrialStopped:  # the grace period of a stop is over
@@ -148,12 +141,6 @@ def _die_of(number: int) -> None:
 # -- the worker --------------------------------------------------------------------------------------------------------
 class Worker:
     """A worker's process, except for user code.
-
-    Args:
-        work: Its end of the work pipe.
-        control: Its end of the control pipe.
-        marker: The text in the environment of all its descendants.
-        reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
 
     Attributes:
         at_stop: Is called on the control thread when the present actor must end. The actor's object sets it.
@@ -233,7 +220,7 @@ class Worker:
         return getattr(self._object, method)(*args)
 
     def _answer(self, number: int, run: Callable[..., Any], *args: Any) -> None:
-        """Run user code, and send what it returns or raises as the final answer to a call."""
+        """Run user code, and send what it returns or raises as the answer to a call."""
         self._number = number
         self._depth += 1
         value = None
@@ -321,17 +308,14 @@ class Worker:
     def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
         """Answer the running call with a report, and wait until the driver lets the call continue. Blocks.
 
-        Any thread may call this, while a call is running; one at a time reports.
-
-        Args:
-            make: Makes the report, a tuple that can be pickled, and a function that is called once the report counts.
-                The driver gets a plain tuple, also if it has names.
+        Any thread may call this, while a call is running; one at a time reports. `make` makes the report, a tuple, and
+        a function that is called once the report counts.
 
         Returns:
             Whether the call may continue. If not, no report counts any more.
 
         Raises:
-            Exception: If the report cannot be made or pickled, or is too long; nothing was sent.
+            Exception: If the report cannot be made or pickled, or is too long.
         """
         if not self._process.origin.is_here():  # the pipes belong to its parent
             raise RuntimeError("a process that the trial has forked cannot report: only the trial's own process can")
@@ -372,11 +356,7 @@ class Worker:
             self._call(message)
 
     def _check_reporting(self, error: BaseException | None) -> None:
-        """End the process if an exception has ended a report.
-
-        Args:
-            error: The exception that has ended user code, if one has.
-        """
+        """End the process if an exception has ended a report."""
         if self._is_reporting:
             _give_up(error or RuntimeError("a signal handler of the trial has raised an exception within report()"))
 
@@ -408,7 +388,7 @@ class Worker:
             self._end_tree(error)
 
     def _end_tree(self, error: ChannelClosedError) -> NoReturn:
-        """End at once. The driver has ended, so none of our processes may stay; or user code has closed our pipe."""
+        """End at once."""
         if not self._process.origin.is_here():
             _leave()
         if error.is_ours:
@@ -450,8 +430,7 @@ class Worker:
     def _arm_termination(self) -> None:
         """Make SIGTERM end user code by an exception if the driver has stopped it; otherwise it kills, as always.
 
-        A child that user code forks is no actor, and gets the default handler back. Python forgets the signals that
-        reach a child before the end of its fork, so SIGTERM is blocked meanwhile.
+        A child that user code forks is no actor, and gets the default handler back.
         """
         mask: set[int] = set()
 
@@ -481,12 +460,7 @@ def _do_nothing() -> None:
 
 
 def _pickled(value: Any) -> bytes:
-    """Pickle a value for the driver.
-
-    Raises:
-        MemoryError: If memory is full.
-        Exception: If it cannot be pickled.
-    """
+    """Pickle a value for the driver."""
     try:
         return dump_value(value)
     except MemoryError as error:
@@ -494,7 +468,7 @@ def _pickled(value: Any) -> bytes:
 
 
 def _pickled_answer(value: Any) -> bytes:
-    """The same for what a method has returned. A TypeError says that it cannot be sent."""
+    """The same for what a method has returned."""
     try:
         return _pickled(value)
     except MemoryError:
@@ -517,8 +491,7 @@ def _ignore_warnings_about_our_thread() -> None:
     """Ignore Python's warning about forks in a process with several threads if there is no thread but our two.
 
     User code cannot do anything about it, and the fork is safe: the control thread holds no lock while it waits for the
-    driver. With a thread of the user's, the warning appears. Only on Linux does Python count our thread, which
-    `threading` does not know.
+    driver. With a thread of the user's, the warning appears.
     """
     if sys.platform == "linux":
         import warnings
@@ -549,12 +522,7 @@ def _raise_oom_score() -> None:
 class _Process:
     """What all actors of a worker have in common: their process, and what must not pass from one actor to the next.
 
-    Args:
-        marker: See `Worker`.
-        reaper_pid: See `Worker`.
-
     Attributes:
-        pid: Its number.
         origin: Tells it from a child that user code has forked.
         control_thread: The identifier of our own second thread.
         surroundings: Its state before any user code ran. None if it has only one actor, so that nothing is restored.

@@ -1,6 +1,6 @@
 """The zygote: a process that forks workers, reaps them, and kills the processes that they leave. Linux only.
 
-It has imported what all workers need, so a worker that it forks is ready at once. Three properties make it safe:
+Three properties make it safe:
 
 - It is a new interpreter, never a fork of the driver, and has one thread. A fork copies only the forking thread, so a
   lock that another thread holds would stay locked in the child for ever. And the parent-death signal, which fires when
@@ -13,8 +13,8 @@ It communicates with the driver over one inherited socket pair that keeps packet
 the driver dies or closes the socket, the zygote kills its workers and exits.
 
 A tree is killed in passes, between which the loop continues (`_sweep`). Each pass stops and kills the worker, if it
-lives, and the orphans that belong to it, with all their descendants. The tree is dead when a pass finds nothing. A
-sweep begins when the driver asks for it, or when the worker has died.
+lives, and the orphans that belong to it, with all their descendants. A sweep begins when the driver asks for it, or
+when the worker has died.
 
 ::
 
@@ -27,8 +27,6 @@ sweep begins when the driver asks for it, or when the worker has died.
     kill  token
     ask                                           here
                                                   ended  token, pid, exit code, peak bytes, time, survivors
-
-A worker says itself that it lives (Hello). Its end is one packet, sent when its whole tree is dead.
 """
 
 from __future__ import annotations
@@ -98,12 +96,7 @@ class _Child:
 
 
 class Zygote:
-    """The loop of the zygote.
-
-    Args:
-        end: The socket to the driver.
-        driver_pid: The process to die with.
-    """
+    """The loop of the zygote."""
 
     def __init__(self, end: Socket, driver_pid: int):
         self._end = end
@@ -138,10 +131,8 @@ class Zygote:
         arm_stack_dump()  # for the workers, which inherit it
 
     def serve(self) -> worker.Worker:
-        """Serve the driver until it has ended, and then exit the process.
-
-        Returns:
-            In each forked child, and only there: the new worker.
+        """Serve the driver until it has ended, and then exit the process. Returns the new worker in each forked child,
+        and only there.
         """
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         poll = select.poll()
@@ -206,15 +197,7 @@ class Zygote:
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _fork(self, token: int, channels: Sequence[int]) -> worker.Worker | None:
-        """Fork a worker.
-
-        Args:
-            token: Its name.
-            channels: Its ends of the work pipe and of the control pipe; closed here.
-
-        Returns:
-            In the child the worker, in the parent None.
-        """
+        """Fork a worker and close its `channels`. Returns the worker in the child, None in the parent."""
         marker = process_tree.marker_of(self._run_id, token)
         try:
             pid = os.fork()
@@ -291,7 +274,7 @@ class Zygote:
                 self._begin_sweep(tracked)
 
     def _sweep(self, tracked: _Child) -> None:
-        """Run one pass over the rest of a worker's tree. The tree is dead when a pass finds nothing."""
+        """Run one pass over the rest of a worker's tree."""
         is_alive = tracked.exit_code is None
         orphans, unknown = self._orphans(tracked)
         if is_alive:
@@ -312,11 +295,8 @@ class Zygote:
             self._forget(tracked, survivors=left + is_alive > 0)
 
     def _orphans(self, tracked: _Child) -> tuple[list[int], bool]:
-        """Find those of our children that are orphans of this worker.
-
-        Returns:
-            The orphans; and whether another child does not show to which worker it belongs. A process shows no
-                environment while it starts another program.
+        """Find those of our children that are orphans of this worker, and whether another child does not show its
+        worker.
         """
         # They are our children. So none of these numbers can belong to another process before `_reap` has seen its end.
         orphans = []
@@ -335,8 +315,7 @@ class Zygote:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed.
 
         A worker that cannot be killed, such as one in a system call on a lost disk, stays in `_by_pid`. Otherwise it
-        would be taken for the orphan of another worker. When it ends after all, its end is told again, and the driver
-        passes that over.
+        would be taken for the orphan of another worker.
         """
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
@@ -364,14 +343,8 @@ class Zygote:
     # -- preload -----------------------------------------------------------------------------------------------
 
     def _preload(self, action: bytes) -> tuple[str, str]:
-        """Call a function whose effects all workers will share.
-
-        Args:
-            action: The pickled function.
-
-        Returns:
-            The traceback of its failure, or an empty text; and the reason why this process must not fork any more, or
-            an empty text.
+        """Call a pickled function whose effects all workers will share. Returns the traceback of its failure, and the
+        reason why this process must not fork any more; empty texts otherwise.
         """
         from minitune.base.pickling import load_value
 
@@ -412,12 +385,7 @@ class Zygote:
 
 
 def main(descriptor: int, driver_pid: int) -> NoReturn:
-    """Run the zygote. Never returns, neither in it nor in the workers that it forks.
-
-    Args:
-        descriptor: The inherited end of a socket pair.
-        driver_pid: The process that started us.
-    """
+    """Run the zygote. Never returns, neither in it nor in the workers that it forks."""
     try:
         zygote = Zygote(Socket(fileno=descriptor), driver_pid)
     except OSError as error:

@@ -1,7 +1,6 @@
 """ZygoteLauncher: lets zygotes fork the workers. Linux only.
 
-A zygote is a process that has imported what all workers need, so a worker that it forks is ready at once (see
-`zygote`). A launcher has up to three kinds of zygotes:
+A launcher has up to three kinds of zygotes:
 
 - The *bare* one has imported the modules that all workers need, and nothing else. The driver may start it before it has
   a launcher.
@@ -12,9 +11,8 @@ A zygote is a process that has imported what all workers need, so a worker that 
 While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
 If the system does not let a zygote fork, all later workers are new interpreters.
 
-The zygote kills its workers and reports their ends. If it dies, they die with it by the parent-death signal, and the
-launcher kills their descendants, which it finds by their markers. A zygote that must not fork ends itself: what was
-asked of it is lost, and is started again. One that is stuck (see `doubt`) is killed, with the same consequences.
+If it dies, they die with it by the parent-death signal, and the launcher kills their descendants, which it finds by
+their markers. One that is stuck (see `doubt`) is killed, with the same consequences.
 """
 
 from __future__ import annotations
@@ -63,8 +61,6 @@ class _ForkedWorker:
     """The launcher's record of one worker, from `launch` to its end.
 
     Attributes:
-        token: Its name.
-        on_end: Gets its end.
         began_s: When an actor got it.
         ours: The driver's ends of its pipes. The launcher closes them only if it is a spare.
         theirs: The worker's ends, until they are sent to the zygote.
@@ -80,15 +76,7 @@ class _ForkedWorker:
 
 
 class ZygoteLauncher(Launcher):
-    """A `Launcher` with zygotes.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the group.
-        keep_descendants: See `make_launcher`.
-        needed: See `make_launcher`.
-        ahead: See `make_launcher`.
-    """
+    """A `Launcher` with zygotes."""
 
     def __init__(
         self,
@@ -198,11 +186,7 @@ class ZygoteLauncher(Launcher):
     # -- zygotes ---------------------------------------------------------------------------------------------
 
     def start_zygote(self) -> ZygoteProcess:
-        """Start a zygote, or take the one that was started ahead.
-
-        Raises:
-            OSError: If it cannot be started.
-        """
+        """Start a zygote, or take the one that was started ahead."""
         zygote = self._ahead or ZygoteProcess(self._run_id, self._keep_descendants, self._needed)
         self._ahead = None
         self._zygotes.add(zygote)
@@ -315,11 +299,7 @@ class ZygoteLauncher(Launcher):
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, on_end: OnEnd) -> _ForkedWorker:
-        """Make the record and the pipes of a worker.
-
-        Raises:
-            OSError: If no file descriptor is free.
-        """
+        """Make the record and the pipes of a worker."""
         ours, theirs = worker_sockets()
         token = next(self._tokens)
         worker = self._workers[token] = _ForkedWorker(token, on_end, self._loop.time(), ours, theirs)
@@ -430,14 +410,8 @@ class _Preload:
 
     An action that fails is left out: the others are repeated in a new zygote, which has no trace of it.
 
-    Args:
-        launcher: Starts the zygote, and gets the workers that have waited.
-        loop: The driver's loop.
-
     Attributes:
         importing: See `Launcher.importing`.
-        actions: The actions, pickled.
-        held: Workers that wait until everything is loaded.
     """
 
     def __init__(self, launcher: ZygoteLauncher, loop: Loop):
@@ -477,13 +451,7 @@ class _Preload:
             self._send(self._zygote, action)
 
     def on_answer(self, zygote: ZygoteProcess, failure: str, unsafe: str) -> None:
-        """A zygote has carried out the first open action.
-
-        Args:
-            zygote: The zygote.
-            failure: The traceback of an error, or an empty text.
-            unsafe: Why it must not be forked, or an empty text.
-        """
+        """A zygote has carried out the first open action."""
         self.importing = ""
         if zygote is not self._zygote:  # it was dropped before this answer came
             return

@@ -27,17 +27,8 @@ from minitune.base.forks import Origin
 class ZygoteProcess:
     """One zygote and our end of the socket to it. It does not refer to its launcher, so a finaliser can hold it.
 
-    Args:
-        run_id: Identifies the group.
-        keep_descendants: See `make_launcher`.
-        needed: See `make_launcher`.
-
     Attributes:
-        run_id: Identifies the group.
-        end: Our end of the socket.
-        popen: The process.
         pidfd: Its process descriptor, which is ready once it is dead.
-        outbox: The packets to it.
         cause: Why it was killed from here; otherwise empty.
 
     Raises:
@@ -68,16 +59,14 @@ class ZygoteProcess:
         self.outbox.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
     def drop(self) -> None:
-        """Kill it, unless it is closed already: no worker was requested from it. Blocks for a moment."""
+        """Kill it, unless it is closed already: no worker was requested from it."""
         if self._origin.is_here():
             self.popen.kill()
             self.close()
 
     def close(self) -> bool:
-        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly.
-
-        Returns:
-            Whether it was killed. Then its workers have died with it, but not their descendants.
+        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly. Returns
+        whether it was killed: its workers have died with it, but not their descendants.
         """
         self.outbox.drop()
         if self.end.fileno() < 0 or not self._origin.is_here():

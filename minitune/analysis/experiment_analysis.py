@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from minitune.analysis.run_results import RunResults, last_result_of
-from minitune.analysis.trial_rows import Row, flat_row, import_pandas, trial_rows
+from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
 from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
@@ -25,6 +25,7 @@ from minitune.result import (
     TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
+    flat_row,
     flatten,
 )
 from minitune.settings import setting

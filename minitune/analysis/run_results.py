@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.analysis.trial_rows import Row, flat_row, import_pandas, trial_rows
+from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.text import warn_once
 from minitune.experiment.goal import (
@@ -28,7 +28,7 @@ from minitune.experiment.goal import (
 from minitune.experiment.trial import Trial
 from minitune.record import journal
 from minitune.record.layout import RunDirectory
-from minitune.result import CONFIG, DEFAULT_METRIC, TRIAL_ID
+from minitune.result import CONFIG, DEFAULT_METRIC, TRIAL_ID, flat_row
 
 if TYPE_CHECKING:
     import pandas
@@ -45,7 +45,6 @@ class RunResults:
         mode: `"min"` or `"max"`; for a list of metrics, a list.
 
     Attributes:
-        path: The run's directory.
         trials: The trials, in order of submission.
         goal: The metrics and modes that the run optimises.
 

@@ -45,7 +45,6 @@ class Target:
     """A limit for the best value of a metric.
 
     Attributes:
-        metric: The metric's flattened name.
         at_least: The lower limit, or None.
         at_most: The upper limit, or None.
         mode: `min` or `max`.
@@ -142,15 +141,11 @@ class Summary:
     """The outcome of a run.
 
     Attributes:
-        name: The run's name.
-        path: Its directory.
-        elapsed_s: The time that it took.
         is_interrupted: Whether a signal has ended it.
         counts: The number of trials by their end, see `_ENDS`.
         cut: The number of trials that the end of the run has cut short, with those that were not started.
         early_end: See `table.early_end`.
         best: The best trial as a text; None without a metric, or a finite value of it.
-        config: The best configuration as texts.
         errors: See `grouped_errors`.
     """
 
@@ -168,7 +163,8 @@ class Summary:
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.table import early_end, is_cut_short
+        from minitune.output.rows import is_cut_short
+        from minitune.output.table import early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
         best_text = None
@@ -238,7 +234,7 @@ class Summary:
 
 
 def _how_it_ended(trial: Trial) -> str:
-    from minitune.output.table import way_of
+    from minitune.output.rows import way_of
 
     if trial.status == ERROR:
         return FAILED

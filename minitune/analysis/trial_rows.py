@@ -14,7 +14,6 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from minitune.base import files, json_text
@@ -34,6 +33,7 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     complete,
+    flat_row,
     flatten,
 )
 
@@ -157,25 +157,6 @@ def make_plain(row: Row, logged: Row) -> None:
                 level[key] = json_text.scalar_of(value)
                 if level[key] is None:
                     level[key] = json_text.clean(value)
-
-
-def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
-    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
-
-    Args:
-        result: The result.
-        delimiter: The text between the parts of a key.
-    """
-    row: Row = {}
-    nested: dict[str, Any] = {}
-    for key, value in result.items():
-        # Nearly all values are plain, and `isinstance` with an abstract class is slow.
-        is_flat = type(value) in _PLAIN or not isinstance(value, Mapping)
-        (row if is_flat else nested)[key] = value
-    for key, value in flatten(nested, delimiter).items():
-        if type(value) in _PLAIN or not isinstance(value, Mapping):
-            row[key] = value
-    return row
 
 
 def import_pandas() -> Any:

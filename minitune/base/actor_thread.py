@@ -31,9 +31,6 @@ class ActorThread:
 
     The thread starts with the first call. It is a daemon, so that code that never ends does not delay the exit.
 
-    Args:
-        name: The thread's name.
-
     Attributes:
         is_stopped: Whether the actor must end. The control side sets it by `stop`, and resets it for another actor.
         at_stop: Is called by `stop`.

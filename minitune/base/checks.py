@@ -31,13 +31,7 @@ def of_class(value: object) -> str:
 
 
 def require(condition: bool, rule: str, got: object) -> None:
-    """Raise a ValueError that names the rule and the value, if `condition` is false.
-
-    Args:
-        condition: Whether the argument is valid.
-        rule: The argument's name, a colon, and the rule.
-        got: The value.
-    """
+    """Raise a ValueError that names the rule and the value, if `condition` is false."""
     if not condition:
         name, _, what = rule.partition(": ")
         raise ValueError(f"{name} must be {what}, but got {shown(got)}")

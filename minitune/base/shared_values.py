@@ -592,11 +592,6 @@ class ObjectStore:
     def put(self, value: Any, text: str, about_bytes: int) -> ObjectRef:
         """Store a value for a later process, and return a reference that stands for it. Blocks while it is written.
 
-        Args:
-            value: Any object.
-            text: The text to show instead of the value.
-            about_bytes: The approximate size of the value.
-
         Raises:
             TypeError: If the value cannot be pickled.
             OSError: If the file cannot be written.

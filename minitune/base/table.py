@@ -102,8 +102,6 @@ class Column:
     """A column of a table.
 
     Attributes:
-        header: The text above it.
-        values: One for each row.
         max_length: The maximum number of characters of a cell; never less than those of the header.
         least: The minimum width in a terminal, so that the column keeps its width while digits change.
         brief: Replaces this column if the terminal is too narrow for all columns of the table.
@@ -144,7 +142,6 @@ class Table:
     """Rows under headers, for a terminal, a file or a notebook.
 
     Attributes:
-        columns: From left to right.
         ranking: The positions of the columns, the most important first. A narrow terminal lacks the last ones. If it is
             empty, no column is left out.
         titles: Texts above rows, by the position of the row.

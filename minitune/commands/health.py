@@ -108,7 +108,6 @@ class _Findings:
     """The findings of `doctor`.
 
     Attributes:
-        facts: Facts by name, as texts.
         problems: What is broken, each with its solution.
         warnings: What may cause trouble.
     """

@@ -19,6 +19,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from minitune.base import json_text
@@ -41,7 +42,6 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.goal import (
     SCOPES,
-    Goal,
     best_of,
     best_trial,
     once_better,
@@ -51,16 +51,23 @@ from minitune.experiment.goal import (
 )
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
-from minitune.output.rows import metric_columns, metrics_of, parameter_names, shown_metric
-from minitune.output.table import ending, once_better_text
+from minitune.output.rows import (
+    ENDED_STATUSES,
+    LISTED,
+    facts_of,
+    metric_columns,
+    metrics_of,
+    parameter_names,
+    shown_metric,
+    trials_table,
+)
+from minitune.output.table import once_better_text
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
 from minitune.result import (
-    AUTO_RESULT_KEYS,
     CONFIG,
     EXPR_COMMAND_FILE,
-    NODE_IP,
     TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
@@ -82,11 +89,8 @@ _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<va
 
 _WORDS = {"true": True, "false": False}
 DAMAGED = "damaged"
-_ENDED_STATUSES = {TERMINATED, ERROR, NOT_STARTED}
 _WIDTH = 15
 """The width of the names of facts."""
-_CELL = 40
-"""The maximum number of characters of a table's cell."""
 _ERRORS_SHOWN = 5
 
 Facts = dict[str, Any]
@@ -167,23 +171,30 @@ def ls(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Listing:
-    """Rows, and how to show them.
+    """Trials or runs, and how to show them.
 
     Attributes:
-        rows: One for each trial or run.
-        shown: The columns that are shown by default.
-        heading: A line above the table.
-        vital: The columns that a narrow terminal loses last, the most important first.
+        facts: Makes the row of one, with all columns. This takes most of the time.
+        table: Makes the default table of some of them.
+        usual: Names of columns that are known without rows.
+        remark: A line below the table about one of them; empty if there is none.
     """
 
-    rows: list[Row]
-    shown: list[str]
+    items: Sequence[Any]
+    facts: Callable[[Any], Row]
+    table: Callable[[Sequence[Any]], Table]
+    usual: Sequence[str]
     heading: str
-    vital: Sequence[str] = ()
+    remark: Callable[[Any], str] = lambda _: ""
 
-    def columns(self) -> list[str]:
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows of all."""
+        return [self.facts(item) for item in self.items]
+
+    def columns(self) -> Sequence[str]:
         """The names of all columns."""
-        return list(dict.fromkeys(name for row in self.rows for name in row)) or self.shown
+        return list(dict.fromkeys(name for row in self.rows for name in row)) or self.usual
 
     def column(self, name: str) -> str:
         """The column with this name, or the one of the parameter with this name.
@@ -194,7 +205,7 @@ class _Listing:
         columns = self.columns()
         name = name.strip()
         for wanted in (name, f"{CONFIG}/{name}"):
-            if wanted in columns or wanted in self.shown:
+            if wanted in columns or wanted in self.usual:
                 return wanted
         # Columns have long names with prefixes, so the usual limit of 0.6 would find too few.
         near = difflib.get_close_matches(name, columns, 3, 0.5)
@@ -206,30 +217,29 @@ class _Listing:
 
 def _list(listing: _Listing, options: argparse.Namespace) -> int:
     """Show the requested rows, or write them to a file."""
-    rows = _chosen(listing, options)
-    columns = None
+    items = _chosen(listing, options)
+    columns: Sequence[str] | None = None
     if options.columns:
         columns = [listing.column(name) for name in options.columns.split(",")]
     if options.output:
         with open(options.output, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns or listing.columns(), extrasaction="ignore")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(map(listing.facts, items))
     if options.json:
-        for row in rows:
+        for row in map(listing.facts, items):
             # Not the default columns: a program wants everything, and picks by itself.
             echo(json_text.dumps({name: row.get(name) for name in columns or row}))
     elif options.output:
-        echo(f"{len(rows)} rows are in {options.output}")
+        echo(f"{len(items)} rows are in {options.output}")
     else:
         heading = listing.heading
-        if len(rows) < len(listing.rows):
-            heading += f"; shown: {len(rows)}"
+        if len(items) < len(listing.items):
+            heading += f"; shown: {len(items)}"
         echo(heading)
-        _print_table(rows, columns or listing.shown, listing.vital)
-        for row in rows:
-            if row.get("state") == DAMAGED:
-                echo(f"{row['name']} is damaged: {row['why']}")
+        _print_table(listing.table(items) if columns is None else _table([*map(listing.facts, items)], columns))
+        for remark in filter(None, map(listing.remark, items)):
+            echo(remark)
     return 0
 
 
@@ -238,51 +248,20 @@ def _trials(name: str) -> _Listing:
     run, state = read_standing(existing_run(name))
     is_over = state.name in (FINISHED_RUN, STOPPED)
     goal = run.setup.goal
-    rows = [_row(trial, goal) for trial in run.trials]
-    searched = [f"{CONFIG}/{name}" for name in parameter_names(run.trials)]
-    known = {*AUTO_RESULT_KEYS, *goal.metrics}.union(*rows)
-    metrics = [name for name in metric_columns(run.trials, goal) if name in known]
-    shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics]
-    if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
-        shown.append(NODE_IP)
-    counts = [counted(len(rows), "trial")]
+    metrics = {name: name for name in metric_columns(run.trials, goal)}
+    params = {name: name for name in parameter_names(run.trials)}
+    counts = [counted(len(run.trials), "trial")]
     if run.not_drawn and is_over:
         counts.append(f"{run.not_drawn} not drawn")
     elif run.not_drawn:
         counts.append(f"{run.not_drawn} not drawn yet")
-    heading = f"{run.path}: {', '.join(counts)}, {state.text}"
-    how = "status"
-    if all(row["ended"] for row in rows):
-        how = "ended"  # it says more than TERMINATED
-    vital = ["trial", *(goal.metrics or metrics[:1]), *searched, how]
-    return _Listing(rows, shown, heading, vital)
-
-
-def _row(trial: Trial, goal: Goal) -> Row:
-    from minitune.analysis.trial_rows import flat_row
-
-    result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
-    aims = {name: shown_metric(trial, name) for name in goal.metrics}
-    automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
-    ended = None
-    if trial.shown_status in _ENDED_STATUSES:
-        ended = ending(trial)
-    logdir = None
-    if trial.has_started:
-        logdir = trial.local_path
-    return {
-        "trial": trial.number,
-        TRIAL_ID: trial.trial_id,
-        "status": trial.shown_status,
-        "ended": ended,
-        **flat_row(result),
-        **{name: value for name, value in aims.items() if value is not None},
-        **automatic,
-        **flat_row({CONFIG: trial.reported_config}),
-        **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
-        "failures": trial.num_failures,
-        "logdir": logdir,
-    }
+    return _Listing(
+        run.trials,
+        lambda trial: facts_of(trial, goal),
+        lambda trials: trials_table(trials, LISTED, goal, params, metrics),
+        ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],
+        f"{run.path}: {', '.join(counts)}, {state.text}",
+    )
 
 
 def _experiments(directory: str) -> _Listing:
@@ -302,7 +281,14 @@ def _experiments(directory: str) -> _Listing:
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
     counts_shown = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
-    return _Listing(rows, shown, f"{directory}: {counted(len(rows), 'run')}")
+    return _Listing(
+        rows,
+        lambda row: row,
+        lambda rows: _table(rows, shown),
+        shown,
+        f"{directory}: {counted(len(rows), 'run')}",
+        lambda row: f"{row['name']} is damaged: {row['why']}" if row["state"] == DAMAGED else "",
+    )
 
 
 def _run_row(name: str, run: Story) -> Row:
@@ -315,7 +301,7 @@ def _run_row(name: str, run: Story) -> Row:
         "terminated": counts[TERMINATED],
         "error": counts[ERROR],
         "not_started": counts[NOT_STARTED],
-        "left": sum(count for status, count in counts.items() if status not in _ENDED_STATUSES),
+        "left": sum(count for status, count in counts.items() if status not in ENDED_STATUSES),
         "not_drawn": run.not_drawn,
         "begun": date(run.setup.begun_s),
         "last_updated": date(run.updated_s),
@@ -327,28 +313,32 @@ def _run_row(name: str, run: Story) -> Row:
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
-def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
-    """Filter and sort the rows by the options.
+def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Any]:
+    """Filter and sort the trials or runs by the options.
 
     Raises:
         NotFoundError: If a column does not exist.
         ValueError: If a filter is malformed.
     """
-    rows = listing.rows
-    for text in options.filter:
-        rows = list(_filtered(rows, text, listing))
-    names = []
-    if options.sort:
-        names = [listing.column(name) for name in options.sort.split(",")]
-    # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order: in
-    # the sort, it would leave the rest unsorted.
-    for name in reversed(names):
-        there = [row for row in rows if _is_there(row.get(name))]
-        missing = [row for row in rows if not _is_there(row.get(name))]
-        rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
-    if options.desc and not names:
-        rows = rows[::-1]
-    return rows[: options.limit]
+    items = list(listing.items)
+    if options.filter or options.sort:
+        rows = list(listing.rows)
+        for text in options.filter:
+            rows = list(_filtered(rows, text, listing))
+        names = []
+        if options.sort:
+            names = [listing.column(name) for name in options.sort.split(",")]
+        # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order:
+        # in the sort, it would leave the rest unsorted.
+        for name in reversed(names):
+            there = [row for row in rows if _is_there(row.get(name))]
+            missing = [row for row in rows if not _is_there(row.get(name))]
+            rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
+        of_row = {id(row): item for row, item in zip(listing.rows, items, strict=True)}
+        items = [of_row[id(row)] for row in rows]
+    if options.desc and not options.sort:
+        items.reverse()
+    return items[: options.limit]
 
 
 def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row]:
@@ -392,24 +382,21 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
-def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]) -> None:
-    """Print the columns that have values. On a terminal, the other columns go first if they do not fit, from the right.
+def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
+    """These columns of rows, without those that have no value. A narrow terminal lacks the last ones."""
+    shown = [name for name in names if any(row.get(name) is not None for row in rows)]
+    return Table([Column(name, [row.get(name) for row in rows], LISTED.cell) for name in shown], range(len(shown)))
 
-    Args:
-        rows: The rows.
-        names: The names of the columns.
-        vital: See `_Listing`.
-    """
-    names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    if not names:
+
+def _print_table(table: Table) -> None:
+    """Print a table. On a terminal, the least important columns go if they do not fit."""
+    if not table.columns:
         return
-    ranked = [*(name for name in vital if name in names), *(name for name in names if name not in vital)]
-    columns = [Column(name, [row.get(name) for row in rows], _CELL) for name in names]
     # A pipe gets all columns: the next program must not depend on the width of the terminal.
     width = None
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
-    table, left_out = Table(columns, [names.index(name) for name in ranked]).narrowed(width)
+    table, left_out = table.narrowed(width)
     echo("\n".join(table.lines()))
     if left_out:
         echo(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
@@ -461,7 +448,7 @@ def compare(options: argparse.Namespace) -> int:
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
     cells = [
-        Column(head, [_cell(column.get(name)) for name in names], _CELL)
+        Column(head, [_cell(column.get(name)) for name in names], LISTED.cell)
         for head, column in zip(heads, columns, strict=True)
     ]
     echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
@@ -583,6 +570,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
             chosen,
         ),
+        "expected": _expected(run.trials, trial, metric, mode, scope),
         "once better": None,
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
@@ -603,6 +591,19 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
         facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
     return facts
+
+
+def _expected(trials: Sequence[Trial], best: Trial, metric: str, mode: str, scope: str) -> _Said | None:
+    """What to expect of the best trial if it were run again; None without noise, or with too few trials."""
+    from minitune.search.estimate import estimates, remark_on_luck
+
+    found = estimates(trials, metric, mode, scope)
+    own = next((each for each in found if each.trial_id == best.trial_id), None)
+    if own is None or not own.is_noisy:
+        return None
+    remark = remark_on_luck(found, mode)
+    data = {"value": own.expected, "low": own.low, "high": own.high, "best trial": found[0].trial_id, "remark": remark}
+    return _Said(data, f"{own}: {remark}" if remark else str(own))
 
 
 def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> _Said | None:

@@ -184,7 +184,6 @@ class _Cell:
     """A piece of Python code.
 
     Attributes:
-        name: What messages call it.
         lines: Its lines, each with its line end.
     """
 
@@ -197,7 +196,6 @@ class _Document:
     """A file as a list of cells. A script is one cell.
 
     Attributes:
-        cells: Its cells with code.
         encode: Returns the content of the file for other lines of the cells.
         is_notebook: Whether one cell may be wrong while the others are right.
     """

@@ -349,13 +349,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
 
 
 class _Target(Stopper):
-    """Ends the run when the metric of any trial has reached a value.
-
-    Args:
-        metric: The metric.
-        value: The value.
-        is_low: Whether it is reached from above.
-    """
+    """Ends the run when the metric of any trial has reached a value."""
 
     def __init__(self, metric: str, value: float, *, is_low: bool):
         self._metric = metric

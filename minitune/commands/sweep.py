@@ -46,7 +46,6 @@ class SweepFile:
 
     Attributes:
         command: The command; None without a file.
-        parameters: The domain of each parameter.
         metric: The metric to optimise, or None.
         mode: `min` or `max`, or None.
         target: The value of the metric that ends the run, or None.
@@ -55,7 +54,6 @@ class SweepFile:
         stops_early: Arguments of `ASHAScheduler`, or None.
         num_samples: The number of samples; None if the file sets no limit.
         name: The name of the run, or None.
-        ignored: What has no meaning here.
     """
 
     command: CommandLine | None = None

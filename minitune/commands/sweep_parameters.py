@@ -51,7 +51,6 @@ class Parameter(NamedTuple):
     """A parameter of a sweep.
 
     Attributes:
-        name: Its name.
         keys: Its keys in the nested configuration.
         domain: Its domain, or its value if it is a constant.
     """
@@ -329,11 +328,7 @@ def _plain(value: Any, key: str) -> Any:
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class _Weighted(Sampler):
-    """Draws categories with probabilities.
-
-    Args:
-        weights: The probability of each category.
-    """
+    """Draws categories with probabilities."""
 
     def __init__(self, weights: Sequence[float]):
         self.weights = weights

@@ -79,7 +79,6 @@ class Finding(NamedTuple):
 
     Attributes:
         line: The number of the line, from 1.
-        text: The message.
         is_missing: Whether the user must change something. If not, the code needs a package that cannot be imported
             here, or may need a change.
     """

@@ -31,9 +31,6 @@ logger = logging.getLogger("minitune")
 class TrialActions:
     """Carries out decisions about trials.
 
-    Args:
-        run: The run.
-
     Attributes:
         commands: The calls and stops of actors that wait for `commit`, in order.
         unwritten: The records that wait for `commit`; see `Recorder`.

@@ -55,11 +55,6 @@ _RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 class EventHandler:
     """Handles the events of actors.
 
-    Args:
-        run: The run.
-        actions: Carries out decisions.
-        failures: Handles failures and losses.
-
     Attributes:
         of_type: The method for an event of each type that is no answer.
         of_answer: The method for the answer to a call, by the phase of its trial.

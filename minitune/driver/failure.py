@@ -44,11 +44,6 @@ _NO_ACCIDENT = 2
 class Failures:
     """Decides and carries out what follows from a failed attempt, a lost worker, or a trial that can never start.
 
-    Args:
-        run: The run.
-        actions: Carries out the steps of trials.
-        end_run: Ends the run, for a reason.
-
     Attributes:
         failed_fast: The trial whose failure has ended the run, or None.
     """
@@ -253,10 +248,6 @@ def raised_by_signal(remote: RemoteError) -> bool:
 def died_error(trial: Trial, event: Exited) -> TrialError:
     """The error of a trial whose worker has died.
 
-    Args:
-        trial: The trial.
-        event: The end of the worker.
-
     Returns:
         An error with cause, process, last report, peak memory, last lines of output, and the path of the whole output.
         It is a `WorkerStartError` if the trainable was still being loaded or set up.
@@ -278,13 +269,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
 
 
 def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
-    """The error of a trial that has lost its worker too often in a row.
-
-    Args:
-        trial: The trial.
-        event: The last loss.
-        num_losses: How many there were.
-    """
+    """The error of a trial that has lost its worker too often in a row."""
     what = (
         f"trial {trial.name} has lost its worker {num_losses} times in a row without a new report, the last one (pid "
         f"{event.pid or trial.attempt.pid}) because of this: {event.cause}"
@@ -364,9 +349,6 @@ class Objectives:
 
     def settle(self, result: dict[str, Any]) -> MissingMetricError | None:
         """Make the objectives of a result plain numbers.
-
-        Args:
-            result: The result, nested. It is changed.
 
         Returns:
             The error of the trial if the result lacks a metric, or has no number in its place; else None. A result with

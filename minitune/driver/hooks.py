@@ -49,11 +49,6 @@ class DriverContext:
     """The first argument of every scheduler hook.
 
     Its methods that request an action return at once. The action follows after the hook.
-
-    Args:
-        state: The trials of the run.
-        search_alg: The run's search algorithm.
-        totals: The executor's resources, by name.
     """
 
     def __init__(self, state: RunState, search_alg: SearchAlgorithm, totals: Mapping[str, float]):

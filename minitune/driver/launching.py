@@ -39,12 +39,7 @@ _AHEAD_PER_TURN = 50
 
 
 class Refusal(Exception):
-    """A trial that can never start. The launcher raises it inside, and returns it to the controller.
-
-    Attributes:
-        trial: The trial.
-        error: The reason.
-    """
+    """A trial that can never start. The launcher raises it inside, and returns it to the controller."""
 
     def __init__(self, trial: Trial, error: TrialError):
         super().__init__(trial, error)

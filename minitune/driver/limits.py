@@ -190,7 +190,6 @@ class Overdue(NamedTuple):
     """A limit that an actor has exceeded.
 
     Attributes:
-        actor_id: The actor.
         kind: `REPORT` or `TRIAL`.
         limit_s: The limit, in seconds.
     """

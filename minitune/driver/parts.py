@@ -51,9 +51,6 @@ class Components:
     """The plug-ins of a run, configured and seeded.
 
     Attributes:
-        search_alg: Proposes configurations.
-        scheduler: Decides about trials.
-        stopper: Stops trials or the run.
         callbacks: In the order in which they are called; loggers are last.
         reporter: Shows the progress, or None.
     """
@@ -67,10 +64,6 @@ class Components:
 
 def build_components(plan: Plan, seed: int) -> Components:
     """Build and configure the plug-ins.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
 
     Raises:
         ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
@@ -348,12 +341,7 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
 
 
 def warn_of_clocks(plan: Plan, components: Components) -> None:
-    """Warn once of settings that make a deterministic run depend on the speed of the machine.
-
-    Args:
-        plan: The plan.
-        components: Its plug-ins.
-    """
+    """Warn once of settings that make a deterministic run depend on the speed of the machine."""
     found = ", ".join(_clocks(plan, components))
     if found:
         warn_once(

@@ -41,9 +41,6 @@ class _ReportText:
     """The text that reports with the same keys, and values of the same types, have in common.
 
     Attributes:
-        names: The keys.
-        kinds: The types of the values.
-        columns: The keys as a list.
         config_index: The index of the configuration among the keys of a completed result.
         line: A line of `result.json` with `%s` for each value of a completed result.
     """
@@ -112,10 +109,6 @@ class ReportPath:
         config_text: The configuration of the attempt in `result.json`.
         logs: The loggers of this package.
         add_encoded: Adds a record to the journal that is already JSON.
-
-    Attributes:
-        names: The keys of the reports.
-        kinds: The types of their values.
     """
 
     def __init__(

@@ -77,7 +77,6 @@ class Resumption:
     """How to resume an earlier run.
 
     Attributes:
-        run: The run's directory.
         choice: For finished, unfinished and failed trials each, whether they continue.
         add_samples: How many samples to add to the run.
         fresh: The plug-ins that the user has passed again; by default all.
@@ -347,8 +346,6 @@ class _Candidate(NamedTuple):
         has_keys: Whether the run's space has the same parameters as the plan's.
         is_unfinished: Whether the run may have trials left to run.
         begun_s: When the run began, in seconds since the epoch.
-        path: The run's directory.
-        description: What its last driver ran.
     """
 
     has_keys: bool
@@ -366,9 +363,6 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
     It refuses a run with another space, because the run would mix two spaces. Under `minitune resume --force`, an
     unfinished run with the same parameters continues anyway. Any other run stays unchanged, and a new run begins.
-
-    Args:
-        plan: The plan of the run.
 
     Returns:
         The run's directory; None outside of `minitune resume`, or if there is no such run.

@@ -98,7 +98,6 @@ class Outcome:
     """What a driver returns when it ends.
 
     Attributes:
-        run: The run's directory.
         trials: All trials, in order of submission.
         interrupted: Whether a signal ended the run before all trials had ended.
         failed_fast: The trial whose failure ended the run, or None.
@@ -139,16 +138,8 @@ class Driver:
     Each part registers its clean-up as soon as it exists. `close` cleans up in reverse order, so it works after a
     failure at any point of `open` or `loop`.
 
-    Args:
-        plan: The plan.
-
     Attributes:
         seed: The base seed of the run.
-        executor: Runs the trials.
-        components: The plug-ins.
-        opened: The run's directory and record.
-        hooks: Calls the plug-ins.
-        state: The trials.
         controller: Handles the events of the workers, and starts, stops and pauses trials.
     """
 
@@ -220,11 +211,7 @@ class Driver:
         self.put_together(opened)
 
     def make_parts(self, seed: int) -> None:
-        """Create the plug-ins and the executor, and check that this machine can run the plan. Writes nothing.
-
-        Args:
-            seed: The base seed.
-        """
+        """Create the plug-ins and the executor, and check that this machine can run the plan. Writes nothing."""
         self.seed = seed
         self.make_plugins()
         check_numbers()
@@ -247,11 +234,7 @@ class Driver:
         )
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
-        """Connect the parts with the open run, and bring them up to date with its journal.
-
-        Args:
-            opened: The run. Its first records are written.
-        """
+        """Connect the parts with the open run, and bring them up to date with its journal."""
         plan = self.plan
         executor = self.executor
         tune = self.plan.tune_config
@@ -526,9 +509,6 @@ class Interrupts:
 
         It installs handlers only in the main thread, and restores the previous handlers when it exits. A signal that is
         ignored (`nohup`) stays ignored.
-
-        Args:
-            wake: Ends the driver's wait. The handler calls it.
         """
         self._wake = wake
         outer = user_code.running

@@ -75,11 +75,7 @@ class Snapshot(NamedTuple):
 
 
 class StateRefusedError(Exception):
-    """A plug-in cannot load its state.
-
-    Attributes:
-        component: The component.
-    """
+    """A plug-in cannot load its state."""
 
     def __init__(self, component: str, plugin: Any, error: Exception):
         super().__init__(f"the {component} ({class_names(plugin)}) cannot load its saved state: {_told(error)}")

@@ -58,11 +58,8 @@ class RunSettings(NamedTuple):
     """The settings of a run that the controller needs.
 
     Attributes:
-        run_name: The run's name.
         experiments: The settings of each experiment. `Trial.experiment_number` is an index of this list.
         metric: The run's metric, a list of metrics, or None.
-        seed: The base seed.
-        failure: How the run handles failures.
         max_concurrent_trials: How many trials may run at the same time; None means no limit.
         max_ahead: How many trials may wait for a worker; None: it depends on the machine.
         reuse_actors: Whether the worker of a finished trial runs the next one.
@@ -163,15 +160,12 @@ class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
-        trial: The trial.
-        actor_id: Its actor.
         decision: The decision to carry out after the save in flight.
         requested: A request that does not come from the trial's own report (from a scheduler's hook for another trial,
             or because the run ends). It is carried out when the call in flight has returned.
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
         idle: True while no call is in flight. This is so only during the handling of an event.
-        has_reported: Whether this attempt has reported.
         path: The fast path that writes reports like the previous one to the files; None if there is none.
         look_s: While the fast path is used: when to check the trial's directory again, by `time.monotonic`.
         overdue: The time limit that the trial has exceeded. Its worker was told to end; then the trial fails.
@@ -269,7 +263,6 @@ class Request(NamedTuple):
 
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
-        trial: The trial.
         argument: For `stop` (reason, facts); for `pause` whether to save; for `exploit` (donor, config, reason); for
             `resources` the new request.
     """
@@ -284,11 +277,7 @@ class RunState:
 
     Every operation is O(1) or O(log n).
 
-    Args:
-        settings: The settings of the run.
-
     Attributes:
-        settings: The settings of the run.
         supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
         ending: Why the run is ending; None while it continues.
         may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again

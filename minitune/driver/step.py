@@ -27,9 +27,7 @@ class Run:
     """The run that the parts of the driver work on.
 
     Attributes:
-        executor: Runs the actors.
         state: The trials, and the requests of schedulers.
-        hooks: Calls the plug-ins.
         recorder: Writes the events to the journal.
     """
 

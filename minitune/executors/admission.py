@@ -1,8 +1,7 @@
 """What executors share: the ids of actors, their resources, and the parked ones; and waiting on a loop.
 
 An actor holds its resources from its start until its end is reported, because only then its last process is gone. A
-parked actor holds nothing: a new actor takes it over and acquires its own resources. So a parked one never keeps
-another request waiting.
+parked actor holds nothing: a new actor takes it over and acquires its own resources.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ _Parked = TypeVar("_Parked")
 
 
 class Admission(Generic[_Actor, _Parked]):
-    """The base of the executors.
-
-    Args:
-        ledger: Counts the resources.
-    """
+    """The base of the executors."""
 
     isolates = False
     has_queue = False
@@ -59,7 +54,7 @@ class Admission(Generic[_Actor, _Parked]):
         self._parked.setdefault((reuse_key, request), []).append(parked)
 
     def _take_parked(self, reuse_key: str | None, request: Resources) -> _Parked | None:
-        """The actor that was parked last with this key and request, or None. Its memory is the warmest."""
+        """The actor that was parked last with this key and request, or None."""
         if reuse_key is None or not self._parked:
             return None
         parked = self._parked.get((reuse_key, request))
@@ -72,8 +67,6 @@ class LoopExecutor(Admission[_Actor, _Parked]):
     """The base of executors whose actors are elsewhere, so that their events come through a loop.
 
     Args:
-        ledger: Counts the resources.
-        loop: The driver's loop. It is closed with this object.
         end_all: Ends what this process must not leave behind. It is called once: at the shutdown, when this object is
             collected, or when the interpreter exits. It must not refer to this object.
     """
@@ -128,10 +121,7 @@ class LoopExecutor(Admission[_Actor, _Parked]):
         return found
 
     def _require_just_ended(self, actor_id: str) -> None:
-        """Raise RuntimeError for a call of an actor that does not exist.
-
-        If the last `wait` has returned the actor's Exited, that is the answer: the caller has not handled it yet.
-        """
+        """Raise RuntimeError for a call of an actor that does not exist."""
         self._check_open()
         if actor_id not in self._just_ended:
             raise RuntimeError(f"actor {actor_id!r} is not there")

@@ -1,8 +1,4 @@
-"""Detects the resources of the machine: usable CPUs, memory, GPUs. Numbers from the user have precedence.
-
-No function here imports a GPU library. Everything that the functions read (environment, directories) is in the
-argument `MachineFiles`.
-"""
+"""Detects the resources of the machine: usable CPUs, memory, GPUs. Numbers from the user have precedence."""
 
 from __future__ import annotations
 
@@ -35,10 +31,8 @@ class MachineFiles:
     """The sources of information about a machine.
 
     Attributes:
-        environ: The environment variables.
         cgroup_root: The directory where the cgroup file systems are mounted.
         own_cgroup: The file that names this process's cgroups.
-        dev: The directory of device files.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may contain secrets
@@ -56,7 +50,6 @@ class Machine(NamedTuple):
 
     Attributes:
         totals: The amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
-        gpu_ids: The ids of the devices, in the form of `CUDA_VISIBLE_DEVICES`.
         find_gpus: Searches for devices more thoroughly. It is called if a trial requests a GPU and none is known. It
             may block for 10 s. None if there is nothing more to search.
         cpu_limit: If `totals` is only this process's share of the machine: the CPUs that a single trial may use. Else
@@ -78,14 +71,12 @@ def machine_resources(
     """Determine the resources that trials may use.
 
     Each number comes from the argument, else from the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
-    `MINITUNE_RESOURCES`, a JSON object), else from detection. If several test processes run side by side
-    (pytest-xdist), this process gets a share of the detected resources. May block for 10 s in `nvidia-smi`, which is
-    started only if there are files `/dev/nvidia*`.
+    `MINITUNE_RESOURCES`, a JSON object), else from detection. May block for 10 s in `nvidia-smi`, which is started only
+    if there are files `/dev/nvidia*`.
 
     Args:
         num_cpus: The number of CPUs.
-        num_gpus: The number of GPUs: the first of the visible ones. If the number is larger, their ids count up from 0,
-            unless `CUDA_VISIBLE_DEVICES` names fewer.
+        num_gpus: The number of GPUs: the first of the visible ones.
         resources: Custom amounts by name, and `memory` in bytes.
         host: The machine; by default this one.
 
@@ -253,9 +244,8 @@ def _cached_bytes(cgroup: str) -> int:
 
 
 def memory() -> tuple[int, int]:
-    """The total memory of this machine in bytes, and the memory that programs can still use without paging.
-
-    On Linux, this reads a file. psutil reads the same file, but loading psutil would delay the first trial by 10 ms.
+    """The total memory of this machine in bytes, and the memory that programs can still use without paging. On Linux,
+    without psutil, whose import would delay the first trial by 10 ms.
     """
     try:
         with open("/proc/meminfo", "rb") as file:
@@ -294,8 +284,8 @@ def _names(directory: str | os.PathLike[str]) -> list[str]:
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """The devices in `CUDA_VISIBLE_DEVICES`, or None if it is not set.
 
-    Like CUDA itself, this reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first other entry. So an empty
-    value, `-1` and `NoDevFiles` all mean that there are no devices.
+    Like CUDA itself, this reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first other entry. So an empty value
+    and `-1` mean no devices.
     """
     text = environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
@@ -310,14 +300,8 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...]:
-    """The ids of the GPUs, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`. May block for 10 s.
-
-    Args:
-        asked: Whether a trial needs a GPU. Then `nvidia-smi` is started even if there is no device file.
-        host: The machine; by default this one.
-
-    Returns:
-        The ids, in order. Empty if they cannot be determined; the debug log says why.
+    """The ids of the GPUs, in order, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`, which is started without a
+    device file only if a trial has `asked` for a GPU. Empty if they cannot be determined. May block for 10 s.
     """
     host = host or MachineFiles()
     visible = visible_devices(host.environ)
@@ -360,7 +344,7 @@ def _first_gpus(count: float, host: MachineFiles) -> tuple[str, ...]:
 def _parse_listing(text: str) -> tuple[str, ...]:
     """The ids in the output of `nvidia-smi -L`: indices, or UUIDs of the slices if a device is split (MIG).
 
-    A process can use only one slice, and only by its UUID. The index of a split device would mean its first slice.
+    A process can use only one slice, and only by its UUID.
     """
     cards: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
@@ -379,12 +363,8 @@ def _list_gpus(command: str) -> str:
 def run_bounded(command: str, *args: str) -> str:
     """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
-    The call must not hang. With a broken driver, the process may be impossible to kill, or one of its children may keep
-    a pipe open. So the output goes to a file, and every wait has a limit.
-
-    Args:
-        command: The path of `nvidia-smi`.
-        *args: Its arguments.
+    With a broken driver, the process may be impossible to kill, or one of its children may keep a pipe open. So the
+    output goes to a file, and every wait has a limit.
 
     Raises:
         OSError: If it cannot be started.

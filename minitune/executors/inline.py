@@ -1,10 +1,9 @@
 """InlineTrialExecutor: an executor without processes, for debugging, tests and simulation.
 
 Only one thread runs at a time: `wait` runs the next call and blocks until the user's thread has finished it or reports.
-So a debugger in the user's function has the terminal for itself. In a run with a seed, each actor gets the global
-random generators for itself, and draws the same numbers as in its own process. Arguments, configurations and replies
-are pickled, so that code that works here also works with processes. But an actor has no working directory, no
-environment and no captured output of its own, and it cannot be killed.
+In a run with a seed, each actor gets the global random generators for itself, and draws the same numbers as in its own
+process. Arguments, configurations and replies are pickled, so that code that works here also works with processes. But
+an actor has no working directory, no environment and no captured output of its own, and it cannot be killed.
 
 Time may be virtual. Then the calls of all actors run side by side, on a clock that jumps to the next end of a call. The
 duration of a call is the time that its code spends in `clock.current.sleep(seconds)`. `wait` advances the clock by at
@@ -103,12 +102,7 @@ _End = tuple[float, int, Event, _ThreadActor]
 
 
 class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
-    """Runs actors as threads of this process, one at a time.
-
-    Args:
-        machine: The resources that can be reserved.
-        clock: The clock of the run. A `VirtualClock` simulates time.
-    """
+    """Runs actors as threads of this process, one at a time."""
 
     def __init__(self, machine: Machine, clock: Clock = clocks.REAL):
         super().__init__(ledger_of(machine))
@@ -334,12 +328,9 @@ def _stop_object(stopped: Any) -> None:
 
 
 def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseException | None]:
-    """Wait for an answer of an actor. Blocks.
+    """Wait for the answer of an actor: the value, and the exception that the call raised, or None. Blocks.
 
     A KeyboardInterrupt that this function raises is the driver's own. One that the user's code raises is returned.
-
-    Returns:
-        The value, and the exception that the call raised, or None.
     """
     with runs(actor.actor_id):
         error = answer.exception()
@@ -349,14 +340,8 @@ def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseExcepti
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:
-    """Pickle a value now. The returned function loads it, as if it had passed through a pipe.
-
-    Args:
-        value: Any object.
-        what: The name of the value, for the error text.
-
-    Raises:
-        TypeError: If the value cannot be pickled.
+    """Pickle a value now. `what` names it in errors. TypeError: it cannot be pickled. The returned function loads it,
+    as if it had passed through a pipe.
     """
     if value == ():
         return tuple

@@ -24,8 +24,6 @@ class KnownReports:
     """Answers for the actors whose report is known, and lets another executor run all others; see the module.
 
     Args:
-        executor: Runs the others.
-        find: Returns the report of an actor that is to be started; None if it has to run.
         is_ordered: Whether the other executor's events come in logical order. Then those of known actors, which take no
             logical time, come before them.
     """

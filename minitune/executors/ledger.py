@@ -5,7 +5,7 @@ share of one device, or a multiple of `UNIT` for whole devices. A share is alway
 
 A large request that waits does not block smaller ones, but it must not starve. When a later request is admitted while a
 waiter does not fit, that waiter is *overtaken*. After `PATIENCE` times it is *owed*: the ledger reserves resources for
-it as they become free. Batch systems call this backfilling with a reservation for the first job.
+it as they become free.
 """
 
 from __future__ import annotations
@@ -39,15 +39,8 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     """Find devices for all bundles together.
 
     Whole devices are taken in the order of `free`. Then shares go to the most used device with enough room (best fit,
-    the largest share first), so that whole devices stay free. One share is placed whenever it fits; different shares of
-    one request are a bin packing problem, for which this is an approximation.
-
-    Args:
-        wants: The amount for each bundle.
-        free: The free part of each device, by id.
-
-    Returns:
-        The devices of each bundle, or None if there is no room.
+    the largest share first), so that whole devices stay free. For several shares of one request, a bin packing problem,
+    this is an approximation. Returns the devices of each bundle, or None if there is no room.
     """
     empty = iter([device for device, units in free.items() if units == UNIT])
     room = dict(free)
@@ -73,13 +66,7 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
 
 
 def is_free(wants: Sequence[int], free: Mapping[str, int], placement: Placement) -> bool:
-    """Whether all devices of a placement have room.
-
-    Args:
-        wants: The amount for each bundle.
-        free: The free part of each device, by id.
-        placement: The devices of each bundle.
-    """
+    """Whether all devices of a placement have room."""
     room = dict(free)
     for want, devices in zip(wants, placement, strict=True):
         for device in devices:
@@ -93,9 +80,7 @@ class _EqualWaiters:
     """The waiters with the same request: either all of them fit or none.
 
     Attributes:
-        request: The request of each waiter.
         overtaken: How many times the group's oldest member (at the respective time) has been overtaken.
-        members: For each waiter, its place in the line and the value of `overtaken` when it joined; the oldest first.
     """
 
     request: Resources
@@ -153,12 +138,8 @@ class WaitingLine:
             del self._groups[request]
 
     def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
-        """Count the waiters that `admitted` overtakes. Called before `admitted` takes its resources.
-
-        Args:
-            admitted: The name of the admitted trial. It may never have waited.
-            has_room: Whether there is room for a request. A waiter with room is not overtaken: the scheduler has chosen
-                another trial.
+        """Count the waiters that `admitted` overtakes. Called before `admitted` takes its resources. A waiter that
+        `has_room` is not overtaken: the scheduler has chosen another trial.
         """
         request = self.requests.get(admitted)
         place = math.inf  # behind all others
@@ -222,9 +203,8 @@ class Ledger:
     distinct waiting requests, not on the number of holders or waiters.
 
     The driver calls `can_acquire(request, waiter)` for each trial that could start, in any order, and then `acquire`
-    for one that got True. The ledger remembers refused waiters, so that large requests do not starve. A waiter that was
-    overtaken 16 times while there was no room for it is *owed*: until it starts, the ledger admits no other waiter that
-    needs the same resources. So an owed waiter must continue to ask, or be removed by `forget`.
+    for one that got True. A waiter that was overtaken 16 times without room is *owed*: until it starts, no other waiter
+    that needs the same resources is admitted. So it must continue to ask, or be removed by `forget`.
 
     Args:
         totals: The total amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
@@ -279,10 +259,8 @@ class Ledger:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
-        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
-
-        Args:
-            request: The requested resources.
+        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.        Args:
+            request: The resources.
             waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
             again: See `acquire`. If only these devices are missing, the caller does not become a waiter.
 
@@ -315,13 +293,13 @@ class Ledger:
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         """Take all resources of `request` or none.
 
-        Fractions of GPUs are packed: each goes to the most used device with enough room, and never to two devices. This
-        method checks only what is free. `can_acquire` checks whether it is another waiter's turn.
+        Fractions of GPUs are packed: each goes to the most used device with enough room, and never to two devices.
+        `can_acquire` checks whether it is another waiter's turn.
 
         Args:
             holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
                 `#`) stops waiting.
-            request: The requested resources.
+            request: The resources.
             again: An earlier allocation for this request. The devices of its bundles are used again, because the
                 environment of a running process names them.
 
@@ -375,7 +353,7 @@ class Ledger:
     def write_off(self, holder: str) -> None:
         """Subtract the resources of `holder` from the totals permanently, because its process cannot be killed.
 
-        Requests that exceed the remaining totals can never fit. They lose their reservations.
+        Requests that exceed the remaining totals can never fit.
 
         Raises:
             RuntimeError: If `holder` holds nothing.
@@ -459,7 +437,7 @@ class Ledger:
         return placement if is_free(demand.gpus, self._gpu_free, placement) else None
 
     def _has_room(self, request: Resources) -> bool:
-        """Whether there is room for a request now. True for a request that can never fit, since it must not wait."""
+        """Whether there is room for a request now, or it can never fit, since it must not wait."""
         try:
             return self._place(self._demand(request)) is not None
         except TuneError:  # it gets this error at its next question, for which it must not wait
@@ -468,9 +446,8 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count: a demand for a CPU does not use GPUs. A resource of which the owed request
-        lacks something now is given to nobody else, until enough holders have released theirs. So it waits at most for
-        those that hold it at present.
+        Only resources that both need count. A resource that the owed request lacks now is given to nobody else. So it
+        waits at most for those that hold it at present.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
@@ -518,13 +495,6 @@ def to_units(amount: float, total_units: int) -> int:
     """Convert an amount to units, rounded up. But if the amount fits k times into the total, so do the units.
 
     So a third of a GPU is 3,333 units. With 3,334, only two thirds would fit on one device.
-
-    Args:
-        amount: The requested amount, at least 0.
-        total_units: The device's total, in units.
-
-    Returns:
-        The units; 0 only for 0.
     """
     if amount == int(amount):
         return int(amount) * UNIT
@@ -543,13 +513,7 @@ def _total_units(amount: float) -> int:
 
 
 def allocation_of(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
-    """The allocation that an actor gets: amounts and devices.
-
-    Args:
-        request: The request.
-        placement: The devices of each bundle; empty without GPUs.
-        environ: The environment that the actor's process inherits.
-    """
+    """The allocation that an actor gets: amounts and devices."""
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
         fraction = min(bundle.get(GPU, 0), 1.0)
@@ -563,17 +527,11 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
 
 
 def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables for devices and for the number of threads.
+    """The environment variables for devices and for the number of threads. `gpu_ids` None, for a trial without GPUs,
+    hides no device; empty, for a bundle without GPUs in a trial that has some, hides all. `OMP_NUM_THREADS` is enough
+    for all libraries.
 
-    `OMP_NUM_THREADS` is enough: OpenBLAS, MKL, BLIS and numexpr use it unless their own variable is set, and then the
-    user has set it.
-
-    Args:
-        cpus: The number of CPUs of the process.
-        gpu_ids: The devices that the process may see. None, for a trial without GPUs, hides no device, because
-            libraries may use one that the ledger does not count. Empty, for a bundle without GPUs in a trial that has
-            GPUs, hides all devices.
-        environ: The environment that the process inherits.
+    OpenBLAS, MKL, BLIS and numexpr use it unless their own variable is set, and then the user has set it.
     """
     env = {}
     # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.

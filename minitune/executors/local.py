@@ -1,7 +1,6 @@
 """LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
 
-On Linux, workers are forked from a process that has imported what all workers need, the *zygote*. The first one may run
-already: it starts while the driver prepares the run.
+On Linux, workers are forked from a process that has imported what all workers need, the *zygote*.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ class Actor:
     """One actor and its process.
 
     Attributes:
-        spec: The actor that was requested. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
-        allocation: The resources that the ledger has given it.
         remote: The actor in its process. A parked process is used by several actors, one after the other.
     """
 
@@ -71,11 +68,7 @@ class Actor:
 
 
 class _Packer:
-    """Pickles values and factories for workers. Large ones go into files, because the size of messages is limited.
-
-    Args:
-        directory: See `LocalTrialExecutor`.
-    """
+    """Pickles values and factories for workers. Large ones go into files, because the size of messages is limited."""
 
     def __init__(self, directory: Callable[[], str]):
         self._directory = directory
@@ -90,7 +83,7 @@ class _Packer:
         return self._values.put(value)
 
     def pack(self, actor: Actor) -> tuple[bytes, bytes]:
-        """Pickle an actor's factory and its arguments for its worker. Large ones get a file of their own."""
+        """Pickle an actor's factory and its arguments for its worker."""
         factory = actor.spec.factory
         allocation = actor.allocation
         args = actor.spec.args
@@ -118,15 +111,7 @@ class _Packer:
 
 
 class _Workplaces:
-    """The surroundings of actors: working directories, output files and environment variables.
-
-    Args:
-        output_names: See `LocalTrialExecutor`.
-        changes_directory: See `LocalTrialExecutor`.
-
-    Attributes:
-        changes_directory: As given.
-    """
+    """The surroundings of actors: working directories, output files and environment variables."""
 
     def __init__(self, output_names: tuple[str, str], changes_directory: bool):
         self.changes_directory = changes_directory
@@ -151,11 +136,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     """Runs actors as processes of this machine.
 
     Args:
-        machine: The resources that may be reserved.
         directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
             first value is stored.
-        output_names: The names of the files for stdout and stderr in an actor's directory.
-        changes_directory: Whether an actor's working directory is its own directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that all workers need; a zygote imports them once for all of them.
         preload: Whether a zygote loads shared values once for all workers. Otherwise each worker loads them itself.
@@ -207,7 +189,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- resources and values ----------------------------------------------------------------------------------
 
     def share(self, value: Any) -> ObjectRef:
-        """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
+        """Store `value` in a file. Workers map its large buffers; the rest is preloaded if `preload` is True."""
         handle = self._packer.store(value)
         if self._preloads:
             self._launcher.preload(dumps(functools.partial(preload, handle), "the handle"))
@@ -319,11 +301,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         actor.remote = RemoteActor(process, started, workplace, self._told.append)
 
     def _take_over(self, actor: Actor, parked: Actor) -> Started | None:
-        """Let the process of a parked actor run another one. If it cannot, start a fresh one.
-
-        Returns:
-            See `RemoteActor.take_over`.
-        """
+        """Let the process of a parked actor run another one. If it cannot, start a fresh one."""
         allocation = None if actor.allocation is parked.allocation else actor.allocation
         args = dumps_small((*actor.spec.args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None or parked.remote.phase is ActorPhase.ENDED:
@@ -408,13 +386,7 @@ def _end_all(processes: set[WorkerProcess], close_launcher: Callable[[], object]
 
 
 def with_hint(error: RemoteError, directory: str | None, changes_directory: bool) -> RemoteError:
-    """An error with a hint, if its cause is the trial's own working directory, or the missing terminal.
-
-    Args:
-        error: The error of an actor.
-        directory: The actor's directory, or None.
-        changes_directory: Whether it is the actor's working directory.
-    """
+    """An error with a hint, if its cause is the trial's own working directory, or the missing terminal."""
     is_debugger = error.type_name == "SystemExit" and ", in do_quit\n" in error.traceback  # from Python 3.14 on
     if is_debugger or error.last_line() in _NO_TERMINAL:
         hint = f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
@@ -444,13 +416,7 @@ def _make_from_file(kept: ObjectRef, host: Any) -> Any:
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:
-    """Whether numerical libraries use one thread. A library keeps the number of threads with which it was loaded.
-
-    The user's own variables count as well, so a worker with more threads cannot use the preload.
-
-    Args:
-        env: The worker's variables, which override the environment of this process.
-    """
+    """Whether numerical libraries use one thread. A library keeps the number of threads with which it was loaded."""
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
     return {env.get(name, os.environ.get(name)) for name in THREAD_CAPS} <= {None, "", "1"}

@@ -1,18 +1,15 @@
 """OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
 Real workers answer at different times in each run, and a searcher or scheduler that learns from the answers decides
-differently if their order differs. Here, each call gets a position in *logical time* when it is issued. A step of a
-trial takes one unit; all other calls (start, save, restore, stop) take none. Events that are due at the same time come
-in the order of their calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the
-executor waits for it, even if later ones have. By induction, the driver sees the same events in the same order in every
-run and on every machine, and so it makes the same calls. The order is that of a simulation in which every report takes
-one second.
+differently if their order differs. A step of a trial takes one unit; all other calls (start, save, restore, stop) take
+none. Events that are due at the same time come in the order of their calls. An answer that arrives early waits for its
+turn. If the next answer has not arrived, the executor waits for it, even if later ones have.
 
 The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
 
-Other events also have a position. The death of a worker is the answer to its call. A stopped worker exits at the time
-of the stop. A worker that is stopped because of a time limit exits when its answer was due, so it does not matter when
-the limit was exceeded. A timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
+The death of a worker is the answer to its call. A stopped worker exits at the time of the stop. A worker that is
+stopped because of a time limit exits when its answer was due, so it does not matter when the limit was exceeded. A
+timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
 """
 
 from __future__ import annotations
@@ -42,9 +39,7 @@ class _OrderedActor:
     """The state of an actor from the caller's view.
 
     Attributes:
-        actor_id: Its id.
         due: The logical time and the number of the call in flight, or of the exit; None without a call.
-        answer: The event that has arrived and waits for its turn.
         end: The actor's `Exited` event, which may arrive before the caller has taken the last answer.
     """
 
@@ -66,7 +61,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     trials that can start depend on the requests and on the machine's totals, but not on the speed of the workers.
 
     Args:
-        executor: Runs the actors.
         window: How many actors the user wants to run at the same time, on every machine.
     """
 
@@ -113,11 +107,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self._executor.forget(waiter)
 
     def check_room(self, request: Resources) -> None:
-        """Check that the machine has room for a whole window of actors with this request.
-
-        Raises:
-            TuneError: If it has not. The text has both numbers, the request and the totals.
-        """
+        """Raise TuneError if the machine has no room for a whole window of actors with this request."""
         self._executor.can_start(request)
         ledger = _ledger_like(self._executor)
         for found in range(self._window):
@@ -246,7 +236,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
 
 def _ledger_like(executor: TrialExecutor) -> Ledger:
-    """An empty ledger with another executor's totals. That one may find GPUs only when a trial requests one."""
+    """An empty ledger with another executor's totals."""
 
     def find_gpus() -> list[str]:
         return [str(number) for number in range(int(executor.resources()[0].get(GPU, 0)))]

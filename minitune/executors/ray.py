@@ -1,7 +1,7 @@
 """RayTrialExecutor: each actor in a Ray actor on some node of a cluster.
 
-minitune stays the engine. Ray does the cluster's work: it chooses the node of an actor, reserves its resources, brings
-code and values there, notices deaths, and fences nodes that it has lost. Nothing of ours runs beside Ray.
+Ray does the cluster's work: it chooses the node of an actor, reserves its resources, brings code and values there,
+notices deaths, and fences nodes that it has lost.
 
 Requests and answers
 --------------------
@@ -94,19 +94,7 @@ class _ActorPhase(Enum):
 class _RayProcess:
     """A Ray actor, which serves one of our actors after the other. It gets one request at a time.
 
-    Args:
-        handle: The Ray actor.
-        group: Its placement group, if the request has several bundles.
-        spec: What it is made for. Actors that use it again have the same key and the same request.
-        loop: The driver's loop, on which everything here is called.
-        on_death: Is called when Ray says that it is dead.
-
     Attributes:
-        proof: Shows whether it sees the run's directory.
-        here: Where it is; None until it has a place.
-        sees_run: Whether it sees the run's directory.
-        allocation: The resources of its actors.
-        actor: The actor that it serves; None while it is parked or about to end.
         is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
         has_left: Whether it has removed what it had written on its node.
     """
@@ -143,12 +131,8 @@ class _RayProcess:
         self.send(then, functools.partial(self._request.remote, self._number, verb, *args))
 
     def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
-        """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies.
-
-        Args:
-            then: Gets the value; instead of bytes or an error, a `Delivery` with that.
-            call: Calls the method, and returns the reference of its value. If the connection breaks, it is called
-                again; see the module.
+        """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies. If the
+        connection breaks, `call` is called again; see the module.
         """
         from ray import exceptions
 
@@ -194,17 +178,8 @@ class _RayProcess:
 class _ActorOnCluster:
     """One actor.
 
-    Args:
-        spec: The actor that was requested.
-
     Attributes:
-        factory: The factory of its object and its arguments, pickled.
-        values: The tokens of the values that it may need, and Ray's references of them.
         reset_args: The pickled arguments of a reset, if it can be served by a parked process.
-        phase: See `_ActorPhase`.
-        process: Serves it.
-        transfer: Brings its files, once it has a place.
-        shows_stacks: Whether its stacks were dumped.
         why_stopped: How its stop has ended, in words.
     """
 
@@ -227,11 +202,7 @@ class _ActorOnCluster:
 
 
 class _Values:
-    """Shared values in Ray's object store, which brings each of them once to each node that needs it.
-
-    Args:
-        ray: Ray's module.
-    """
+    """Shared values in Ray's object store, which brings each of them once to each node that needs it."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -239,7 +210,7 @@ class _Values:
         self._of_all: dict[str, Any] = {}  # those that any actor may need, some of them from files
 
     def share(self, value: Any) -> ObjectRef:
-        """Put a value there. Trials on a node share the memory of its large buffers, so arrays are read-only there."""
+        """Trials on a node share the memory of its large buffers, so arrays are read-only there."""
         token = os.urandom(8).hex()
         with shared_values.noting() as refs:
             try:
@@ -253,11 +224,7 @@ class _Values:
         return ObjectRef("", token=token)
 
     def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
-        """The values that an actor may need, as tokens and Ray's references.
-
-        Args:
-            refs: Those that only this actor needs.
-        """
+        """The values that an actor may need, as tokens and Ray's references."""
         return [*self._of_all.items(), *self._put(refs)]
 
     def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:
@@ -286,7 +253,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             the cluster that `RAY_ADDRESS` names or that runs on this machine, else starts one on this machine.
         machine: The resources of a cluster that is started here.
         output_names: The names of the files for stdout and stderr in an actor's directory.
-        changes_directory: Whether an actor's working directory is its own directory.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -671,8 +637,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     def _waits_for(self, process: _RayProcess) -> _ActorOnCluster | None:
         """An actor that waits in Ray's queue and could use a process that is parked.
 
-        One that is about to start somewhere else is left alone. Otherwise short trials would run in the processes that
-        were first, and all others would be killed before they have started.
+        One that is about to start somewhere else is left alone.
         """
         wanted = (process.spec.reuse_key, process.spec.request)
         waiting = [

@@ -1,7 +1,7 @@
 """RayActor: the side of `RayTrialExecutor` that runs on a node, in a Ray actor around the object of a trial.
 
-The driver asks one thing at a time (`ask`), and Ray runs these requests one after the other. A `stop` does not wait
-for them: it has a thread of Ray's of its own. All user code runs on one more thread.
+The driver asks one thing at a time (`ask`), and Ray runs these requests one after the other. A `stop` does not wait for
+them: it has a thread of Ray's of its own. All user code runs on one more thread.
 
 The driver repeats a request if the connection breaks before the answer has arrived. So each request has a number, and
 one that was carried out already gets the same answer again.
@@ -49,10 +49,6 @@ class Here(NamedTuple):
     """An actor's process and node.
 
     Attributes:
-        node_id: Ray's id of the node.
-        host: Its name.
-        ip: Its address.
-        pid: The process.
         gpu_ids: The devices that Ray has given to the actor.
     """
 
@@ -64,7 +60,7 @@ class Here(NamedTuple):
 
 
 class RayActor:
-    """What Ray makes an actor of. Ray wraps each method, so the frames of these two are in no user's traceback."""
+    """What Ray makes an actor of."""
 
     def __init__(self) -> None:
         self._worker = RayWorker()
@@ -98,16 +94,8 @@ class RayWorker:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
-        """Carry out a request, and return its answer. Blocks as long as it takes.
-
-        Args:
-            number: The number of the request. The same number gets the same answer.
-            verb: The name of a public method of this class or of `Scratch`.
-            args: Its arguments.
-
-        Returns:
-            The pickled value alone if nothing comes with it, because Ray carries plain bytes at less cost; otherwise
-            a `Delivery`.
+        """Carry out a request, and return its answer: the pickled value, or a `Delivery` if files come with it. Blocks
+        as long as it takes. The same number gets the same answer.
         """
         if number < self._number:  # the driver waits for the answer to a later one
             return b""
@@ -139,8 +127,8 @@ class RayWorker:
     def _of_this_node(self, error: BaseException) -> BaseException:
         """The error that the trial has met.
 
-        A `DiskError` ends the whole run, but the disk of this node is not the run's. So if it is full, that is a
-        failure of this trial, which may succeed on another node.
+        The disk of this node is not the run's: if it is full, that is a failure of this trial, which may succeed on
+        another node.
         """
         if self._scratch is None or not isinstance(error, DiskError) or error.__cause__ is None:
             return error
@@ -148,13 +136,6 @@ class RayWorker:
 
     def look(self, version: str, proof: Proof, directory: str, path: tuple[str, ...], argv: list[str]) -> Here:
         """Look where this actor is. The first request.
-
-        Args:
-            version: The driver's version of this package.
-            proof: See `Proof`.
-            directory: The driver's working directory.
-            path: The driver's `sys.path`.
-            argv: The driver's `sys.argv`.
 
         Raises:
             ImportError: If another version is installed on this node.
@@ -190,14 +171,7 @@ class RayWorker:
         )
 
     def begin(self, home: Home, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
-        """Make the trial's object.
-
-        Args:
-            home: Where it works.
-            values: The tokens of shared values, and the references by which Ray finds them.
-            factory: Makes the object; with its arguments, pickled.
-            allocation: Its resources.
-        """
+        """Make the trial's object."""
         self._learn(values)
         place = self._settle(home)
         # On that thread, because loading it may run user code.
@@ -220,21 +194,14 @@ class RayWorker:
         return self._ask(method, lambda: (load_value(args) if args else (), {}))
 
     def restore(self, args: bytes) -> Any:
-        """Let the object load the directory that `Scratch.receive` has written.
-
-        Args:
-            args: The other arguments of the object's method.
-        """
+        """Let the object load the directory that `Scratch.receive` has written."""
         assert self._scratch is not None
         directory = self._scratch.received
         return self._ask("restore", lambda: ((directory, *load_value(args)), {}))
 
     def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
-        """Have the actor's thread call a method of the object, and return its value or its next report. Blocks.
-
-        Args:
-            method: The method's name.
-            arguments: Returns the arguments. Called on that thread, because loading them may run user code.
+        """Have the actor's thread call a method, and return its value or its next report. Blocks. `arguments` is called
+        on that thread, because loading them may run user code.
         """
 
         def call() -> Any:
@@ -248,13 +215,7 @@ class RayWorker:
 
     def stop(self, keep: bool, dump: bool) -> bool:
         """Stop the object, or park it. No request: it does not wait for the running one. Blocks until that has ended.
-
-        Args:
-            keep: Park it if possible.
-            dump: First write the stacks of all threads to standard error.
-
-        Returns:
-            Whether it is parked.
+        Returns whether it is parked.
         """
         if dump:  # before the stop, because they shall show where the trial hangs
             dump_stacks()

@@ -49,10 +49,8 @@ class ClusterLedger(Ledger):
     Others may use the cluster, too, and a request may fit into the sum and into no node. So an actor may have to wait
     in Ray's queue for its place. If the sum has no room, one more actor may wait there on purpose: when Ray finds a
     place for it, because a node was added or others have left, this is the news that there is more room. If an
-    autoscaler adds nodes, more of them may wait, since it adds nodes for those. Each actor is counted or *beyond*.
-
-    Nodes are lost and come back. So a request is an error only if no nodes that the run has seen could hold it, and it
-    is certain that no autoscaler adds others. Any other one waits, and a warning says so.
+    autoscaler adds nodes, more of them may wait, since it adds nodes for those. A request is an error only if no nodes
+    that the run has seen could hold it, and it is certain that no autoscaler adds others.
 
     Args:
         ray: Ray's module. This process is connected.
@@ -120,11 +118,7 @@ class ClusterLedger(Ledger):
         )
 
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
-        """Admit an actor. Its devices are Ray's to choose.
-
-        Raises:
-            RuntimeError: If there is no room for it (`can_acquire` was to be asked first), or it was admitted before.
-        """
+        """Admit an actor. Its devices are Ray's to choose."""
         if holder in self._requests:
             raise already_holds(holder)
         waiter = holder.rpartition("#")[0]
@@ -276,11 +270,7 @@ def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
 
 
 def _have_own_nodes(able: Sequence[Sequence[int]]) -> bool:
-    """Whether each bundle can have a node of its own: the largest matching of a bipartite graph, by augmenting paths.
-
-    Args:
-        able: For each bundle, the nodes that could hold it.
-    """
+    """Whether each bundle can have a node of its own: the largest matching of a bipartite graph."""
     bundle_on: dict[int, int] = {}  # by node
 
     def place(bundle: int, tried: set[int]) -> bool:
@@ -316,13 +306,7 @@ def _has_label(value: str | None, wanted: str) -> bool:
 def without_a_node(
     nodes: Sequence[Node], placed: Sequence[tuple[str, Resources]], waiting: Mapping[str, Resources]
 ) -> set[str]:
-    """Which actors find no node with room, if each one takes the first that has room, and others use none of them.
-
-    Args:
-        nodes: The living nodes.
-        placed: The nodes and the requests of the actors that have a place.
-        waiting: The requests of the others by holder, in the order in which they look for a node.
-    """
+    """Which actors find no node with room, if each one takes the first that has room, and others use none of them."""
     # The nodes with what is free of their resources.
     free = {node["NodeID"]: {**node, "Resources": dict(node["Resources"])} for node in nodes}
 
@@ -349,14 +333,7 @@ def without_a_node(
 def reason_of_wait(
     request: Resources, ours: Mapping[str, float], totals: Mapping[str, float], free: Mapping[str, float]
 ) -> str:
-    """Why an actor that nodes could hold has no place yet, as far as the sums of the cluster show.
-
-    Args:
-        request: Its request.
-        ours: What all actors of the run hold or wait for.
-        totals: The sums of the cluster.
-        free: What Ray has given to no process yet. To one that is being started, it has.
-    """
+    """Why an actor that nodes could hold has no place yet, as far as the sums of the cluster show."""
     wanted = request.required_resources
     if all(free.get(name, 0.0) >= amount for name, amount in wanted.items()):
         return "Ray has room for it, but is slow to start its process, or still prepares its runtime_env"
@@ -409,15 +386,7 @@ NO_CLIENT = (
 
 
 def refuse_client(ray: Any, address: str | None) -> None:
-    """Refuse a connection by Ray Client, in which this process is no driver of the cluster.
-
-    Args:
-        ray: Ray's module.
-        address: The address of `minitune.init`, which was checked there, or None.
-
-    Raises:
-        ValueError: If this process has such a connection or is asked to make one.
-    """
+    """Refuse a connection by Ray Client, in which this process is no driver of the cluster."""
     if ray.is_initialized():
         if ray.util.client.ray.is_connected():
             raise ValueError(f"{NO_CLIENT}. This script has connected by it with ray.init")
@@ -439,10 +408,7 @@ def signals_kept() -> Iterator[None]:
 
 
 def connect(ray: Any, address: str | None, machine: Machine | None) -> bool:
-    """Connect to a cluster. If no address is given and none runs here, start one on this machine.
-
-    Returns:
-        Whether it was started.
+    """Connect to a cluster. If no address is given and none runs here, start one on this machine, and return True.
 
     Raises:
         ConnectionError: If there is no cluster at the address, or this machine is no node of it.

@@ -9,8 +9,7 @@ writes there, and the driver only gives its checkpoints their names. If not, che
       | <-- output()                                           while there is more than came with the answer
       | <-- receive(name, piece, is_first) ... restore()       a checkpoint goes back
 
-A piece has a few megabytes: many small files, or a part of a large one. So neither side holds more than a piece of a
-directory in memory. Links travel as links.
+A piece has a few megabytes: many small files, or a part of a large one.
 """
 
 from __future__ import annotations
@@ -62,8 +61,6 @@ class Home(NamedTuple):
     Attributes:
         directory: The trial's directory, as the driver knows it. Without one, there is nothing to bring.
         outputs: The files of its stdout and stderr, as the driver knows them.
-        is_seen: Whether the node sees the run's directory.
-        changes_directory: Whether the trial works in its directory.
     """
 
     directory: str
@@ -76,8 +73,6 @@ class Delivery(NamedTuple):
     """What an actor's process sends back for a request: its answer, and the files that have come with it.
 
     Attributes:
-        payload: The pickled value; empty for None.
-        error: The exception that was raised instead.
         checkpoints: The numbers of new checkpoints, which have no names yet, in order.
         output: New bytes of stdout and stderr, of a trial whose output files the driver does not see.
     """
@@ -88,7 +83,7 @@ class Delivery(NamedTuple):
     output: tuple[bytes, bytes] = (b"", b"")
 
     def opened(self) -> Outcome:
-        """The value and the error. Loading the value may run user code, whose error is the answer's then."""
+        """The value and the error."""
         if self.error is not None or not self.payload:
             return None, self.error
         try:
@@ -112,8 +107,6 @@ class Part(NamedTuple):
         name: Its path below the top. That of a directory ends in a slash.
         mode: The permissions of a file, in its last part, which has no content.
         link: The target of a link; None for a file.
-        offset: The part's offset in the file.
-        content: The part's bytes.
     """
 
     name: str
@@ -164,10 +157,6 @@ def _parts(top: str, entry: ManifestEntry) -> Iterator[Part]:
 def write_piece(piece: list[Part], top: str) -> None:
     """Write a piece into a directory. Blocks while it writes.
 
-    Args:
-        piece: A piece of `read_pieces`. Its directory's earlier pieces were written before.
-        top: An existing directory.
-
     Raises:
         ValueError: If the piece would write outside of the directory.
         OSError: If it cannot be written.
@@ -192,12 +181,7 @@ def write_piece(piece: list[Part], top: str) -> None:
 
 # -- the landmark ------------------------------------------------------------------------------------------------------
 class Proof(NamedTuple):
-    """How an actor and the driver find out whether they see the same directory.
-
-    Attributes:
-        landmark: A file of the driver in the run's directory.
-        name: A name that no other actor has.
-    """
+    """How an actor and the driver find out whether they see the same directory."""
 
     landmark: str
     name: str
@@ -228,11 +212,7 @@ class Proof(NamedTuple):
 
 
 class Landmark:
-    """A file in the run's directory with a random name.
-
-    Args:
-        directory: The run's directory.
-    """
+    """A file in the run's directory with a random name."""
 
     def __init__(self, directory: str) -> None:
         self._name = os.urandom(16).hex()
@@ -248,8 +228,8 @@ class Landmark:
     def proof(self) -> Proof:
         """What the next actor has to show.
 
-        That it finds the landmark would prove nothing: its directory may be a copy of this one. So it creates a file
-        beside the landmark, and only if the driver finds that one, both see the same directory.
+        Its directory may be a copy of this one. So it creates a file beside the landmark, and only if the driver finds
+        that one, both see the same directory.
         """
         return Proof(self._path, f"{self._name}-{next(self._numbers)}")
 
@@ -267,13 +247,6 @@ class FileTransfer:
 
     Work that takes several requests to the actor is an `Exchange`. If the attempt is stopped, its exchange is dropped:
     the rest of a checkpoint is not requested any more, and the part that has come is removed.
-
-    Args:
-        home: Where the trial works.
-        actor_id: The attempt, whose number follows the last `#`.
-
-    Attributes:
-        output_bytes: How much of its stdout and stderr has come.
     """
 
     def __init__(self, home: Home, actor_id: str):
@@ -343,10 +316,6 @@ class FileTransfer:
     def restore(self, path: str, args: bytes) -> Exchange:
         """Send a directory to the node, and let the actor restore it.
 
-        Args:
-            path: The directory.
-            args: The other arguments of the actor's method. Pickled.
-
         Raises:
             OSError: If it cannot be read.
         """
@@ -372,12 +341,7 @@ class Scratch:
     Directories that the driver sends lie beside the trial's, since their names may be those of the trial's own
     checkpoints: a member of a population gets the checkpoint of another one.
 
-    Args:
-        name: Its name, which no other process on the machine uses: the `Proof`'s.
-        job: Ray's id of the driver's job.
-
     Attributes:
-        trial: The directory that stands for the trial's.
         received: The directory that the driver has sent last; empty if there is none.
     """
 
@@ -464,14 +428,8 @@ def _path_of(name: str) -> str:
 
 
 def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
-    """The end of the output in the scratch directory of a process that has died. The directory is removed.
-
-    Args:
-        name: The directory's name.
-        read_bytes: How many bytes of stdout and stderr are known.
-
-    Returns:
-        What follows them, at most the last `PIECE_BYTES` of each.
+    """The end of the output in the scratch directory of a process that has died: what follows `read_bytes`, at most the
+    last `PIECE_BYTES` of stdout and of stderr. The directory is removed.
     """
     found = []
     path = _path_of(name)
@@ -492,10 +450,6 @@ def sweep(run: str, has_ended: Callable[[str], bool]) -> None:
     """Remove the directories that processes of other runs have left behind. Blocks while it removes files.
 
     Those of dead processes whose driver lives are left for a while, since it collects their last output.
-
-    Args:
-        run: The beginning of the names of this run's own directories, which its driver removes.
-        has_ended: Whether the job with this id has ended, as far as Ray knows.
     """
     directory = tempfile.gettempdir()
     for name in os.listdir(directory):

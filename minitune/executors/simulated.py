@@ -1,8 +1,7 @@
 """SimulatedExecutor: an executor that follows learning curves instead of training, with a virtual clock.
 
 An actor is a position on a curve. There are no threads, processes or files: future events are in a heap of (virtual
-time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run. Equal
-arguments give equal events on every machine.
+time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ class Costs:
         start_delay_s: Seconds from the start of a worker to its first step; 0 for a reused worker.
         checkpoint_cost_s: Seconds to write a checkpoint, and to load one.
         failure_rate: The probability that the worker dies in a step.
-        seed: The seed of the failures.
     """
 
     start_delay_s: float = 0.0
@@ -73,14 +71,7 @@ class _Saved:
 
 @dataclass(slots=True)
 class _Counters:
-    """The counters in the results of an actor, as a real worker has them, but without facts about a process.
-
-    Attributes:
-        iteration: The number of iterations of the trial.
-        total_s: The training time of the trial.
-        since_restore: The number of iterations since the last restore.
-        since_restore_s: The training time since then.
-    """
+    """The counters in the results of an actor, as a real worker has them, but without facts about a process."""
 
     iteration: int = 0
     total_s: float = 0.0
@@ -113,20 +104,7 @@ class _Counters:
 
 @dataclass(eq=False)
 class _SimulatedActor:
-    """A trial on its curve.
-
-    Attributes:
-        spec: The actor that was requested.
-        info: The trial.
-        began_s: When it was started.
-        rng: The generator of its failures; None if nothing fails.
-        is_busy: Whether a call is in flight.
-        steps: The remaining steps; None before the first one.
-        position: The number of steps, including those before a restore.
-        state: The curve's state after the last reported step.
-        next_checkpoint: The number of the next checkpoint.
-        counters: Its iterations and times.
-    """
+    """A trial on its curve."""
 
     spec: ActorSpec
     info: TrialInfo
@@ -151,9 +129,6 @@ class Usage:
     Attributes:
         worker_s: Virtual seconds that the workers existed, summed over the workers.
         training_s: The part of `worker_s` that they spent on steps, including lost steps.
-        steps: How many steps they made, including lost and repeated ones.
-        checkpoints: How many checkpoints they wrote.
-        failures: How many workers died.
     """
 
     worker_s: float = 0.0
@@ -164,13 +139,7 @@ class Usage:
 
 
 class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
-    """Runs trials on learning curves; see the module.
-
-    Args:
-        machine: The resources that can be reserved.
-        open_curve: Opens the curves.
-        costs: The other costs in time, and the failures.
-    """
+    """Runs trials on learning curves; see the module."""
 
     def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
         super().__init__(ledger_of(machine))
@@ -333,12 +302,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
 
 
 def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
-    """A checked step, as (metrics, seconds, state).
-
-    Raises:
-        TypeError: If it has another form.
-        ValueError: If the seconds are negative or not finite.
-    """
+    """A checked step, as (metrics, seconds, state). TypeError or ValueError: it has another form."""
     if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
         raise TypeError(
             f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"

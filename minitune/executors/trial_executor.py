@@ -1,7 +1,7 @@
 """TrialExecutor: the protocol of executors, which run actors; and the events that an executor returns.
 
-An actor is an object in another process or thread. The driver calls its methods by name, with at most one call in
-flight. Actor ids are never used again, so the driver recognises late events of an actor that it has stopped.
+An actor is an object in another process or thread, with at most one call in flight. Actor ids are never used again, so
+the driver recognises late events of an actor that it has stopped.
 """
 
 from __future__ import annotations
@@ -33,16 +33,13 @@ class ActorSpec(NamedTuple):
     """An actor to start.
 
     Attributes:
-        actor_id: An id that was never used before with this executor.
         factory: Creates the object. It must be picklable, and must not be changed. If many actors have the same one,
             it may be pickled only once.
-        request: The resources to reserve.
         directory: A directory for the actor's output files, and its working directory. Unless the executor
             `makes_directories`, it must exist.
         reuse_key: A parked actor with this key and this request may be reused: its `reset(*args, allocation)` is
             called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns False,
             raises or takes longer than 2 s, a new actor is started instead.
-        args: The arguments of the factory, and of the `reset` of a parked actor.
     """
 
     actor_id: str
@@ -85,7 +82,7 @@ class TrialExecutor(Protocol):
         """Whether there is room for `start` with this request now, or the waiter may wait in the queue.
 
         Args:
-            request: The requested resources.
+            request: The resources.
             waiter: The caller's id. If a waiter is overtaken too often, resources are reserved for it as they become
                 free. `start` for an actor whose id begins with `<waiter>#`, or `forget`, ends the wait.
 
@@ -114,8 +111,7 @@ class TrialExecutor(Protocol):
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """Call a method of the object. Does not block. `CallReturned`, `CallRaised` or `Exited` follows.
 
-        An actor may be called until the next `wait` after the one that returned its `Exited`. A caller handles the
-        events of one `wait` in order, so it sees an actor's last reply before the actor's end.
+        An actor may be called until the next `wait` after the one that returned its `Exited`.
 
         Raises:
             RuntimeError: If the actor does not exist or has a call in flight.
@@ -139,10 +135,7 @@ class TrialExecutor(Protocol):
         ...
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """Wait for events: the only blocking call.
-
-        Args:
-            timeout_s: The maximum wait in seconds; 0 never blocks, None waits without limit.
+        """Wait for events: the only blocking call. 0 never blocks, None waits without limit.
 
         Returns:
             The events in order of arrival; empty after a timeout or `wake()`.

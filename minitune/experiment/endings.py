@@ -81,7 +81,6 @@ class Ending(NamedTuple):
     """Why a trial or a run has ended, or an attempt of a trial has failed or was lost.
 
     Attributes:
-        kind: The kind.
         text: The reason as a text for people. No code may read it.
         facts: The facts of this kind, as plain data. `CRITERION` has `criterion` (what was reached), `SCHEDULER` has
             `scheduler` (its name) and the facts of its decision, `INTERRUPTED` has `signal`, `FAIL_FAST` has `trial`

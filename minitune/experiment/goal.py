@@ -180,9 +180,6 @@ class Goal:
 def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
     """The items that no other item dominates. Item a dominates b if a is better in one score and worse in none.
 
-    Args:
-        scored: Pairs (scores, item). Larger scores are better.
-
     Returns:
         The items, in their given order.
     """

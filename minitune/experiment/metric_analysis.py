@@ -139,10 +139,6 @@ class MetricAnalysis:
 class _Shape:
     """The keys and types of a result. Results with equal keys and types share one shape.
 
-    Args:
-        names: The keys.
-        kinds: The types of the values.
-
     Attributes:
         metrics: The keys that may be metrics.
         are_plain: For each of `metrics`, whether its value is a float or an int, not another type of number.

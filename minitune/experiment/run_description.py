@@ -20,8 +20,6 @@ class RunDescription:
     Attributes:
         metric: The metric, or a list of several.
         mode: Its mode, or those of several.
-        searcher: The class of the searcher.
-        scheduler: The class of the scheduler.
         num_samples: The number of samples of each experiment; -1 for no limit.
         trainables: The name of each experiment's trainable.
         code: For each experiment, what `code_hash` says of its trainable; empty if it says nothing.
@@ -65,7 +63,6 @@ class Difference(NamedTuple):
     """A difference between two descriptions.
 
     Attributes:
-        text: What differs, as a clause.
         refusal: Why the run cannot go on; empty if it can.
     """
 

@@ -85,7 +85,6 @@ class Progress:
     """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there.
 
     Attributes:
-        num_reports: The number of its reports.
         metrics: Its last nested result, without the configuration; empty without a report.
         config: The configuration with which `metrics` were reported; None without a report.
         analysis: The statistics of all its reports.
@@ -106,7 +105,6 @@ class KeptCheckpoint:
     """A committed checkpoint together with the progress of its trial at that time, for a rollback.
 
     Attributes:
-        record: The checkpoint on disk.
         progress: The trial's progress when it was saved, with the result that it belongs to.
     """
 
@@ -634,7 +632,6 @@ class InheritedCheckpoint(NamedTuple):
 
     Attributes:
         donor: The trial that owns the checkpoint.
-        record: The checkpoint.
         metrics: The donor's result with this checkpoint.
         taken_at: The progress of the receiving trial at that time, for a rollback.
     """
@@ -660,7 +657,6 @@ class EarlierRun:
     """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 
     Attributes:
-        path: The run's directory, for texts.
         tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
             has None in place of the metrics.
     """

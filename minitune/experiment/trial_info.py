@@ -11,17 +11,11 @@ class TrialInfo(NamedTuple):
     """The data that a worker gets about its trial. User code gets only the configuration.
 
     Attributes:
-        trial_id: The trial's id.
-        name: Its name.
-        directory: Its directory, absolute.
-        experiment_name: The run's name.
         seed: The trial's seed, which is derived from the run's seed.
-        config: The trial's configuration.
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
         writes_parameters: Whether the worker writes the parameter files.
-        resources: The resources that it requested.
     """
 
     trial_id: str

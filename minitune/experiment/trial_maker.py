@@ -18,10 +18,6 @@ class TrialIds:
 
     Args:
         prefix: The beginning of every id: by default `MINITUNE_TRIAL_ID_PREFIX`, or else five random hex digits.
-
-    Attributes:
-        prefix: The beginning of every id.
-        count: Number of the next trial.
     """
 
     def __init__(self, prefix: str = ""):
@@ -70,11 +66,6 @@ class TrialMaker:
 
     def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
         """Make the next trial, and increase the counter.
-
-        Args:
-            config: The resolved configuration.
-            evaluated_params: The values of the searched parameters by path.
-            experiment_tag: The trial's tag.
 
         Raises:
             ValueError: If the resources for this configuration are invalid.

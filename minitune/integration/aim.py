@@ -38,7 +38,7 @@ class AimLoggerCallback(TrackerCallback):
         ImportError: If Aim is not installed.
         ValueError: If `metrics` is empty.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.integration.aim import AimLoggerCallback
         >>> run_config = tune.RunConfig(callbacks=[AimLoggerCallback(metrics=["loss"])])  # doctest: +SKIP

@@ -47,7 +47,7 @@ class CometLoggerCallback(TrackerCallback):
     Raises:
         ImportError: If comet_ml is not installed.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.integration.comet import CometLoggerCallback
         >>> run_config = tune.RunConfig(callbacks=[CometLoggerCallback(project_name="mnist")])  # doctest: +SKIP

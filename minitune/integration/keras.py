@@ -82,7 +82,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
         TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
 
-    Example:
+    Examples:
         >>> callback = TuneReportCallback({"accuracy": "val_accuracy"})
     """
 
@@ -101,7 +101,7 @@ class TuneReporterCallback(TuneReportCallback):
     Raises:
         ValueError: If `freq` is neither.
 
-    Example:
+    Examples:
         >>> callback = TuneReporterCallback(freq="epoch")
     """
 

@@ -71,7 +71,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     Raises:
         TypeError: If an argument has the wrong type.
 
-    Example:
+    Examples:
         >>> callback = TuneReportCallback({"loss": "eval-logloss"})
     """
 

@@ -74,7 +74,7 @@ class MLflowLoggerCallback(TrackerCallback):
     Raises:
         ImportError: If MLflow is not installed.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.integration.mlflow import MLflowLoggerCallback
         >>> tracker = MLflowLoggerCallback("sqlite:///mlflow.db", experiment_name="mnist")  # doctest: +SKIP
@@ -222,7 +222,7 @@ def setup_mlflow(
         ImportError: If MLflow is not installed.
         ValueError: If there is no such experiment.
 
-    Example:
+    Examples:
         >>> from minitune.integration.mlflow import setup_mlflow
         >>> def train(config):
         ...     mlflow = setup_mlflow(config, tracking_uri="sqlite:////data/mlflow.db")

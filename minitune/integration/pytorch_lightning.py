@@ -101,7 +101,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
         TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
 
-    Example:
+    Examples:
         >>> callback = TuneReportCallback({"loss": "val_loss"}, on="validation_end")
     """
 

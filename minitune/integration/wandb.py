@@ -60,7 +60,7 @@ class WandbLoggerCallback(TrackerCallback):
         ValueError: If both `api_key` and `api_key_file` are given.
         OSError: If `api_key_file` cannot be read.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.integration.wandb import WandbLoggerCallback
         >>> run_config = tune.RunConfig(callbacks=[WandbLoggerCallback(project="mnist")])  # doctest: +SKIP
@@ -146,7 +146,7 @@ def setup_wandb(
         ImportError: If wandb is not installed.
         ValueError: If both `api_key` and `api_key_file` are given.
 
-    Example:
+    Examples:
         >>> from minitune.integration.wandb import setup_wandb
         >>> def train(config):
         ...     run = setup_wandb(config, project="mnist")

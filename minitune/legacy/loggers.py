@@ -11,13 +11,7 @@ from minitune.logger import LoggerCallback
 
 
 class Logger:
-    """Base class of loggers, with one object for each trial. Override `_init`, `on_result` and `close`.
-
-    Args:
-        config: The trial's configuration.
-        logdir: The trial's directory.
-        trial: The trial.
-    """
+    """Base class of loggers, with one object for each trial. Override `_init`, `on_result` and `close`."""
 
     def __init__(self, config: dict[str, Any], logdir: str, trial: Trial | None = None):
         self.config = config

@@ -17,7 +17,7 @@ class TorchCheckpoint(Checkpoint):
 
     `get_model` calls `torch.load`, which may run code from the file: use it only for checkpoints that you trust.
 
-    Example:
+    Examples:
         `report({"loss": loss}, checkpoint=TorchCheckpoint.from_state_dict(model.state_dict()))`
     """
 

@@ -29,8 +29,6 @@ class _Table:
     """The state of one trial's file.
 
     Attributes:
-        path: The path of the file.
-        columns: The columns of the header.
         known: The same columns as a set.
         rows: The number of rows without the header.
         rewritten_at: The number of rows when the file was last rewritten.

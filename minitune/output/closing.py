@@ -18,6 +18,8 @@ from minitune.space.parameters import config_key
 
 _FEWEST = 4
 """So many trials must agree before that is more than a coincidence."""
+_LONG_S = 10
+"""Seconds. An estimate of the best value takes up to one, mostly for the import of numpy."""
 
 
 def closing_remarks(
@@ -42,6 +44,16 @@ def closing_remarks(
     for remark in (search_alg.closing_remark, _on_turns(trials, scheduler), _on_curves(trials)):
         if remark:
             yield f"hint: {remark}"
+
+
+def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: float) -> Iterator[str]:
+    """The remark on a best value that was lucky, if the run took so long that the estimate takes no time beside it."""
+    if took_s < _LONG_S:
+        return
+    from minitune.search.estimate import estimates, remark_on_luck
+
+    if remark := remark_on_luck(estimates(trials, metric, mode), mode):
+        yield f"hint: {remark}; see get_best_result(by='estimate')"
 
 
 def _on_turns(trials: Sequence[Trial], scheduler: TrialScheduler) -> str:

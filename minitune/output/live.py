@@ -6,54 +6,27 @@ It only needs a `RunSnapshot`. The run may belong to this process, or come from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
-from minitune.base.text import counted, cut, cut_front, duration, one_line, printable, width_of
+from minitune.base.text import counted, cut, duration, one_line, printable, width_of
+from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
-from minitune.output.rows import values_text
-from minitune.output.table import STATUS_ORDER, status_column
+from minitune.output.rows import LIVE, TrialRow, columns, values_text
+from minitune.output.table import STATUS_ORDER
+from minitune.result import TRAINING_ITERATION
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
 _CELL_COLUMNS = 16
 _METRIC_COLUMNS = 11
 _WIDE_COLUMNS = 79
-_NAME_COLUMNS = 32
 _MAX_ERRORS = 3
+_QUIET_S = 3.0
+"""The shortest time without a report that is shown."""
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
-
-
-@dataclass(frozen=True)
-class TrialLine:
-    """A running trial, or one of the best.
-
-    Attributes:
-        name: Its name.
-        params: The searched parameters, by path.
-        metrics: The latest values, by flattened name, the most important first.
-        iteration: Its latest `training_iteration`.
-        time_s: Its latest `time_total_s`; before the first report, the time since its start.
-        number: Its position in the order of submission. A narrow terminal shows it in place of the name.
-        status: Its state, such as `running` or `stopped at 4 by ASHA`.
-        brief_status: The same without the scheduler, for a narrow terminal.
-        node: The address of its machine; None if it is not known yet.
-        is_running: Whether it is running.
-    """
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    iteration: int | None = None
-    time_s: float | None = None
-    number: int = 0
-    status: str = ""
-    brief_status: str = ""
-    node: str | None = None
-    is_running: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +54,15 @@ class RunSnapshot:
         counts: The number of trials by status.
         total: The final number of trials; None if it is endless or unknown.
         per_s: The number of trials that have ended per second; None if unknown.
-        left_s: The estimated seconds until all have ended; None without an estimate. See `seconds_left`.
+        left_s: The estimated seconds until all have ended; None without an estimate. See `pace.seconds_left`.
+        silent: The number of running trials that have not reported for much longer than usual.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
-        best: The best trials so far, the best first, with `goal` as the first of their `metrics`; empty without a goal.
-            Some of them may be running.
+        best: The best trials so far, the best first, some of which may be running; empty without a goal. The first
+            of their `metrics` is that of `goal`.
         running: The running trials, or some of very many.
-        params: The parameters of all trials, in the order of their columns.
+        params: The headers of the parameters by path, in the order of their columns.
+        metrics: The headers of the metrics by flattened name, likewise; `goal` is the first.
         errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
@@ -100,11 +75,13 @@ class RunSnapshot:
     total: int | None = None
     per_s: float | None = None
     left_s: float | None = None
+    silent: int = 0
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
-    best: Sequence[TrialLine] = ()
-    running: Sequence[TrialLine] = ()
-    params: Sequence[str] = ()
+    best: Sequence[TrialRow] = ()
+    running: Sequence[TrialRow] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
     errors: Sequence[ErrorKind] = ()
     resources: Sequence[str] = ()
     starting: str = ""
@@ -114,25 +91,6 @@ class RunSnapshot:
     def ended(self) -> int:
         """The number of trials that have finished or failed."""
         return self.counts.get(TERMINATED, 0) + self.counts.get(ERROR, 0)
-
-
-def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None]) -> float | None:
-    """Estimate how many seconds a run will still take, at its speed so far.
-
-    Args:
-        elapsed_s: The seconds so far.
-        ended: The number of trials that have ended in this time.
-        total: The number of trials in all; None for an endless run.
-        running: The part of each running trial that is done, from 0 to 1; None if unknown, which counts as a half.
-
-    Returns:
-        Seconds; None for an endless run, or before any progress.
-    """
-    if total is None or not (ended or any(part for part in running)):
-        return None
-    # A running trial counts by its part, so that the estimate does not jump when trials end together.
-    done = ended + sum(0.5 if part is None else min(1.0, max(0.0, part)) for part in running)
-    return max(0.0, (total - done) * elapsed_s / done)
 
 
 def progress_text(snapshot: RunSnapshot) -> str:
@@ -146,14 +104,18 @@ def progress_text(snapshot: RunSnapshot) -> str:
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
+        if snapshot.silent:
+            parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
+    elif snapshot.silent and snapshot.silent == snapshot.counts.get(RUNNING):
+        parts.append(f"waits for {counted(snapshot.silent, 'silent trial')}")
     return ", ".join(parts)
 
 
-def best_text(best: TrialLine) -> str:
+def best_text(best: TrialRow) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     parts = [values_text({name: value}, _CELL_COLUMNS) for name, value in islice(best.metrics.items(), 1)]
-    if best.iteration is not None:
-        parts.append(f"iteration {best.iteration}")
+    if (iteration := best.metrics.get(TRAINING_ITERATION)) is not None:
+        parts.append(f"iteration {iteration}")
     text = ", ".join([*parts, one_line(best.name)])
     params = values_text(best.params, _CELL_COLUMNS)
     if params:
@@ -161,45 +123,14 @@ def best_text(best: TrialLine) -> str:
     return text
 
 
-def trials_table(
-    best: Sequence[TrialLine],
-    running: Sequence[TrialLine],
-    goal: tuple[str, str] | None,
-    width: int,
-    params: Sequence[str],
-) -> Table:
-    """A table of the best trials and of other running ones, with the most important columns first.
-
-    A column shows the trials' nodes if there are several. `width` is that of the terminal; `params` are the parameters
-    of all trials, in their order.
-    """
-    rows = [*best, *running]
-    present = {name for row in rows for name in row.params}
-    params = [name for name in params if name in present]
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    first = metrics[:1]
-    if goal is not None:
-        first = [goal[0]]
-    nodes = [row.node for row in rows]
+def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequence[TrialRow], width: int) -> Table:
+    """A table of the best trials and of other running ones. `width` is that of the terminal."""
+    goal = snapshot.goal
     least = 0
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
-
-    def of_metric(name: str) -> Column:
-        return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
-
-    # A narrow terminal gets numbers in place of names, before any column is left out.
-    number = Column("trial", [row.number for row in rows])
-    columns = [
-        Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS, brief=number),
-        *map(of_metric, first),
-        *(Column(_header(name), [row.params.get(name) for row in rows], _CELL_COLUMNS) for name in params),
-        status_column([row.status for row in rows], [row.brief_status for row in rows]),
-        Column("iter", [row.iteration for row in rows]),
-        Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
-        *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),
-        *(of_metric(name) for name in metrics if name not in first),
-    ]
+    aims = Goal() if goal is None else Goal(*goal)
+    table = columns([*best, *running], LIVE, aims, snapshot.params, snapshot.metrics, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
@@ -207,7 +138,21 @@ def trials_table(
         titles[len(best)] = "running"
         if any(row.is_running for row in best):
             titles[len(best)] = "also running"  # no trial stands in both parts
-    return Table(columns, range(len(columns)), titles, is_framed=False)
+    shown = [*table.columns, *_quiet_column([*best, *running])]
+    ranking = [*table.ranking, *range(len(table.columns), len(shown))]
+    return replace(table, columns=shown, ranking=ranking, titles=titles)
+
+
+def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
+    """How long ago running trials have reported; no column while all do so often. It is the last one: it may go."""
+    quiet = [row.quiet_s for row in rows]
+    if all(quiet_s is None or quiet_s < _QUIET_S for quiet_s in quiet):
+        return []
+    return [Column("last report", [None if quiet_s is None else _ago(quiet_s) for quiet_s in quiet])]
+
+
+def _ago(quiet_s: float) -> str:
+    return f"{duration(float(int(quiet_s)))} ago"
 
 
 def render(
@@ -222,7 +167,7 @@ def render(
         color: Whether lines may contain colour codes, which have no width.
         ascii_only: Whether the bar is drawn with ASCII characters.
     """
-    errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
+    errors = [("error", line) for line in (*_error_lines(snapshot.errors, width), *_silence_lines(snapshot))]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     if snapshot.starting:
@@ -247,13 +192,13 @@ def render_html(snapshot: RunSnapshot) -> str:
     if snapshot.starting:
         parts.append(line_as_html(snapshot.starting))
     if snapshot.best or running:
-        parts.append(trials_table(snapshot.best, running, snapshot.goal, 200, snapshot.params).html())
+        parts.append(_trials_table(snapshot, snapshot.best, running, 200).html())
     more = count - len(running)
     if more > 0:
         parts.append(line_as_html(f"... {more} more running"))
     if snapshot.goal is not None:
         parts.append(curve(snapshot.values, *snapshot.goal))
-    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
+    parts += [line_as_html(line, "error") for line in (*_error_lines(snapshot.errors, 200), *_silence_lines(snapshot))]
     return as_html((), *parts)
 
 
@@ -302,6 +247,20 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     return lines
 
 
+def _silence_lines(snapshot: RunSnapshot) -> list[str]:
+    """A line on the trial that has been silent for longest, with the option that ends such trials."""
+    silent = [row for row in snapshot.running if row.is_silent and row.quiet_s is not None]
+    if not silent:
+        return []
+    first = max(silent, key=lambda row: row.quiet_s or 0.0)
+    text = f"trial {first.number}: last report {_ago(first.quiet_s or 0.0)}"
+    if not first.has_reported:
+        text = f"trial {first.number}: no report for {duration(first.quiet_s or 0.0)}"
+    if snapshot.silent > 1:
+        text += f", and {counted(snapshot.silent - 1, 'more silent trial')}"
+    return [f"{text} (TuneConfig(report_timeout_s=...) ends such a trial)"]
+
+
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
     """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
     # Half of the room at most, so that running trials are seen, too; but always the best one.
@@ -317,7 +276,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
         rows = rows[: max(0, room - 1)]
     if room < 0 or not (best or rows):
         return []
-    table, left_out = trials_table(best, rows, snapshot.goal, width, snapshot.params).narrowed(width)
+    table, left_out = _trials_table(snapshot, best, rows, width).narrowed(width)
     lines = [("", line) for line in table.lines()]
     lines[0] = "head", lines[0][1]
     for position in range(1, upper):
@@ -329,7 +288,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
     return lines
 
 
-def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tuple[Sequence[TrialLine], int]:
+def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialRow]) -> tuple[Sequence[TrialRow], int]:
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
 
     Of very many running trials, there are fewer rows.
@@ -338,7 +297,3 @@ def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tup
     rows = [row for row in snapshot.running if row.number not in shown]
     count = snapshot.counts.get(RUNNING, 0) - sum(row.is_running for row in best)
     return rows, max(len(rows), count)
-
-
-def _header(name: str) -> str:
-    return cut_front(one_line(name), _CELL_COLUMNS)

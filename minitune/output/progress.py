@@ -169,7 +169,7 @@ class ProgressDisplay:
         took_s = self.stop()
         reporter = self.reporter
         if reporter is not None:
-            from minitune.output.closing import closing_remarks
+            from minitune.output.closing import closing_remarks, remark_on_luck_of
             from minitune.output.table import early_end, total_time_line
 
             self._ending = early_end(trials)
@@ -183,7 +183,11 @@ class ProgressDisplay:
             loop_s = took_s
             if self._loop_end_s is not None:
                 loop_s = self._loop_end_s - self._begin_s
-            remarks = closing_remarks(trials, self.scheduler, search_alg, is_cut=bool(self._ending))
+            remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=bool(self._ending))]
+            metric = self.tune_config.metric
+            mode = self.tune_config.mode
+            if isinstance(metric, str) and isinstance(mode, str):
+                remarks += remark_on_luck_of(trials, metric, mode, took_s)
             shows = [f"To look at the run: {command}" for command in commands]
             for line in (total_time_line(took_s, loop_s), *remarks, *shows):
                 call_plugin(reporter.say, None, line)

@@ -19,13 +19,12 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.numbers import known_number
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
@@ -36,25 +35,28 @@ from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
-    TrialLine,
     best_text,
     progress_text,
     render,
     render_html,
-    seconds_left,
 )
+from minitune.output.pace import pace_of, run_seconds_left, silent_trials
 from minitune.output.rows import (
+    BLOCK,
+    ENDED,
     MAX_SHOWN_VALUES,
     METRICS_SHOWN,
     USUAL_METRICS,
+    TrialRow,
     metric_columns,
     metrics_of,
     parameter_names,
-    shown_metric,
+    row_of,
+    trials_table,
 )
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
-from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
@@ -363,9 +365,8 @@ class TuneReporterBase(ProgressReporter):
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
                 rank = table.rank_by(self._goal)
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
-            length = self.max_column_length
-            metric = self._goal.metric
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric))
+            look = replace(BLOCK, cell=self.max_column_length)
+            parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
@@ -638,9 +639,8 @@ class LiveReporter(ScreenReporter):
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.progress.metrics for trial in shown):
-            length = self.max_column_length
-            metric = self._metric_of(columns)
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, is_over=True))
+            look = replace(ENDED, cell=self.max_column_length)
+            parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
@@ -735,10 +735,8 @@ class LiveReporter(ScreenReporter):
         goal = None
         if metric is not None and self._goal.mode is not None:
             goal = (metric, self._goal.mode)
-        names = []
-        if metric:
-            names = [metric]
-        names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
+        if metric is not None:
+            columns = {metric: columns.get(metric, metric), **columns}
         best: list[Trial] = []
         if goal is not None:
             best = table.best_trials((trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS)
@@ -747,15 +745,17 @@ class LiveReporter(ScreenReporter):
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
+        now_s = clock.current.time()
         to_end = None
-        if total is not None and not self._info.ending:
-            to_end = total - before
-        left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
-        if self.time_budget_s is not None:
-            budget_s = max(0.0, self.time_budget_s - elapsed_s)
-            if left_s is None or left_s > budget_s:
-                left_s = budget_s
-        running = statuses[RUNNING][:_MAX_RUNNING_ROWS]
+        if not self._info.ending:
+            to_end = total
+        left_s = run_seconds_left(trials, now_s, elapsed_s, to_end, before, self.time_budget_s)
+        silent = silent_trials(trials, now_s)
+        is_silent = {trial.trial_id for trial in silent}
+        # A silent trial is what a reader looks for, so it is not left out of very many.
+        running = [*silent, *(trial for trial in statuses[RUNNING] if trial.trial_id not in is_silent)]
+        running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
+        params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
@@ -763,11 +763,13 @@ class LiveReporter(ScreenReporter):
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             left_s=left_s,
+            silent=len(silent),
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
-            best=[self._row(trial, names) for trial in best],
-            running=[self._row(trial, names) for trial in running],
-            params=list(self._parameter_columns) or parameter_names([*best, *running]),
+            best=[self._row(trial, columns, params, now_s, is_silent) for trial in best],
+            running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
+            params=params,
+            metrics=columns,
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
@@ -781,23 +783,27 @@ class LiveReporter(ScreenReporter):
             return None
         return int(total)
 
-    def _row(self, trial: Trial, metrics: Sequence[str]) -> TrialLine:
-        result = trial.progress.metrics
-        time_s = trial.progress.metrics.get(TIME_TOTAL_S)
-        if time_s is None and trial.start_time is not None:
-            time_s = clock.current.time() - trial.start_time
-        values = {name: shown_metric(trial, name) for name in metrics}
-        return TrialLine(
-            trial.name,
-            {name: trial.shown_parameter(name) for name in self._parameter_columns or parameter_names([trial])},
-            {name: value for name, value in values.items() if value is not None},
-            result.get(TRAINING_ITERATION),
-            time_s,
-            trial.number,
-            table.ending(trial),
-            table.ending(trial, names_scheduler=False),
-            result.get(NODE_IP),
-            trial.status == RUNNING,
+    def _row(
+        self,
+        trial: Trial,
+        metrics: Collection[str],
+        params: Collection[str],
+        now_s: float,
+        silent: Collection[str],
+    ) -> TrialRow:
+        row = row_of(trial, metrics, params)
+        pace = pace_of(trial)
+        if pace.since_s is None:
+            return row
+        values = dict(row.metrics)
+        if TIME_TOTAL_S in metrics:  # it goes on between reports
+            values[TIME_TOTAL_S] = round(pace.worked_s(now_s))
+        return replace(
+            row,
+            metrics=values,
+            quiet_s=pace.quiet_s(now_s),
+            is_silent=trial.trial_id in silent,
+            has_reported=pace.has_reported,
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
@@ -806,19 +812,6 @@ class LiveReporter(ScreenReporter):
             kinds.setdefault(kind_of_error(trial), []).append(trial)
         ranked = sorted(kinds.values(), key=len, reverse=True)
         return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in ranked]
-
-
-def _part_done(trial: Trial) -> float | None:
-    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits that it must reach."""
-    parts = []
-    for name in (TRAINING_ITERATION, TIME_TOTAL_S):
-        limit = trial.stopping_criterion.get(name)
-        # Only a limit that a growing number reaches tells how much is left.
-        if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
-            limit = limit[1] if limit[0] in (">=", ">") else None
-        if end := known_number(limit):
-            parts.append((known_number(trial.progress.metrics.get(name)) or 0.0) / end)
-    return max(parts, default=None)
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:

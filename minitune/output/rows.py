@@ -1,20 +1,35 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
-The trials may be those of a live run or those of a journal.
+The trials may be those of a live run or those of a journal. `row_of` makes the row of a trial, and `columns` is the
+only place that chooses and formats the columns of a table of trials. `facts_of` has the same with all digits and all
+metrics, for programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from minitune.base.numbers import known_number
-from minitune.base.table import short_repr
+from minitune.base.table import Column, Table, format_cell, short_repr
 from minitune.base.text import cut, one_line
 from minitune.experiment.goal import Goal
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, TIME_TOTAL_S, TRAINING_ITERATION, flatten
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    CONFIG,
+    DEBUG_METRICS,
+    NODE_IP,
+    PID,
+    TIME_TOTAL_S,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    flat_row,
+    flatten,
+)
 from minitune.space.tree import value_at_text
 
 USUAL_METRICS = {
@@ -30,9 +45,280 @@ METRICS_SHOWN = 4
 """The number of a run's own metrics that are shown by default."""
 MAX_SHOWN_VALUES = 20
 """The maximum number of parameters or metrics in a line."""
+ENDED_STATUSES = frozenset((TERMINATED, ERROR, NOT_STARTED))
+"""The statuses of trials that have ended; see `Trial.shown_status`."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
+_WHOLE = 10_000
+"""The maximum number of characters of a cell that is not cut."""
+
+
+# -- a row -------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class TrialRow:
+    """A trial as views show it.
+
+    Attributes:
+        number: Its position in the order of submission.
+        trial_id: Its id.
+        name: Its name.
+        status: Its `shown_status`.
+        ending: How it has ended, such as `stopped at 4 by ASHA`; if it has not ended, its status in lower case.
+        brief_ending: The same without the scheduler, for a narrow terminal.
+        params: The parameters that were searched, by path.
+        metrics: Its latest values, by flattened name, in the order of their columns. None is left out.
+        process: The host and the process id of its worker, such as `127.0.0.1:77`; empty before it has one.
+        node: The address of its machine; None if it is not known yet.
+        quiet_s: In the live view, the seconds since its last report, or since its start; None if it does not run.
+        is_silent: Whether that is much longer than usual, see `pace`.
+        has_reported: Whether it has ever reported.
+    """
+
+    name: str
+    number: int = 0
+    trial_id: str = ""
+    status: str = ""
+    ending: str = ""
+    brief_ending: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    process: str = ""
+    node: str | None = None
+    quiet_s: float | None = None
+    is_silent: bool = False
+    has_reported: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is running."""
+        return self.status == RUNNING
+
+
+def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> TrialRow:
+    """The row of a trial.
+
+    Args:
+        trial: The trial.
+        metrics: The flattened names of the metrics to show.
+        params: The paths of the parameters to show; by default all that were searched.
+    """
+    result = trial.progress.metrics
+    values = {name: shown_metric(trial, name) for name in metrics}
+    # A trial that has ended has no process any more; its last report names it.
+    pid = result.get(PID) or trial.attempt.pid
+    node = result.get(NODE_IP)
+    return TrialRow(
+        number=trial.number,
+        trial_id=trial.trial_id,
+        name=trial.name,
+        status=trial.shown_status,
+        ending=ending(trial),
+        brief_ending=ending(trial, names_scheduler=False),
+        params={name: trial.shown_parameter(name) for name in tuple(params) or parameter_names([trial])},
+        metrics={name: value for name, value in values.items() if value is not None},
+        process=f"{node or '127.0.0.1'}:{pid}" if pid else "",
+        node=node,
+    )
+
+
+def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collection[str] = ()) -> list[TrialRow]:
+    """The rows of trials; see `row_of`."""
+    return [row_of(trial, metrics, params) for trial in trials]
+
+
+def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
+    """A trial as a flat dict for programs, with all its metrics and its whole configuration.
+
+    The names are those of the columns of `LISTED`.
+    """
+    result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
+    aims = {name: shown_metric(trial, name) for name in goal.metrics}
+    automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
+    status = trial.shown_status
+    return {
+        "trial": trial.number,
+        TRIAL_ID: trial.trial_id,
+        "status": status,
+        "ended": ending(trial) if status in ENDED_STATUSES else None,
+        **flat_row(result),
+        **{name: value for name, value in aims.items() if value is not None},
+        **automatic,
+        **flat_row({CONFIG: trial.reported_config}),
+        **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
+        "failures": trial.num_failures,
+        "logdir": trial.local_path if trial.has_started else None,
+    }
+
+
+# -- how a trial has ended ---------------------------------------------------------------------------------------------
+def is_cut_short(trial: Trial) -> bool:
+    """Whether the early end of the run has ended this trial, too. Such trials are TERMINATED like others."""
+    return trial.ending is not None and trial.ending.kind.is_early
+
+
+def way_of(trial: Trial) -> str:
+    """How a trial has ended: `finished`, `stopped`, `cut short`, `failed`, `not started`; else its status."""
+    if trial.status == ERROR:
+        return "failed"
+    if trial.shown_status != TERMINATED:
+        return trial.shown_status.lower()
+    if is_cut_short(trial):
+        return "cut short"
+    if trial.ending is None or trial.ending.kind.is_complete:
+        return "finished"
+    return "stopped"
+
+
+def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
+    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`."""
+    text = way_of(trial)
+    if text not in ("stopped", "cut short"):
+        return text
+    if TRAINING_ITERATION in trial.progress.metrics:
+        text += f" at {trial.progress.metrics[TRAINING_ITERATION]}"
+    if names_scheduler and trial.stopped_by:
+        text += f" by {trial.stopped_by}"
+    return text
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Field:
+    """A fact about trials that a table can have as a column.
+
+    Attributes:
+        name: Its name for programs, as in `facts_of`.
+        header: Its name for people.
+        rank: The place of its column among those that a narrow terminal keeps, from 0.
+        value: Takes it from a row.
+        brief: Replaces it if the terminal is too narrow for all columns of the table.
+        longest: The maximum number of characters of a cell; None means the one of the table.
+    """
+
+    name: str
+    header: str
+    rank: int
+    value: Callable[[TrialRow], Any]
+    brief: _Field | None = None
+    longest: int | None = _WHOLE
+
+
+# Of a narrow table, the user reads the objective and the parameters first. The user's other metrics say more than the
+# time, and the process says least.
+_NUMBER = _Field("trial", "trial", 0, lambda row: row.number)
+_NAME = _Field("name", "Trial name", 0, lambda row: row.name, _NUMBER)
+_ID = _Field(TRIAL_ID, "trial id", 7, lambda row: row.trial_id)
+_STATUS = _Field("status", "status", 4, lambda row: row.status)
+_BRIEF = _Field("ended", "status", 3, lambda row: row.brief_ending)
+_ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF)
+_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.status in ENDED_STATUSES else None)
+_PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
+_NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
+_OBJECTIVE_RANK = 1
+_PARAMETER_RANK = 2
+_METRIC_RANKS = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6}
+_OTHER_METRIC_RANK = 5
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of table shows trials.
+
+    Attributes:
+        begins: The columns before those of parameters and metrics.
+        cell: The maximum number of characters of a parameter or a metric that is no number.
+        name: The same of a trial's name.
+        has_names: Whether the headers are the names for programs, which options of commands take.
+        is_framed: See `Table`.
+    """
+
+    begins: Sequence[_Field]
+    cell: int = 20
+    name: int = _WHOLE
+    has_names: bool = False
+    is_framed: bool = True
+
+
+BLOCK = Look((_NAME, _STATUS, _PROCESS))
+"""A status block, while a run goes on."""
+ENDED = Look((_NAME, _ENDING))
+"""The end of a run, and notebooks."""
+LIVE = Look((_NAME, _ENDING), cell=16, name=32, is_framed=False)
+"""The live view, whose lines must not be wide."""
+LISTED = Look((_NUMBER, _ID, _STATUS, _ENDED), cell=40, has_names=True)
+"""The table of `minitune ls`."""
+
+
+def columns(
+    rows: Sequence[TrialRow],
+    look: Look,
+    goal: Goal,
+    params: Mapping[str, str],
+    metrics: Mapping[str, str],
+    least: int = 0,
+) -> Table:
+    """A table of trials: the look's own columns, parameters, metrics, and the node if there are several.
+
+    Columns without a value are left out. If the table is too wide, the columns of the trial, the
+    objectives and the parameters are dropped last.
+
+    Args:
+        rows: The rows.
+        look: The kind of table.
+        goal: The objectives.
+        params: The headers of parameters by path, in their order.
+        metrics: The headers of metrics by flattened name, in their order.
+        least: The minimum width of the column of a trial's own metric, which keeps its width while digits change.
+    """
+    found = [each for each in look.begins if any(each.value(row) is not None for row in rows)]
+    for name, header in params.items():
+        if any(name in row.params for row in rows):
+            found.append(_Field(f"{CONFIG}/{name}", header, _PARAMETER_RANK, _from_params(name), longest=None))
+    shown = [name for name in metrics if any(name in row.metrics for row in rows)]
+    aims = goal.metrics or shown[:1]
+    leasts = [0] * len(found)
+    for name in shown:
+        rank = _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
+        if name in aims:
+            rank = _OBJECTIVE_RANK
+        found.append(_Field(name, metrics[name], rank, _from_metrics(name), longest=None))
+        leasts.append(0 if name in _METRIC_RANKS else least)
+    if len({row.node for row in rows} - {None}) > 1:  # on a cluster
+        found.append(_NODE)
+        leasts.append(0)
+    order = sorted(range(len(found)), key=lambda position: found[position].rank)
+    made = [_column(each, rows, look, width) for each, width in zip(found, leasts, strict=True)]
+    return Table(made, order, is_framed=look.is_framed)
+
+
+def _column(each: _Field, rows: Sequence[TrialRow], look: Look, least: int) -> Column:
+    longest = each.longest or look.cell
+    if each is _NAME:
+        longest = look.name
+    header = each.name if look.has_names else format_cell(each.header, longest)
+    brief = None if each.brief is None else _column(each.brief, rows, look, 0)
+    return Column(header, [each.value(row) for row in rows], longest, least, brief)
+
+
+def _from_params(name: str) -> Callable[[TrialRow], Any]:
+    return lambda row: row.params.get(name)
+
+
+def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
+    return lambda row: row.metrics.get(name)
+
+
+def trials_table(
+    trials: Sequence[Trial],
+    look: Look,
+    goal: Goal,
+    params: Mapping[str, str],
+    metrics: Mapping[str, str],
+) -> Table:
+    """A table of trials; see `columns`. By default it has all parameters that were searched."""
+    params = params or {name: name for name in parameter_names(trials)}
+    return columns(rows_of(trials, metrics, params), look, goal, params, metrics)
 
 
 def parameter_names(trials: Iterable[Trial]) -> list[str]:

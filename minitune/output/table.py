@@ -21,12 +21,8 @@ from minitune.error import ProgramError
 from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import metric_columns, parameter_names, shown_metric, values_text
+from minitune.output.rows import ENDED, metric_columns, shown_metric, trials_table, values_text, way_of
 from minitune.result import (
-    NODE_IP,
-    PID,
-    TIME_TOTAL_S,
-    TRAINING_ITERATION,
     flatten,
 )
 
@@ -171,36 +167,6 @@ def choose_rows(
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
 
 
-def is_cut_short(trial: Trial) -> bool:
-    """Whether the early end of the run has ended this trial, too. Such trials are TERMINATED like others."""
-    return trial.ending is not None and trial.ending.kind.is_early
-
-
-def way_of(trial: Trial) -> str:
-    """How a trial has ended, in a word or two: one of `_WAYS`. If it has not ended, its status."""
-    if trial.status == ERROR:
-        return "failed"
-    if trial.shown_status != TERMINATED:
-        return trial.shown_status.lower()
-    if is_cut_short(trial):
-        return "cut short"
-    if trial.ending is None or trial.ending.kind.is_complete:
-        return "finished"
-    return "stopped"
-
-
-def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
-    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`."""
-    text = way_of(trial)
-    if text not in ("stopped", "cut short"):
-        return text
-    if TRAINING_ITERATION in trial.progress.metrics:
-        text += f" at {trial.progress.metrics[TRAINING_ITERATION]}"
-    if names_scheduler and trial.stopped_by:
-        text += f" by {trial.stopped_by}"
-    return text
-
-
 def early_end(trials: Sequence[Trial]) -> str:
     """Why the run ended early, and how many trials it cut short; empty if none."""
     endings = [(trial, trial.ending) for trial in trials if trial.ending is not None and trial.ending.kind.is_early]
@@ -310,10 +276,18 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     columns = metric_columns(trials, goal)
     if shown:
-        parts.append(trial_table(shown, {}, columns, 20, goal.metric, is_over=True))
+        parts.append(trials_table(shown, ENDED, goal, {}, columns))
     # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
+
+
+def front_html(trials: Sequence[Trial], goal: Goal) -> str:
+    """The trials of a Pareto front as HTML, for a notebook."""
+    shown = trials[:MAX_ROWS]
+    head = f"Pareto front of {', '.join(goal.metrics)}: {counted(len(trials), 'trial')}"
+    table = trials_table(shown, ENDED, goal, {}, {name: name for name in goal.metrics})
+    return as_html([head, table, *left_out_line(len(trials) - len(shown))])
 
 
 def curve_of(trials: Iterable[Trial], goal: Goal) -> str:
@@ -327,58 +301,6 @@ def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]
     """The number and the last value of each trial with a value."""
     values = ((trial.number, trial.progress.analysis.get(metric, "last")) for trial in trials)
     return [(number, value) for number, value in values if value is not None]
-
-
-def trial_table(
-    trials: Sequence[Trial],
-    parameters: Mapping[str, str],
-    metrics: Mapping[str, str],
-    max_length: int,
-    metric: str | None = None,
-    *,
-    is_over: bool = False,
-) -> Table:
-    """A table of trials. If it is too wide, the columns of the objective and the parameters are dropped last.
-
-    Args:
-        trials: The trials, one for each row.
-        parameters: Headers by the paths of parameters; if empty, all searched parameters.
-        metrics: Headers by flattened name. Metrics that no trial has reported are left out.
-        max_length: The maximum number of characters of a cell.
-        metric: The objective.
-        is_over: Whether the table shows how each trial has ended, in place of status and process.
-    """
-    parameters = parameters or {name: name for name in parameter_names(trials)}
-    values = {name: [shown_metric(trial, name) for trial in trials] for name in metrics}
-    # The usual names of metrics are tried for each run, and most runs have few of them.
-    metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
-    number = Column("trial", [trial.number for trial in trials])
-    # Each column with its rank. Of a narrow table, the user reads the objective and the parameters first. The user's
-    # other metrics say more than the time, and the process says least.
-    ranked = [(0, Column("Trial name", [trial.name for trial in trials], 10_000, brief=number))]
-    if is_over:
-        brief = [ending(trial, names_scheduler=False) for trial in trials]
-        ranked.append((3, status_column([ending(trial) for trial in trials], brief)))
-    else:
-        ranked.append((3, Column("status", [trial.shown_status for trial in trials], 10_000)))
-        # A trial that has ended has no process any more; its last report names it.
-        pids = [trial.progress.metrics.get(PID) or trial.attempt.pid for trial in trials]
-        hosts = [trial.progress.metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
-        locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
-        ranked.append((7, Column("loc", locations, max_length)))
-    for name, shown in parameters.items():
-        cells = [trial.shown_parameter(name) for trial in trials]
-        ranked.append((2, Column(format_cell(shown, max_length), cells, max_length)))
-    ranks = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6, metric: 1}
-    for name, shown in metrics.items():
-        ranked.append((ranks.get(name, 5), Column(format_cell(shown, max_length), values[name], max_length)))
-    order = sorted(range(len(ranked)), key=lambda position: ranked[position][0])
-    return Table([column for _, column in ranked], order)
-
-
-def status_column(endings: Sequence[str], brief: Sequence[str]) -> Column:
-    """A column with the texts of `ending`. If the table is too wide, it has those without the scheduler (`brief`)."""
-    return Column("status", endings, 10_000, brief=Column("status", brief, 10_000))
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
 """How often a write checks the file."""
 _CHUNK_BYTES = 1 << 20
-_LINES_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 16
 
 
 class _JournalFile:
@@ -385,7 +385,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 # -- lines ---------------------------------------------------------------------------------------------------------
-_BODY = 9
+BODY = 9
 """The position of the JSON in a line, after eight digits and a space."""
 _HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
 
@@ -395,7 +395,7 @@ def head(line: bytes) -> tuple[bytes, bytes]:
 
     Both are empty if the line is bad. The id is empty if the record is about the run.
     """
-    found = _HEAD.match(line, _BODY)
+    found = _HEAD.match(line, BODY)
     if found is None:
         return b"", b""
     return found[1], found[2] or b""
@@ -405,7 +405,7 @@ def body_of(line: bytes) -> str:
     """The JSON in a line. ValueError if its checksum does not fit, because it is torn or damaged."""
     if line[-1:] != b"\n" or line[8:9] != b" ":
         raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
-    body = line[_BODY:-1]
+    body = line[BODY:-1]
     # compare texts, not numbers: a flipped bit may only change the case of a hex digit
     if line[:8] != b"%08x" % zlib.crc32(body):
         raise ValueError("the checksum of a line does not fit its content")
@@ -463,24 +463,30 @@ def scan(
     """
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
+    checksum = zlib.crc32
     with _reading(file_path) as file:
-        for offset, line in _lines(file, begin):
-            try:
-                if leaves_out is not None and leaves_out(offset, line):
-                    body_of(line)
-                    continue
-                record = codec.decode(body_of(line), unpickle, objects)
-            except ValueError:
-                _require_torn(file, file_path, offset)
-                return
-            except ObjectLostError as error:
-                raise JournalCorruptError(
-                    f"{error}. Put back a copy; or {_way_out('the record that names it', file_path)}"
-                ) from error
-            # Whatever follows another first record is not ours to interpret.
-            if offset == 0:
-                _check_schema(file_path, record)
-            yield offset, record
+        for end, block in _blocks(file, begin):
+            for line in block.splitlines(keepends=True):
+                offset = end
+                end += len(line)
+                try:
+                    if leaves_out is not None and leaves_out(offset, line):
+                        # What `body_of` checks, without a call: nearly all lines of a large journal are left out.
+                        if line[:BODY] != b"%08x " % checksum(line[BODY:-1]) or line[-1:] != b"\n":
+                            raise ValueError
+                        continue
+                    record = codec.decode(body_of(line), unpickle, objects)
+                except ValueError:
+                    _require_torn(file, file_path, offset)
+                    return
+                except ObjectLostError as error:
+                    raise JournalCorruptError(
+                        f"{error}. Put back a copy; or {_way_out('the record that names it', file_path)}"
+                    ) from error
+                # Whatever follows another first record is not ours to interpret.
+                if offset == 0:
+                    _check_schema(file_path, record)
+                yield offset, record
 
 
 def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -514,12 +520,30 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
 
     Bad lines are left out, and so are lines without the text `holding`. A TuneError means that the file cannot be read.
     """
-    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
+    kind_marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
+    marks = (holding,) if holding else kind_marks
     with _reading(os.path.abspath(path)) as file:
-        for offset, line in _lines(file, 0, (holding,) if holding else marks):
-            # The checksum comes last: it takes most time.
-            if line.startswith(marks, _BODY) and holding in line and _is_good(line):
-                yield offset, line
+        for offset, block in _blocks(file, 0):
+            for begin, line in _lines_with(marks, block):
+                # The checksum comes last: it takes most time.
+                if line.startswith(kind_marks, BODY) and _is_good(line):
+                    yield offset + begin, line
+
+
+def _lines_with(marks: Iterable[bytes], block: bytes) -> list[tuple[int, bytes]]:
+    """The lines of a block that have one of these texts, in order, each with its position.
+
+    The texts are searched for, because nearly all lines are results, and have none.
+    """
+    found = {}
+    for mark in marks:
+        position = block.find(mark)
+        while position >= 0:
+            begin = block.rfind(b"\n", 0, position) + 1
+            end = block.find(b"\n", position) + 1 or len(block)
+            found[begin] = block[begin:end]
+            position = block.find(mark, end)
+    return sorted(found.items())
 
 
 def _is_good(line: bytes) -> bool:
@@ -552,29 +576,31 @@ def repair(path: str | os.PathLike[str]) -> str | None:
         raise _os_error(file_path, "repaired", error) from error
 
 
-def _lines(file: BinaryIO, begin: int, marks: tuple[bytes, ...] = ()) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, line) up to the present length of the file. Lines that are written later are left out.
+def _blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out.
 
     Args:
         file: The journal.
         begin: Where the first line begins, in bytes.
-        marks: If given, lines without any of these texts may be left out. Most blocks are then skipped at once, because
-            nearly all records are results.
     """
     # Fixed now, since a driver may write faster than this reads.
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
     offset = begin
     while left > 0:
-        block = file.read(min(left, _LINES_BYTES))
+        block = file.read(min(left, _BLOCK_BYTES))
         if not block:
             return  # the file has been cut meanwhile
         if not block.endswith(b"\n"):
             block += file.readline(left - len(block))
         left -= len(block)
-        if marks and not any(mark in block for mark in marks):
-            offset += len(block)
-            continue
+        yield offset, block
+        offset += len(block)
+
+
+def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) up to the present length of the file; see `_blocks`."""
+    for offset, block in _blocks(file, begin):
         for line in block.splitlines(keepends=True):
             yield offset, line
             offset += len(line)

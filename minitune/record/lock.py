@@ -85,7 +85,7 @@ class RunLock:
     Args:
         path: The lock's file. It is not removed when the lock is released.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with RunLock(tempfile.mkdtemp() + "/lock"):
         ...     pass

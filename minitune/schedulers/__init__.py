@@ -1,6 +1,6 @@
 """Schedulers decide which trial runs next, and which trials continue.
 
-All of it runs on the driver's thread. A scheduler returns decisions and makes requests; the driver carries them out.
+A scheduler returns decisions and makes requests; the driver carries them out.
 
 Modules
 -------
@@ -86,11 +86,7 @@ __getattr__ = submodules(
 
 
 def check_scheduler_name(scheduler: Any) -> str:
-    """The name of a scheduler as it is known here, in lower case.
-
-    Raises:
-        ValueError: If there is no scheduler of that name. The message names a similar one.
-    """
+    """The name of a scheduler as it is known here, in lower case."""
     name = ""
     if isinstance(scheduler, str):
         name = scheduler.lower()
@@ -108,9 +104,6 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     Args:
         scheduler: Such as `fifo` or `asha`; case does not matter.
         **kwargs: Its arguments. Those that it does not know are left out, with a warning.
-
-    Returns:
-        The scheduler.
 
     Raises:
         ValueError: If there is no scheduler of that name.

@@ -4,9 +4,8 @@ Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSy
 variant is the paper's algorithm 2. The stopping variant needs no checkpoints: it stops a trial that is not among the
 best 1/eta when it reaches a rung, and the others continue without a pause.
 
-A rung ranks entries: one value of each trial that has reached it. It does not know the run. HyperBand and population
-based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`). With a
-rounded factor, a trial could fall on the wrong side of the cut. `HalvingScheduler` is what ASHA and HyperBand share.
+A rung ranks entries: one value of each trial that has reached it. The share 1/eta is computed from the factor as the
+user wrote it (`exact`). With a rounded factor, a trial could fall on the wrong side of the cut.
 """
 
 from __future__ import annotations
@@ -44,12 +43,8 @@ logger = logging.getLogger("minitune")
 
 
 class Entry(NamedTuple):
-    """The value of one trial at a rung. Entries sort from best to worst.
-
-    Attributes:
-        loss: Minus the score, so that smaller is better; infinite for the worst score.
-        arrival: The number of values recorded in the run before. Of two equal losses the earlier one ranks better.
-        trial_id: The trial.
+    """The value of one trial at a rung. Entries sort from best to worst. Of two equal losses (minus the score) the one
+    that arrived earlier ranks better.
     """
 
     loss: float
@@ -58,13 +53,8 @@ class Entry(NamedTuple):
 
 
 def exact(factor: float) -> int | Fraction:
-    """`factor` as the number that the user wrote, so that division by it does not round.
-
-    Args:
-        factor: A finite number; 1.1 stands for eleven tenths.
-
-    Returns:
-        An int if the factor is whole, else a Fraction.
+    """`factor` as the number that the user wrote, so that division by it does not round: an int, or a Fraction (1.1 is
+    eleven tenths).
     """
     if isinstance(factor, int):
         fraction = Fraction(factor)
@@ -76,17 +66,10 @@ def exact(factor: float) -> int | Fraction:
 
 
 def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
-    """The number of trials in a bracket of HyperBand: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws brackets as often.
+    """The number of trials in bracket p of B brackets of HyperBand: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws
+    brackets as often.
 
     Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1: the number of configurations per bracket.
-
-    Args:
-        brackets: B.
-        place: p: 0 for the bracket that cuts most often, B - 1 for the one that never cuts.
-        factor: eta.
-
-    Returns:
-        At least 1.
     """
     return math.ceil(Fraction(brackets, brackets - place) * Fraction(factor) ** (brackets - 1 - place))
 
@@ -96,7 +79,6 @@ class Rung:
     """The values recorded at one rung. All lists are sorted from best to worst.
 
     Attributes:
-        time: Where it lies, in units of `time_attr`.
         ranked: The entries of all trials that have reached the rung.
         waiting: Only with promotion: the entries of trials that are paused here and not promoted yet.
         lost: Only with promotion: the entries of trials that failed for good, which cannot be promoted any more.
@@ -121,7 +103,7 @@ class Rung:
             del self.waiting[place]
 
     def get_state(self) -> dict[str, Any]:
-        """The rung as plain data. `dataclasses.asdict` takes twenty times as long, and a run may have many trials."""
+        """The rung as plain data."""
         lists = {name: [tuple(entry) for entry in getattr(self, name)] for name in ("ranked", "waiting", "lost")}
         return {"time": self.time, **lists}
 
@@ -173,14 +155,7 @@ class HalvingScheduler(MetricScheduler):
 
 @dataclass(slots=True)
 class _Standing:
-    """The progress of one live trial.
-
-    Attributes:
-        bracket: Its bracket.
-        rung: Index of the highest rung where it was recorded, -1 for none.
-        entry: Its entry at that rung.
-        promoted: Whether it may continue beyond that rung (always, in the stopping variant).
-    """
+    """The progress of one live trial."""
 
     bracket: int
     rung: int = -1
@@ -197,17 +172,13 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     Args:
         time_attr: The result key that measures progress: any number that grows.
-        metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
-        max_t: Trials are stopped at this time, in units of `time_attr`.
-        grace_period: r: no trial is compared before this time, in units of `time_attr`.
+        time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         reduction_factor: eta, above 1.
         brackets: The number of brackets. Each starts one rung higher than the one before. One bracket is best for
             nearly all searches; three train about 1.5 times as much.
         stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
         variant: `stop` stops the worse trials at once. `promote` pauses every trial at every rung and resumes the
             best, so that a good trial with a slow start is not lost. For that, trials must save checkpoints.
-        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -408,12 +379,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def _record(
         self, trial: Trial, standing: _Standing, at: float, result: dict[str, Any]
     ) -> tuple[Rung, Entry] | None:
-        """Record the result at the highest rung passed, unless the trial was recorded there or higher.
+        """Record the result at the highest rung passed, unless the trial was recorded there or higher. None if nothing
+        was recorded.
 
         Lower rungs that were skipped are never filled in afterwards: their values would come from a later time.
-
-        Returns:
-            The rung and the entry, or None if nothing was recorded.
         """
         index = bisect_right(self._times[standing.bracket], at) - 1
         if index <= standing.rung:
@@ -441,10 +410,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def _decide(self, standing: _Standing, rung: Rung, entry: Entry, at: float) -> Decision:
         """The decision about a trial that was just recorded at a rung.
 
-        The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best
-        floor(n / eta), itself included, or the best of all. With ceil(n / eta), it found a smaller loss in only .45 to
-        .48 of the orders at half of the budget, on three tables of learning curves with 1, 4 and 16 workers (eta 3, 200
-        to 400 orders each, all intervals within .03; `benchmarks/schedulers.py`).
+        The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best floor(n /
+        eta), itself included, or the best of all.
         """
         size = len(rung)
         rank = rung.rank(entry)
@@ -473,11 +440,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return max(1, kept)  # a trial that is the best so far is never stopped
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
-        """The best trial that waits and is among the top floor(n / eta), from the highest rung down.
-
-        Args:
-            context: The context.
-            at_least: Every rung promotes at least so many. If positive, trials that failed for good do not count.
+        """The best trial that waits and is among the top floor(n / eta), or the top `at_least`, from the highest rung
+        down. If `at_least` is positive, trials that failed for good do not count.
         """
         for rung in self._from_the_top:
             found = self._first_available(context, rung)
@@ -496,8 +460,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def _first_available(self, context: SchedulerContext, rung: Rung) -> tuple[Entry, Trial] | None:
         """The best trial that waits at `rung` and can be resumed now.
 
-        Trials that run are passed over: they are still being saved, or on their way to the next rung. So are trials
-        that start again after a failure. Of all these there are hardly more than workers.
+        Trials that run are passed over: they are still being saved, or on their way to the next rung.
         """
         place = 0
         while place < len(rung.waiting):

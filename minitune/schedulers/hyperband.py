@@ -3,9 +3,9 @@
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
 1603.06560). As in the paper, the bracket that cuts hardest comes first, and the best floor(m / eta) continue.
 
-A `Bracket` knows its rungs and its members, and decides which of them continue when a rung closes. It does not know
-the run; the schedulers drive it. A rung closes when all members that are still in the bracket have arrived and the
-bracket gets no more trials. So a trial that ends or fails must leave its bracket, or the others would wait for ever.
+A `Bracket` knows its rungs and its members, and decides which of them continue when a rung closes. A rung closes when
+all members that are still in the bracket have arrived and the bracket gets no more trials. So a trial that ends or
+fails must leave its bracket, or the others would wait for ever.
 """
 
 from __future__ import annotations
@@ -40,13 +40,7 @@ _DROPPED = "it was not among the best when its rung ended"
 
 @dataclass(slots=True)
 class BracketMember:
-    """One live trial in a bracket.
-
-    Attributes:
-        rung: Index of the rung that it trains towards, or waits at.
-        time: Its time at its last arrival.
-        entry: Its entry at that rung; None while it has not arrived.
-    """
+    """One live trial in a bracket."""
 
     rung: int = 0
     time: float = -math.inf
@@ -54,13 +48,8 @@ class BracketMember:
 
 
 class Closing(NamedTuple):
-    """The outcome of closing a rung.
-
-    Attributes:
-        time: Where the rung lies, in units of `time_attr`.
-        entered: The number of trials that trained towards the rung.
-        kept: The entries of those that continue, best first.
-        dropped: The entries of those that are stopped, best first.
+    """The outcome of closing a rung: its time in units of `time_attr`, how many trained towards it, and the entries
+    that continue and that are stopped, best first.
     """
 
     time: float
@@ -87,22 +76,14 @@ class Closing(NamedTuple):
 class Bracket:
     """Some trials, of which each rung keeps the best 1/eta.
 
-    A rung closes when all members that are still in the bracket have arrived, and no more will come. Trials that left
-    the bracket in another way count as members of the rung, but cannot be kept.
+    Trials that left the bracket in another way count as members of the rung, but cannot be kept.
 
     Attributes:
-        index: s: how often the trials are cut.
-        band: The number of its band.
         capacity: n: how many trials it takes.
         times: Its rungs, ascending; the last one is the end.
         eta: One part in so many is kept.
-        is_open: Whether more trials may come.
-        members: The trials that have not ended and were not dropped, by id.
-        rung: Index of the rung at which the trials are compared next.
         ready: The trials that were kept and have not run again since, best first, each with the rung's time, its rank
             there, and the number of trials that were ranked.
-        leaving: The trials that were dropped and have not ended yet.
-        ended: The number of ended trials by status.
         entered: The number of trials that the present rung compares, with those that have left since.
         arrived: The number of members that have arrived at their rung.
     """
@@ -233,16 +214,7 @@ class Bracket:
 
 
 def rung_times(max_t: float, eta: float, index: int) -> list[float]:
-    """Where the rungs of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself.
-
-    Args:
-        max_t: The end.
-        eta: The factor between neighbours.
-        index: s.
-
-    Returns:
-        Ascending times, equal ones merged.
-    """
+    """Where the rungs of bracket s lie: `max(1, round(max_t * eta^(i - s)))` for i = 0..s-1, then `max_t` itself."""
     below = (max(1, round(max_t / eta ** (index - i))) for i in range(index))
     return [*dict.fromkeys(time for time in below if time < max_t), max_t]
 
@@ -255,21 +227,16 @@ class HyperBandScheduler(HalvingScheduler):
     """Pauses each trial at the rungs of its bracket until all have reached the rung, and resumes the best 1/eta.
 
     Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
-    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. If no
-    more trials come, the last bracket continues with the trials that it has. Trials must save checkpoints: one without
-    a checkpoint starts over after each pause.
+    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. Trials
+    must save checkpoints: one without a checkpoint starts over after each pause.
 
-    A trial whose value is NaN or no number ranks below every other and never continues. Of equal values the one that
-    arrived first ranks better. Trials that end in another way count at their rung, but cannot be kept.
+    Trials that end in another way count at their rung, but cannot be kept.
 
     Args:
-        time_attr: The result key that measures progress: any number that grows.
-        metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
+        time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         max_t: Trials are stopped at this time, in units of `time_attr`.
         reduction_factor: eta, above 1: one part in so many continues.
         stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
-        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -307,10 +274,7 @@ class HyperBandScheduler(HalvingScheduler):
         self._home_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if the trial has reached its rung, and close the rung if it was the last trial.
-
-        `choose_trial_to_run` resumes the others that were kept. The context stops those that were dropped.
-        """
+        """Record the result if the trial has reached its rung, and close the rung if it was the last trial."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
@@ -352,8 +316,6 @@ class HyperBandScheduler(HalvingScheduler):
         """The oldest bracket comes first: its trials that were kept, then its new trials.
 
         None means that a new trial may be drawn: a free worker begins a new bracket rather than wait for stragglers.
-        Once no trial will come, or the search algorithm has none while nothing runs, the last bracket takes no more
-        trials. So there is no state in which all trials wait.
         """
         for bracket in self._brackets:  # trials that were dropped while they were saved, or by an earlier driver
             for trial_id in list(bracket.leaving):
@@ -425,7 +387,7 @@ class HyperBandScheduler(HalvingScheduler):
         """A trial has reached its rung. A subclass may tell the search algorithm."""
 
     def _home_of(self, trial: Trial) -> Bracket:
-        """The trial's bracket. A new trial gets a place in the open bracket, or in a new one."""
+        """The trial's bracket."""
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
@@ -459,7 +421,7 @@ class HyperBandScheduler(HalvingScheduler):
         return closings
 
     def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """A trial has ended and leaves its bracket. The others may have waited only for it.
+        """A trial has ended and leaves its bracket.
 
         `stop_trial` in `_close` leads here again, but not from inside of its loop: requests of a hook are met after it.
         """
@@ -483,10 +445,7 @@ class HyperBandScheduler(HalvingScheduler):
         return not any(trial.status in (PENDING, RUNNING) for trial in context.get_live_trials())
 
     def _first_ready(self, context: SchedulerContext) -> Trial | None:
-        """The first trial that can be started. Trials that are still being paused are passed over.
-
-        There are hardly more of these than workers.
-        """
+        """The first trial that can be started. Trials that are still being paused are passed over."""
         pending = context.first_pending()
         for bracket in self._brackets:
             for trial_id in bracket.ready:

@@ -42,14 +42,7 @@ differ, cost no more than iterations."""
 
 @dataclass(slots=True)
 class _Curve:
-    """The reports of one trial, which give its mean at any time.
-
-    Attributes:
-        times: The times of its reports, ascending.
-        sums: The sum of the finite scores that count, up to each time.
-        counts: The number of these scores.
-        best: Its best finite score so far; `WORST` if it has none.
-    """
+    """The reports of one trial, which give its mean at any time."""
 
     times: list[float] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)
@@ -70,14 +63,11 @@ class _Curve:
 class MedianStoppingRule(MetricScheduler):
     """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 
-    The other trials are all that have reached this time, whether they still run or not. Values that are NaN, infinite
-    or no numbers are left out of the means. A trial that has only such values is worse than any median. A difference
-    that is only rounding stops no trial.
+    Values that are NaN, infinite or no numbers are left out of the means. A trial that has only such values is worse
+    than any median.
 
     Args:
-        time_attr: The result key that measures progress: any number that grows.
-        metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
+        time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         grace_period: No trial is stopped before this time, and no earlier value counts in a mean; in units of
             `time_attr`.
         min_samples_required: No trial is stopped if it is compared with fewer other trials.
@@ -85,7 +75,6 @@ class MedianStoppingRule(MetricScheduler):
             if other trials wait; in units of `time_attr`. For that, trials must save checkpoints.
         hard_stop: If False, trials are paused instead of stopped. When no others wait, they continue and are no longer
             compared.
-        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -152,7 +141,7 @@ class MedianStoppingRule(MetricScheduler):
         return self._reject(trial, at, curve, median, num_others)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Record the last result, if that was not done yet, and forget the state of the trial. Its values stay."""
+        """Record the last result, if that was not done yet, and forget the state of the trial."""
         at = self._time_of(result or {})
         if at is not None:
             self._record(trial.trial_id, at, result)
@@ -299,12 +288,7 @@ class MedianStoppingRule(MetricScheduler):
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:
-    """The median of ascending numbers without one of them. O(log n).
-
-    Args:
-        ordered: The numbers; at least one other than `own`.
-        own: The number that is left out, if any.
-    """
+    """The median of ascending numbers without one of them. O(log n)."""
     if own is None:
         hole = len(ordered)
     else:

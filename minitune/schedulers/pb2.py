@@ -6,11 +6,9 @@ explore step differs: a copy continues with the hyperparameters at which the upp
 of time is largest.
 
 The model is a Gaussian process in plain Python, because numpy is no dependency. Its kernel is a squared exponential
-over the inputs, times one that forgets with time. The cost of a fit grows with the cube of the number of points. So the
-model knows a bounded number of gains, and the kernel's parameters are fitted to fewer still.
+over the inputs, times one that forgets with time.
 
-The process of `search.gaussian_process` shares nothing with this one but the triangular system. It has another kernel,
-and a factor that is made for hundreds of candidates, with numpy or without.
+The cost of a fit grows with the cube of the number of points, so the model knows a bounded number of gains.
 """
 
 from __future__ import annotations
@@ -71,14 +69,10 @@ class TimeVaryingGP:
     is their distance in all coordinates except the time.
 
     Args:
-        points: The observed points, then points without a value. Near the latter, the process is less uncertain.
-        values: The values at the observed points, with mean 0.
         length: Divides the squared distance.
-        forgetting: How fast old points lose weight, between 0 and 1.
 
     Attributes:
         variance: The most likely variance of the value at one point.
-        log_likelihood: The logarithm of the marginal likelihood, without a constant.
     """
 
     def __init__(self, points: Sequence[Point], values: Sequence[float], length: float, forgetting: float):
@@ -100,13 +94,7 @@ class TimeVaryingGP:
 
     @classmethod
     def fitted(cls, points: Sequence[Point], values: Sequence[float], pseudo: Sequence[Point] = ()) -> TimeVaryingGP:
-        """The process whose length and forgetting, from a small grid, make the newest observations most likely.
-
-        Args:
-            points: The observed points, the newest last.
-            values: The values there, with mean 0 and standard deviation 1.
-            pseudo: The points without a value.
-        """
+        """The process whose length and forgetting, from a small grid, make the newest observations most likely."""
         recent = points[-_FITTED_TO:], values[-_FITTED_TO:]
         fits = (cls(*recent, length, forgetting) for length, forgetting in itertools.product(_LENGTHS, _FORGETTING))
         best = max(fits, key=lambda fit: fit.log_likelihood)
@@ -141,13 +129,7 @@ class TimeVaryingGP:
 
 
 class _Hyperparameter(NamedTuple):
-    """One hyperparameter of the model.
-
-    Attributes:
-        path: Its path in a configuration.
-        domain: The domain between its bounds.
-        axis: The axis of the model, on which the bounds are 0 and 1.
-    """
+    """One hyperparameter of the model."""
 
     path: tuple[str, ...]
     domain: Float | Integer
@@ -171,14 +153,7 @@ class _Hyperparameter(NamedTuple):
 
 @dataclass(frozen=True)
 class _Gain:
-    """The gain of one member between two turns, under one configuration.
-
-    Attributes:
-        time: The time of the first turn.
-        score: The score at that time.
-        place: The hyperparameters, each 0 to 1.
-        rate: The change of the score per unit of time.
-    """
+    """The gain of one member between two turns, under one configuration."""
 
     time: float
     score: float
@@ -191,18 +166,10 @@ class PB2(PopulationBasedTraining):
     """Population based training whose new hyperparameters are chosen by a Gaussian process.
 
     Args:
-        time_attr: See `PopulationBasedTraining`; it says more about all arguments.
-        metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
-        perturbation_interval: The time between two turns of a member, in units of `time_attr`.
+        time_attr, ..., custom_explore_fn: See `PopulationBasedTraining`.
         hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds, or a dict of these for nested
             ones. With `tune.loguniform(1e-5, 0.1)` the model uses the logarithm. Values that are missing in a trial's
             configuration are drawn between the bounds at its start. A hyperparameter that is an int stays one.
-        quantile_fraction: The part of the population that is replaced: 0 to 0.5.
-        log_config: Whether the files are written.
-        require_attrs: Whether a result without metric or time is an error of its trial.
-        synch: Whether all members wait for each other at each turn.
-        custom_explore_fn: Gets the new configuration and returns the one that is used.
 
     Raises:
         TuneError: If there are no bounds; it is a ValueError too.
@@ -361,12 +328,7 @@ def _hyperparameters(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
 
 
 def _domains(bounds: Any, where: str) -> dict[str, Any]:
-    """The bounds as domains.
-
-    Raises:
-        TypeError: If they are no dict.
-        ValueError: If one of them is neither two ascending numbers nor a domain with bounds.
-    """
+    """The bounds as domains."""
     if not isinstance(bounds, Mapping):
         raise TypeError(f"{where} must be a dict such as {{'lr': [1e-4, 1e-1]}}, but got {shown(bounds)}")
     domains: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """Population based training, and the replay of the schedule that it has found.
 
 Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). At fixed intervals each
-member of a population has its turn: if it is among the worst, it continues from a copy of one of the best (exploit)
-with other hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
+member has its turn: if it is among the worst, it continues from a copy of one of the best (exploit) with other
+hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
 
 Two kinds of files in the run's directory record the exploits, in Ray Tune's format: `pbt_global.txt` those of the run,
 `pbt_policy_<trial id>.txt` those of a member. Each line is a JSON list for one exploit: the target's tag, the donor's
@@ -87,12 +87,6 @@ def policy_path(run_path: str, trial_id: str) -> str:
 def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) -> None:
     """Write one exploit into the run's file and the target's.
 
-    Args:
-        run_path: The run's directory.
-        target_id: Id of the trial that continues from another one.
-        donor_id: Id of the other one.
-        step: The exploit.
-
     Raises:
         OSError: If a file cannot be written.
     """
@@ -112,9 +106,6 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
 
 def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
     """The schedule of configurations that led to a member's last one.
-
-    Args:
-        path: A member's policy file.
 
     Returns:
         The first configuration, or None if the file is empty; and the changes: pairs of the iteration and the new
@@ -179,9 +170,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 
     Args:
         policy_file: A member's `pbt_policy_<trial id>.txt`, which is in the run's directory.
-
-    Raises:
-        ValueError: If it cannot be read, or is no such file.
     """
 
     _short_name = "PBT replay"
@@ -220,7 +208,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Change the configuration if the trial has reached a change. If it has passed several, the last one counts."""
+        """Change the configuration if the trial has reached a change."""
         step = known_number(result.get(TRAINING_ITERATION))
         if step is None:
             return CONTINUE
@@ -266,9 +254,7 @@ class PopulationBasedTraining(MetricScheduler):
     `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
 
     Args:
-        time_attr: The result key that measures progress: any number that grows.
-        metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
+        time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         perturbation_interval: The time between two turns of a member, in units of `time_attr`.
         burn_in_period: No member has a turn before this time.
         hyperparam_mutations: By name, how a hyperparameter is drawn and perturbed: a list or tuple of values in their
@@ -284,7 +270,6 @@ class PopulationBasedTraining(MetricScheduler):
         compare_at: `same_time` compares the members' scores at the largest time that all have reached, so that no
             member is better only because it has trained for longer. `turn` compares the scores of their last turns, as
             Ray Tune does.
-        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
@@ -395,7 +380,7 @@ class PopulationBasedTraining(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Add a member and complete its configuration. One that is retried may need the checkpoint of another one."""
+        """Add a member and complete its configuration."""
         super().on_trial_add(tune_controller, trial)
         is_new = trial.trial_id not in self._population.members
         member = self._member(trial)
@@ -556,8 +541,7 @@ class PopulationBasedTraining(MetricScheduler):
     def _draw_donor(self, context: SchedulerContext, member: Member) -> Member | None:
         """The member whose copy a low member becomes; None if those that could be copied have no checkpoint.
 
-        It is one of the best that is strictly better: a copy of an equally good one would change nothing. If there is
-        none, it is the member itself.
+        It is one of the best that is strictly better: a copy of an equally good one would change nothing.
         """
         count = self._population.count_better(member)
         donor = member
@@ -603,16 +587,8 @@ class PopulationBasedTraining(MetricScheduler):
     def _clone(
         self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]
     ) -> tuple[tuple[Trial, dict[str, Any]], str]:
-        """Make a member a copy of a donor (or of itself) with another configuration.
-
-        Args:
-            context: The context.
-            member: The member that changes.
-            donor: The member that is copied.
-            facts: The facts of the decision; those of the exploit are added.
-
-        Returns:
-            The donor and the new configuration, for the decision, and the reason as text.
+        """Make a member a copy of a donor (or of itself) with another configuration. Returns the donor, the new
+        configuration, and the reason as text.
         """
         trial = self._trials[member.trial_id]
         giver = self._trials[donor.trial_id]
@@ -683,7 +659,7 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _rank_facts(self, member: Member) -> dict[str, Any]:
-        """The facts of a decision about a member. The value is the one that was compared, not the latest."""
+        """The facts of a decision about a member."""
         population = self._population
         rank = population.rank(member)
         of = len(population)

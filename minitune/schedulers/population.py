@@ -1,12 +1,10 @@
 """The population of population based training: how its members rank, and how they get other hyperparameters.
 
-Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Population` knows each
-member's score and training time. It tells which members are among the best and among the worst, and which waiting
-member has trained least. `Explorer` is the explore step (section 4): each hyperparameter is either drawn again or
-perturbed. Unlike in the paper, no value ever leaves the domain that the user has given.
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). It tells which members are
+among the best and among the worst, and which waiting member has trained least. `Explorer` is the explore step (section
+4): each hyperparameter is either drawn again or perturbed.
 
-A mutation is a list or tuple of values in their order, a domain, a function without arguments, or a dict of mutations
-for nested parameters. Neither class knows the run or its trials.
+Neither class knows the run or its trials.
 """
 
 from __future__ import annotations
@@ -53,13 +51,7 @@ class Member:
     """One unfinished trial of the population.
 
     Attributes:
-        trial_id: The id of the trial.
-        tag: Its tag before anything was perturbed.
-        entry: Its entry in the order of the population, or None before its first turn.
         turn_score: Its score at its last turn: larger is better.
-        time: The training time of its state, also of a state that was copied.
-        last_turn: The time of its last turn.
-        iteration: Its `training_iteration` at its last turn.
         is_clone: Whether it was given the state of another member, which it can pass on.
         pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
         ticket: The number of its valid place in the waiting line; other places are out of date.
@@ -166,9 +158,8 @@ class Population:
         member.is_clone = True
 
     def _compare_at_same_time(self) -> None:
-        """Rank all members by their results at the largest time that all have reached.
-
-        O(log n) if that time is still the same, else O(n log n): once in a round of turns.
+        """Rank all members by their results at the largest time that all have reached. O(n log n) once in a round of
+        turns.
         """
         while True:  # the first entry of the heap may be that of a member that has ended, or has trained further
             common, trial_id = self._times[0]
@@ -223,7 +214,7 @@ class Population:
         return self.members[self._ranked[rank - 1].trial_id]
 
     def count_better(self, member: Member) -> int:
-        """How many members of the upper end are strictly better than a member. They are the first ones."""
+        """How many members of the upper end are strictly better than a member."""
         better = bisect_left(self._ranked, Entry(-member.score, -1, ""))  # before the first one with an equal score
         return min(better, self.size_of_ends())
 
@@ -250,11 +241,7 @@ class Population:
         member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """The trial that has trained least, among those that wait and can be started.
-
-        Args:
-            find: Returns the live trial of an id.
-        """
+        """The trial that has trained least, among those that wait and can be started."""
         not_yet = []
         chosen = None
         while self._line:
@@ -284,12 +271,7 @@ class Population:
         return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
     def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
-        """Take over what `get_state` returned.
-
-        Args:
-            state: The state.
-            not_in_line: The members that wait for other members, not for room.
-        """
+        """Take over what `get_state` returned."""
         known = []
         for fields in state["members"]:
             entry = fields["entry"] and Entry(*fields["entry"])
@@ -309,27 +291,18 @@ class Population:
 
 @dataclass(frozen=True)
 class Explorer:
-    """Draws and perturbs hyperparameters.
-
-    Attributes:
-        mutations: By name, how each is drawn and perturbed.
-        resample_probability: How often a value is drawn again.
-        factors: Otherwise, a number is multiplied by one of these.
-    """
+    """Draws and perturbs hyperparameters."""
 
     mutations: Mapping[str, Any]
     resample_probability: float = 0.25
     factors: Sequence[float] = (1.2, 0.8)
 
     def explore(self, config: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-        """A configuration with other hyperparameters.
+        """A configuration with other hyperparameters, and the changes.
 
         Args:
             config: The old configuration; not changed. Containers are copied, other values are shared.
             rng: The only source of randomness; in a seeded run also for the user's functions.
-
-        Returns:
-            The new configuration, and the changes.
         """
         # `copy_tree` copies no other mappings than dicts, but this one will be changed.
         new = copy_tree(dict(config))
@@ -352,10 +325,6 @@ class Explorer:
 
 def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None:
     """Refuse a mutation that no value can be drawn from.
-
-    Args:
-        mutations: The user's mutations.
-        where: Their name, for the message.
 
     Raises:
         TypeError: If it is no dict, or a mutation is of an unknown kind.
@@ -387,15 +356,12 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
 
 
 def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-    """Draw the hyperparameters that a configuration lacks.
+    """Draw the hyperparameters that a configuration lacks; return it complete, and the values that were drawn.
 
     Args:
         config: The configuration; not changed.
         mutations: By name, how each is drawn.
         rng: The only source of randomness; in a seeded run also for the user's functions.
-
-    Returns:
-        The complete configuration, and the values that were drawn.
     """
     new = dict(config)
     drawn = Changes()
@@ -422,10 +388,8 @@ def draw(mutation: Any, rng: random.Random) -> Any:
 
 
 def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:
-    """A value near `value`. If the mutation does not know `value`, a new one is drawn.
-
-    Returns:
-        The new value, and how it was changed.
+    """A value near `value`. If the mutation does not know `value`, a new one is drawn. Returns the new value, and how
+    it was changed.
     """
     if isinstance(mutation, (list, tuple)):
         return _neighbour(mutation, value, rng)

@@ -1,7 +1,6 @@
 """ResourceChangingScheduler: takes the decisions of another scheduler and changes the resources of running trials.
 
-`DistributeResources` and `DistributeResourcesToTopJob` decide how much each trial gets. Resources are given in units. A
-trial never has less than it asked for at its start.
+Resources are given in units. A trial never has less than it asked for at its start.
 """
 
 from __future__ import annotations
@@ -63,9 +62,6 @@ class DistributeResources:
             with `add_bundles`; else by 1 GPU if it has GPUs, or by 1 CPU.
         increase_by_times: The limit of units for a trial, if it is 1 or more and `increase_by` is given.
         reserve_resources: Resources that no trial gets, such as `{"CPU": 1}`.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
 
     def __init__(
@@ -147,15 +143,7 @@ class DistributeResources:
         units: Mapping[Trial, int],
         all_units: int,
     ) -> int:
-        """How many units a trial may have. The units are dealt out one by one.
-
-        Args:
-            trial: The trial that reported.
-            result: Its result, flattened.
-            scheduler: The scheduler that asks.
-            units: The units of each live trial.
-            all_units: How many units there are, beyond the resources that the trials had at their start.
-        """
+        """How many units a trial may have."""
         share, left = divmod(all_units, len(units))
         place = list(units).index(trial)
         if place < left:  # the units that cannot be divided go to the first trials
@@ -179,18 +167,11 @@ class DistributeResources:
 
 
 class DistributeResourcesToTopJob(DistributeResources):
-    """Gives all free resources to the best trial. The others keep the resources that they have.
+    """Gives all free resources to the best trial. The others keep the resources that they have. The other arguments are
+    those of `DistributeResources`.
 
     Args:
-        add_bundles: See `DistributeResources`.
-        increase_by: See `DistributeResources`.
-        increase_by_times: See `DistributeResources`.
-        reserve_resources: See `DistributeResources`.
         metric: The metric that decides which trial is the best; by default that of the scheduler or the run.
-        mode: `min` or `max`; by default that of the scheduler or the run.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
 
     def __init__(
@@ -264,9 +245,6 @@ class ResourceChangingScheduler(TrialScheduler):
         resources_allocation_function: Gets the context, the trial, its result and this scheduler. It returns a request
             (a dict or a `PlacementGroupFactory`), or None if nothing changes. With None instead of a function no
             resources change, and a warning says so.
-
-    Raises:
-        ValueError: If an argument is of the wrong kind.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The base of all schedulers: the hooks that the run calls, and the requests that a scheduler can make.
 
 `TrialScheduler` is the contract, `SchedulerContext` the first argument of its hooks, `FIFOScheduler` the default.
-`MetricScheduler` is the base of those that compare trials by one metric along one measure of time. The hooks run on the
-driver's thread, one at a time. The decisions depend only on what the hooks are told, on the state and on the seed: a
-resumed run tells the scheduler the last events again, and must get the same decisions.
+`MetricScheduler` is the base of those that compare trials by one metric along one measure of time. The decisions depend
+only on what the hooks are told, on the state and on the seed: a resumed run tells the scheduler the last events again,
+and must get the same decisions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class SchedulerContext(Protocol):
     """The first argument of every hook. Its methods that ask for something enqueue a request for after the hook.
 
     Attributes:
-        search_alg: The run's search algorithm.
         is_replaying: Whether the hooks hear again of events that an earlier driver has seen. Files and other effects of
             these events exist already.
         supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has no new trial at
@@ -81,13 +80,7 @@ class SchedulerContext(Protocol):
         ...
 
     def stop_trial(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Ask the run to stop `trial`. Nothing happens if it has ended by then.
-
-        Args:
-            trial: The trial.
-            reason: The reason, for users.
-            facts: The facts behind it; see `Decision`.
-        """
+        """Ask the run to stop `trial`. Nothing happens if it has ended by then."""
         ...
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
@@ -104,7 +97,7 @@ class SchedulerContext(Protocol):
 
 
 class TrialScheduler:
-    """Decides which trial runs next and, after each result, whether the trial continues. By default as FIFO does.
+    """Decides which trial runs next and, after each result, whether the trial continues.
 
     A subclass overrides `on_trial_result` and other hooks that it needs. Hooks run in the driver's only thread and must
     not block: they return a decision, or make a request to the context.
@@ -177,10 +170,8 @@ class TrialScheduler:
         return True
 
     def set_seed(self, seed: int) -> None:
-        """Seed the scheduler's own random numbers, unless the user gave it a seed. Called before the first trial.
-
-        Args:
-            seed: The scheduler's share of the run's seed.
+        """Seed the scheduler's own random numbers with its share of the run's seed, unless the user gave it a seed.
+        Called before the first trial.
         """
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -190,12 +181,7 @@ class TrialScheduler:
         """Called at each failure, whether there will be another attempt or not."""
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Called for each result that does not end the trial.
-
-        Args:
-            tune_controller: The context.
-            trial: The trial that reported.
-            result: Its result, flattened.
+        """Called for each result that does not end the trial. `result` is flattened.
 
         Returns:
             CONTINUE, PAUSE, STOP or NOOP, preferably as a `Decision` with a reason.
@@ -407,14 +393,8 @@ def supply_of(context: Any) -> str:
 
 
 def score(value: Any, mode: str) -> float:
-    """The score of a metric's value: larger is better.
-
-    Args:
-        value: What was reported.
-        mode: `min` or `max`.
-
-    Returns:
-        `value` for `max` and `-value` for `min`; `WORST` for NaN and for anything that is no number.
+    """The score of a reported value: larger is better. `value` for `max`, `-value` for `min`; `WORST` for NaN and for
+    anything that is no number.
     """
     number = known_number(value)
     if number is None:

@@ -76,7 +76,7 @@ class AxSearch(LibrarySearcher):
         TypeError: If Ax does not have an argument.
         ValueError: If an argument has an invalid value, or Ax cannot search the space.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.search.ax import AxSearch
         >>> search = AxSearch(metric="loss", mode="min")  # doctest: +SKIP

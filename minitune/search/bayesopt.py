@@ -50,7 +50,7 @@ class BayesOptSearch(LibrarySearcher):
         ImportError: If the package is not installed.
         ValueError: If an argument breaks its rule, or a parameter is no real number between bounds.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.search.bayesopt import BayesOptSearch
         >>> search = BayesOptSearch({"x": (0, 1)}, metric="loss", mode="min")  # doctest: +SKIP

@@ -37,7 +37,7 @@ class TuneBOHB(TPESearch):
         ValueError: If an argument breaks its rule, there is a grid in the space, or a `ConfigurationSpace` holds
             a part that has no counterpart here.
 
-    Example:
+    Examples:
         >>> import minitune as tune
         >>> from minitune.search.bohb import TuneBOHB
         >>> config = tune.TuneConfig(

@@ -95,7 +95,7 @@ _NEAREST = 5
 """From how many trials the probability of a success is estimated. One more has the share of successes of all trials."""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
-_SQRT_5 = math.sqrt(5)
+SQRT_5 = math.sqrt(5)
 _SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
@@ -193,7 +193,7 @@ class GaussianProcess:
         self._rng = rng
         self._parameters = len(kernel_space.axes) + len(kernel_space.sizes)
         self._best = points[:4]
-        self._values = _standardised(values)
+        self._values, _, _ = cut_off(values)
         seen = 0
         for point in [*points, *pending, *failed]:
             seen |= point.bits
@@ -256,7 +256,7 @@ class GaussianProcess:
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
         """The inverse length scale of each coordinate, times √5; the coordinates of a choice share one."""
-        inverse = [_SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
+        inverse = [SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
         axes = len(self._kernel_space.axes)
         weights = inverse[:axes]
         for width, weight in zip(self._widths(), inverse[axes:], strict=True):
@@ -487,8 +487,12 @@ def _simplex(count: int) -> list[Vector]:
     return corners
 
 
-def _standardised(values: Sequence[float]) -> list[float]:
-    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region."""
+def cut_off(values: Sequence[float]) -> tuple[list[float], float, float]:
+    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region.
+
+    Returns:
+        The scaled values, and the mean and the standard deviation by which they were scaled.
+    """
     largest = max(map(abs, values)) or 1.0  # squares must not overflow
     known = sorted(value / largest for value in values)
     median = known[len(known) // 2]
@@ -496,7 +500,7 @@ def _standardised(values: Sequence[float]) -> list[float]:
     cut = [min(value / largest, top) for value in values]
     mean = math.fsum(cut) / len(cut)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in cut) / len(cut)) or 1.0
-    return [(value - mean) / deviation for value in cut]
+    return [(value - mean) / deviation for value in cut], mean * largest, deviation * largest
 
 
 class Covariance:

@@ -45,7 +45,7 @@ class Searcher:
     Raises:
         ValueError: If `mode` is none of these, or the lengths differ.
 
-    Example:
+    Examples:
         >>> class Halving(Searcher):
         ...     x = 1.0
         ...     def suggest(self, trial_id):

@@ -62,7 +62,7 @@ class TPESearch(SpaceSearcher):
     Raises:
         ValueError: If an argument has an invalid value, or the space has a grid.
 
-    Example:
+    Examples:
         >>> from minitune import uniform
         >>> search = TPESearch({"x": uniform(0, 1)}, metric="loss", mode="min", seed=0)
         >>> for number in range(40):

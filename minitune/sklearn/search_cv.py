@@ -103,7 +103,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         multimetric_: Whether there are several metrics.
         run_path_: The directory of the run; None if it was not stored.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.linear_model import LogisticRegression
         >>> import minitune

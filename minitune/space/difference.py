@@ -31,10 +31,6 @@ _FUNCTION = object()
 def differences(before: Any, now: Any) -> list[str]:
     """Return the differences between two search spaces.
 
-    Args:
-        before: The older space.
-        now: The newer space.
-
     Returns:
         A text such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)` for each place, with its path; empty if no
             difference was found. If there are many, the last text shows how many more there are.

@@ -124,13 +124,7 @@ class Sampler:
     """
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """Draw one value of `domain`.
-
-        Args:
-            domain: The domain.
-            config: The parameters that already have values, for functions.
-            rng: The only source of randomness.
-        """
+        """Draw one value of `domain`."""
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
@@ -181,10 +175,6 @@ class LogUniform(Sampler):
 class Normal(Sampler):
     """Draws from a normal distribution.
 
-    Args:
-        mean: The mean.
-        sd: The standard deviation.
-
     Raises:
         ValueError: If `sd` is not positive.
     """
@@ -201,10 +191,6 @@ class Normal(Sampler):
 
 class Quantized(Sampler):
     """Rounds the values of another sampler to multiples of `q`.
-
-    Args:
-        sampler: The sampler of the values.
-        q: The step.
 
     Raises:
         ValueError: If `q` is not positive.
@@ -396,9 +382,6 @@ class Categorical(Domain):
 class Function(Domain):
     """A value that a user's function computes, usually from other parameters.
 
-    Args:
-        func: A function without arguments, or of the configuration.
-
     Raises:
         ValueError: If the function needs other arguments.
     """
@@ -484,9 +467,6 @@ def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
 
 def as_domain(value: Any) -> Domain | None:
     """Convert an element of a search space to a domain; None if it is a constant.
-
-    Args:
-        value: Any element of a search space.
 
     Returns:
         The domain; for `{"grid_search": [...]}` a `Categorical` grid.

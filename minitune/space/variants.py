@@ -96,7 +96,6 @@ class Position:
     """The position of a table's next variant.
 
     Attributes:
-        round: The number of complete rounds.
         point: The index of the grid point within the round.
         branch: How many variants of this point the table has returned.
     """
@@ -243,9 +242,6 @@ class VariantTable:
     def redraw(self, attempt: int) -> Variant | None:
         """Draw another variant in place of the last one.
 
-        Args:
-            attempt: The number of the draw at this position.
-
         Returns:
             The variant. None if nothing is drawn for this position alone (it has only values of the grid, or random
             values that the whole round shares), or if the position has several variants.
@@ -347,9 +343,6 @@ def generate_variants(
 
 def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
     """Sort the elements of a search space into constants, domains and grids, for searchers of users.
-
-    Args:
-        spec: The space.
 
     Returns:
         Three lists of pairs: (path, value) for the constants; (path, domain) for the random parameters and functions;

@@ -37,12 +37,7 @@ class Stopper:
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether the trial must end. The driver asks for every result.
-
-        Args:
-            trial_id: The trial's id.
-            result: The nested result.
-        """
+        """Whether the trial must end. The driver asks for every result."""
         return False
 
     def stop_all(self) -> bool:
@@ -543,8 +538,6 @@ class TimeoutStopper(Stopper):
 
 def _spread(values: Sequence[float]) -> float:
     """The population standard deviation of `values`, as in numpy; NaN if a value is not finite."""
-    if not all(map(math.isfinite, values)):
-        return math.nan
     mean = sum(values) / len(values)
     distances = [value - mean for value in values]
     # A product overflows to infinity; a power would raise an error.

@@ -1,6 +1,6 @@
 """SchedulerContract: what every scheduler must do.
 
-Example:
+Examples:
     A file `test_my_scheduler.py`, for pytest:
 
     ```

@@ -1,6 +1,6 @@
 """SearcherContract: what every searcher must do.
 
-Example:
+Examples:
     A file `test_my_searcher.py`, for pytest:
 
     ```

@@ -152,7 +152,7 @@ def smoke(
         ValueError: If an argument has an invalid value.
         TypeError: If neither config has an argument, or the trainable cannot be pickled.
 
-    Example:
+    Examples:
         >>> from minitune import uniform
         >>> from minitune.testing import assert_best, smoke
         >>> def train(config):

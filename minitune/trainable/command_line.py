@@ -51,7 +51,6 @@ class ParameterSlot(NamedTuple):
     """Where a parameter's value stands in a word.
 
     Attributes:
-        name: The name of the parameter.
         is_whole: Whether the values of its domain have a whole step. Then 4.0 is written as 4, which programs take
             for an integer, too.
     """
@@ -76,7 +75,6 @@ class FlagSlot(NamedTuple):
 
     Attributes:
         flag: The flag, such as `--amp`.
-        slot: The parameter.
     """
 
     flag: str
@@ -126,7 +124,6 @@ class CommandLine:
     """The words of a command, with slots for values.
 
     Attributes:
-        words: The words.
         is_for_shell: Whether the only word is a command of a shell. Values are quoted for the shell then.
     """
 
@@ -134,13 +131,7 @@ class CommandLine:
     is_for_shell: bool = False
 
     def filled(self, config: Mapping[str, Any], trial_dir: str, seed: object) -> list[str]:
-        """The words with values in their slots, for a new process.
-
-        Args:
-            config: The values of all parameters.
-            trial_dir: The trial's directory.
-            seed: The trial's seed.
-        """
+        """The words with values in their slots, for a new process."""
         values = {"trial_dir": trial_dir, "seed": seed, **config}
         words = []
         for word in self.words:

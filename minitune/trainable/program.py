@@ -170,7 +170,6 @@ class _ProgramProcess:
         pattern: See `report_in`.
 
     Attributes:
-        popen: The process.
         is_stopped: Whether it was told to stop.
 
     Raises:
@@ -313,11 +312,6 @@ class _ProgramProcess:
 class _Stream:
     """A stream of a program.
 
-    Args:
-        pipe: The end that this process reads.
-        popen: The program.
-        kill: Kills the processes that have outlived the program.
-
     Attributes:
         refused: The first error of passing on what was read.
     """
@@ -382,9 +376,6 @@ class _Stream:
 
 class _ProgramCheckpoint:
     """The directory that `MINITUNE_CHECKPOINT_DIR` names. What it holds when a report comes is the checkpoint.
-
-    Args:
-        path: The directory.
 
     Attributes:
         was_restored: Whether the trial continues from a checkpoint, so that it has reported before.

@@ -98,11 +98,6 @@ _of_process: Session | None = None
 class Session:
     """The connection of user code to its trial: the trial's data, its checkpoint, and the reports to the driver.
 
-    Args:
-        info: The trial.
-        allocation: The resources that it has.
-        fields: Completes its results.
-
     Attributes:
         hand_over: Hands over a report. `FunctionRunner` sets it; None in a class trainable, which returns its results.
         check_stopping: Raises `TrialStopped` if the trial must stop. `FunctionRunner` sets it, too.
@@ -649,9 +644,6 @@ def _number(value: Any, default: Any) -> Any:
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------
 def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
     """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts.
-
-    Args:
-        metrics: The metrics that the user reports.
 
     Returns:
         The same dict if all keys are plain.

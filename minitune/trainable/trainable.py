@@ -50,7 +50,6 @@ class TrainingResult:
     """The result of `Trainable.save`: a checkpoint and the result that it belongs to.
 
     Attributes:
-        checkpoint: The checkpoint.
         metrics: The last result before it was saved.
     """
 
@@ -81,7 +80,7 @@ class Trainable:
     Raises:
         ValueError: If `storage` is given.
 
-    Example:
+    Examples:
         >>> class Doubling(Trainable):
         ...     def setup(self, config):
         ...         self.x = config["start"]
@@ -507,10 +506,6 @@ def _is_same_path(returned: Any, directory: str) -> bool:
 # -- asynchronous code -------------------------------------------------------------------------------------------------
 def refuse_async(function: Any, name: str) -> None:
     """Raise an error if a function, or the `__call__` of an object, is an `async def`.
-
-    Args:
-        function: The function to check.
-        name: Its name, for the message.
 
     Raises:
         TypeError: If it is asynchronous.

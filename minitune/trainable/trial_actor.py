@@ -68,12 +68,6 @@ def make_trial_actor(
 class FunctionActor:
     """The actor of a function.
 
-    Args:
-        function: The user's function.
-        info: The trial.
-        host: Carries its reports.
-        allocation: The trial's resources.
-
     Attributes:
         resets_at_once: `reset` runs no user code, and succeeds.
     """
@@ -139,13 +133,7 @@ class FunctionActor:
 
 
 class ClassActor:
-    """The actor of a Trainable subclass. Making one sets the class up.
-
-    Args:
-        kind: The user's class.
-        info: The trial.
-        allocation: The trial's resources.
-    """
+    """The actor of a Trainable subclass. Making one sets the class up."""
 
     def __init__(self, kind: type[Trainable], info: TrialInfo, allocation: Allocation):
         self._can_save = kind.save_checkpoint is not Trainable.save_checkpoint

@@ -27,7 +27,6 @@ class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
     Attributes:
-        function: The user's function.
         parameters: Values that are passed to it as keyword arguments.
         handles: The same, but stored once per run and loaded when the function is called.
         resources: The resources of a trial: a request, a function of the configuration, or None.
@@ -185,9 +184,6 @@ def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
 def trainable_name(trainable: Any) -> str:
     """Return the name of a trainable, for display and for the names of trials and runs.
 
-    Args:
-        trainable: A trainable, or its registered name.
-
     Returns:
         `_name`, else `__name__` (`lambda` for one), else the name of a partial's function, else `DEFAULT`.
     """
@@ -204,10 +200,6 @@ def trainable_name(trainable: Any) -> str:
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
     """Return the resources that a trial of `trainable` with this configuration needs.
-
-    Args:
-        trainable: Any trainable.
-        config: The trial's configuration.
 
     Returns:
         The request of `with_resources` or `default_resource_request`; None if neither sets one.
@@ -237,9 +229,6 @@ def _has_resources(trainable: Any) -> bool:
 
 def validate_trainable(trainable: Any) -> None:
     """Refuse an object that cannot be a trainable.
-
-    Args:
-        trainable: The trainable as the user passed it.
 
     Raises:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.

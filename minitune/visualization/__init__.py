@@ -6,7 +6,7 @@ killed. Importances need the extra `report` (scikit-learn), which is imported wh
 `history` reads a run, `page` fills the page with it, `server` serves the page while the run goes on, and `plots` shows
 parts of it. The page's script, `page.js`, draws.
 
-Example:
+Examples:
     >>> from minitune.visualization import plot_optimization_history
     >>> plot_optimization_history(grid).write_html("history.html")  # doctest: +SKIP
 """

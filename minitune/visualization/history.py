@@ -19,8 +19,8 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.rows import parameter_names
-from minitune.output.table import ending, last_line, once_better_text, way_of
+from minitune.output.rows import ending, parameter_names, way_of
+from minitune.output.table import last_line, once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
@@ -32,7 +32,7 @@ RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
 
-@dataclass
+@dataclass(slots=True)
 class ResultPoint:
     """One result of a trial.
 
@@ -149,8 +149,10 @@ class RunHistory:
         setup: What the run was begun with.
         state: The state of the run, as text.
         updated_s: The time of the last record, in seconds since the epoch.
-        worked_s: How long its drivers ran, in seconds.
+        worked_s: How long its drivers ran, in seconds. While it is running: at `updated_s`.
         not_drawn: How many trials the search has not drawn.
+        driver: The driver that runs it, or was the last to run it.
+        total: The number of trials in all; None if it is endless or unknown.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -226,6 +228,8 @@ class RunHistory:
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
         self.not_drawn = story.not_drawn
+        self.driver = story.driver
+        self.total = story.total_samples
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
         changed = self._reader.changed
@@ -309,11 +313,12 @@ class _HistoryReader(Decisions):
         metric: The objective; None if the run has none.
 
     Attributes:
-        trials: The histories by trial id.
         changed: The ids of the trials that records have changed since this set was replaced.
         moved: The paths of parameters that a scheduler has changed.
         first_s: When a trial first got a worker, in seconds since the epoch; None if no trial did.
     """
+
+    needs_results = True  # each is a point of a curve
 
     def __init__(self, metric: str | None):
         super().__init__()
@@ -367,6 +372,9 @@ class _HistoryReader(Decisions):
             if kind == records.EXPLOIT:
                 step = history.points[-1].step if history.points else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
+
+    def tell_summed_up(self, record: records.Record) -> None:
+        self._on_point(self.trials[record["trial"]], record["metrics"])
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = value_at_text(metrics, self._metric) if self._metric is not None else None

@@ -7,8 +7,10 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const MOST_CURVES = 300, MOST_POINTS = 3000, MOST_LINES = 1000, LEVELS = 8, CELLS = 28, NONE = "(none)";
-const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", live: "not ended" };
-const kindOf = (trial) => ({ finished: "finished", failed: "failed", stopped: "stopped", "cut short": "stopped" })[trial.way] || "live";
+// The states of a trial, in the order of legends, and the class of each.
+const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", interrupted: "interrupted", running: "running", pending: "pending", "not started": "pending" };
+const STATES = ["running", "pending", "finished", "stopped", "failed", "interrupted", "not started"];
+const kindOf = (trial) => KINDS[trial.way] ? trial.way : "running";
 
 // -- helpers ----------------------------------------------------------------------------------------------------------
 function el(name, properties, ...children) {
@@ -46,6 +48,28 @@ function seconds(value) {
   if (value < 7200) return `${number(value / 60, 3)} min`;
   return `${number(value / 3600, 3)} h`;
 }
+// The time that goes by, without parts that change too fast to be read.
+function clockText(value) {
+  const whole = Math.floor(value);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor(whole / 3600) % 24} h`;
+}
+const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
+const isSelected = (host) => { const now = getSelection(); return now && !now.isCollapsed && host.contains(now.anchorNode); };
+// What an update shows anew: the content of `host`, if `key` differs from that of the last call. A selected text stays until
+// the reader lets go of it.
+const waiting = new Map();
+function put(host, key, build) {
+  waiting.delete(host);
+  if (host.shownKey === key) return;
+  if (isSelected(host)) { waiting.set(host, () => put(host, key, build)); return; }
+  host.shownKey = key;
+  host.replaceChildren(...build().filter((child) => child !== null && child !== undefined && child !== ""));
+}
+document.addEventListener("selectionchange", () => { for (const [host, show] of [...waiting]) { if (!isSelected(host)) show(); } });
+function tell(host, value) { if (host.textContent !== value) host.textContent = value; }
 const date = (at) => at ? new Date(at * 1000).toLocaleString() : "";
 const cut = (value, most) => value.length > most ? `${value.slice(0, Math.max(1, most - 1))}…` : value;
 const finite = (values) => values.filter(isNumber);
@@ -125,6 +149,18 @@ function numberAxis(name, values, { isLog = false, isInteger = false, isTime = f
     kind: `${isLog ? "log" : "linear"}${isInteger ? " integer" : ""}`,
   };
 }
+// The axis of values of which smaller ones are better if `sign` is 1. Its range is that of the better part, unless `isWhole`:
+// one diverged trial must not squeeze the others. What is worse than that lies at the edge; `beyond` counts it.
+function valueAxis(name, values, sign, { isLog = false, isWhole = false } = {}) {
+  const bad = finite(values).map((value) => sign * value).sort((a, b) => a - b);
+  const upper = bad[Math.floor((bad.length - 1) * 0.75)], limit = upper + 3 * (upper - bad[0]);
+  const isCut = bad.length > 3 && limit > bad[0] && bad[bad.length - 1] > limit + 2 * (limit - bad[0]);
+  if (isLog || !isCut) return Object.assign(numberAxis(name, values, { isLog }), { beyond: 0, isCut: false });
+  const axis = numberAxis(name, values.filter((value) => sign * value <= limit));
+  if (isWhole) return Object.assign(numberAxis(name, values), { beyond: 0, isCut: true });
+  const edge = sign > 0 ? axis.high : axis.low;
+  return { ...axis, at: (value) => sign * value > limit ? edge : value, beyond: bad.filter((value) => value > limit).length, isCut: true };
+}
 function categoryAxis(name, values) {
   const texts = [...new Set(values.map(text))];
   const places = new Map(texts.map((label, index) => [label, index]));
@@ -167,12 +203,30 @@ function paramAxis(run, name, trials) {
 }
 
 // -- the chart --------------------------------------------------------------------------------------------------------
+function save(name, content, type) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([content], { type })), download: name.replace(/[^\w.-]+/g, "_") });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+// A plot as a file of its own: the styles that it has here are written into its elements.
+const DRAWN_STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "opacity", "font-size", "font-family", "paint-order"];
+function svgText(svg) {
+  const copied = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copied, ...copied.querySelectorAll("*")];
+  from.forEach((one, index) => { const style = getComputedStyle(one); for (const name of DRAWN_STYLES) to[index].setAttribute(name, style.getPropertyValue(name)); });
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ");
+  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg"); copied.setAttribute("width", width); copied.setAttribute("height", height);
+  copied.prepend(shape("rect", { width, height, fill: getComputedStyle(document.documentElement).getPropertyValue("--card").trim() }));
+  return new XMLSerializer().serializeToString(copied);
+}
 const MARKS = {
-  finished: (x, y) => `M${x} ${y}h0`,
+  finished: (x, y) => `M${x - 3} ${y}a3 3 0 1 0 6 0a3 3 0 1 0-6 0`,
   stopped: (x, y) => `M${x - 4} ${y - 3}h8l-4 7z`,
   failed: (x, y) => `M${x - 3.5} ${y - 3.5}l7 7m0-7l-7 7`,
-  live: (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0`,
+  dot: (x, y) => `M${x} ${y}h0`,
+  interrupted: (x, y) => `M${x - 4} ${y}l4-4l4 4l-4 4z`,
+  running: (x, y) => `M${x - 4.5} ${y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0`,
 };
+MARKS.pending = MARKS["not started"] = MARKS.running;
 const tip = document.getElementById("tip");
 addEventListener("pointerdown", () => { tip.hidden = true; }, true);  // a tip of a touch stays until the next one
 function showTip(event, value) {
@@ -301,7 +355,7 @@ class Chart {
     const hit = this.nearest(event);
     this.svg.style.cursor = hit && hit.trial ? "pointer" : "";
     if (!hit) return this.leave();
-    this.over.setAttribute("d", hit.box ? "" : MARKS.live(hit.px, hit.py));
+    this.over.setAttribute("d", hit.box ? "" : MARKS.running(hit.px, hit.py));
     showTip(event, hit.text());
   }
   leave() { tip.hidden = true; if (this.over && !this.from) this.over.setAttribute("d", ""); }
@@ -318,7 +372,8 @@ class Chart {
       const to = this.place(last);
       const trial = this.hit && this.hit.trial, isTouch = event.pointerType === "touch";
       // A finger covers what it points at, so its first tap tells what it hits, and the next one opens that.
-      if (this.moved && !isTouch && this.spec.zooms !== false) this.zoomTo(from, to);
+      if (this.moved && !isTouch && this.onRange) this.onRange(this.toX(from[0]), this.toY(from[1]), this.toY(to[1]));
+      else if (this.moved && !isTouch && this.spec.zooms !== false) this.zoomTo(from, to);
       else if (trial && this.onOpen && (!isTouch || trial === this.tapped)) this.onOpen(trial);
       this.tapped = isTouch ? trial : null;
     };
@@ -329,7 +384,8 @@ class Chart {
     if (Math.abs(x - fromX) + Math.abs(y - fromY) < 8 || event.pointerType === "touch") return;
     this.moved = true;
     tip.hidden = true;
-    if (this.spec.zooms !== false) this.over.setAttribute("d", `M${fromX} ${fromY}H${x}V${y}H${fromX}z`);
+    if (this.onRange) this.over.setAttribute("d", `M${fromX - 6} ${fromY}h12V${y}h-12z`);
+    else if (this.spec.zooms !== false) this.over.setAttribute("d", `M${fromX} ${fromY}H${x}V${y}H${fromX}z`);
   }
   zoomTo([x0, y0], [x1, y1]) {
     if (Math.abs(x1 - x0) < 6 || Math.abs(y1 - y0) < 6) return;
@@ -354,8 +410,8 @@ const resized = new ResizeObserver((entries) => {
   for (const entry of entries) { entry.target.card.isDirty = true; entry.target.card.refresh(); }
 });
 class Card {
-  constructor(view, title, render, { isWide = false } = {}) {
-    this.render = render; this.isDirty = true; this.isSeen = false; this.charts = [];
+  constructor(view, title, render, { isWide = false, there = () => true } = {}) {
+    this.render = render; this.there = there; this.isDirty = true; this.isSeen = false; this.charts = [];
     this.controls = el("div", { className: "controls" });
     this.legend = el("div", { className: "chips" });
     this.scale = el("div", { className: "scale", hidden: true });
@@ -364,17 +420,19 @@ class Card {
     this.title = el("h3", {}, title);
     this.back = el("button", { type: "button", hidden: true, onclick: () => this.charts.forEach((chart) => chart.reset()) }, "whole plot");
     this.root = el("section", { className: isWide ? "card wide" : "card" },
-      el("div", { className: "head" }, this.title, this.controls, this.back), this.legend, this.scale, this.body, this.note);
+      el("div", { className: "head" }, this.title, this.controls, this.back,
+      el("button", { type: "button", className: "svg", title: "download as SVG", onclick: () => this.charts.filter((chart) => chart.host.clientWidth).forEach((chart, index) => save(`${view}${index ? index + 1 : ""}.svg`, svgText(chart.svg), "image/svg+xml")) }, "SVG")), this.legend, this.scale, this.body, this.note);
     this.root.dataset.view = view; this.root.card = this; this.body.card = this;
+    this.root.hidden = !there();  // known before it is drawn, so nothing jumps; the next report may change it
     cards.push(this); seen.observe(this.root); resized.observe(this.body);
   }
-  mark() { this.isDirty = true; this.refresh(); }
+  // Nothing is selected; the card stays, since the reader may change that.
+  none() { for (const chart of this.charts) { chart.svg.replaceChildren(); chart.hits = []; } this.note.textContent = "No trial is selected."; }
+  mark() { this.isDirty = true; this.root.hidden = !this.there(); this.refresh(); }
   refresh(isPrinted = false) {
-    // An empty card is hidden, so it is never in sight; the next report may fill it.
-    if (!this.isDirty || !(this.isSeen || this.root.hidden || isPrinted) || !this.root.isConnected) return;
+    if (!this.isDirty || this.root.hidden || !(this.isSeen || isPrinted) || !this.root.isConnected) return;
     this.isDirty = false;
-    this.root.hidden = false;  // first, since a plot is as wide as its place
-    this.root.hidden = this.render(this) === false;
+    this.render(this);
   }
   chart(index, onOpen, host = this.body) {
     if (!this.charts[index]) {
@@ -403,6 +461,17 @@ class Card {
     box.dataset.name = name;
     this.controls.append(el("label", {}, box, label));
     return box;
+  }
+  // The button that shows all values where a plot has outliers, see `valueAxis`.
+  edge(axis, settings) {
+    if (!this.all) {
+      this.all = el("button", { type: "button", onclick: () => { settings.isWhole = !settings.isWhole; this.zoomless(); this.mark(); } });
+      this.all.dataset.name = "isWhole";
+      this.controls.append(this.all);
+    }
+    this.all.hidden = !axis.isCut;
+    this.all.textContent = settings.isWhole ? "better part" : "all values";
+    return axis.beyond ? `${axis.beyond} much worse ${axis.beyond === 1 ? "value lies" : "values lie"} at the edge. ` : "";
   }
   // An axis has other coordinates now, so the old ones of a zoom mean nothing.
   zoomless() { for (const chart of this.charts) chart.zoom = null; this.back.hidden = true; }
@@ -434,9 +503,24 @@ class Run {
     this.index = index; this.data = data;
     this.trials = data.trials;
     this.byNumber = new Map(this.trials.map((trial) => [trial.n, trial]));
-    this.hidden = new Set();
+    this.hidden = new Set(); this.filter = null;
+    this.hear();
+  }
+  // The time of the run's machine now. A file stands still; a page that is served goes on by the browser's own clock.
+  hear() { this.heard = performance.now(); this.frozen = null; }
+  get clock() {
+    const goesOn = this.isServed && this.data.isLive;
+    return this.data.now + (goesOn ? ((this.frozen ?? performance.now()) - this.heard) / 1000 : 0);
+  }
+  freeze() { if (this.frozen === null) this.frozen = performance.now(); }
+  get elapsed() { return this.data.worked + this.clock - this.data.now; }
+  quiet(trial) { return trial.reported === null ? null : Math.max(0, this.now - trial.reported); }
+  isSilent(trial) {
+    const limit = trial.silentAfter ?? this.data.silentAfter;
+    return limit !== null && trial.reported !== null && this.quiet(trial) >= limit;
   }
   update(data) {
+    this.hear();
     for (const trial of data.trials) {
       const known = this.byNumber.get(trial.n);
       if (known) this.trials[this.trials.indexOf(known)] = trial;
@@ -448,10 +532,13 @@ class Run {
   }
   get sign() { return this.data.mode === "max" ? -1 : 1; }
   get scored() { return this.trials.filter((trial) => isNumber(trial.value)); }
-  get shown() { return this.scored.filter((trial) => !this.hidden.has(kindOf(trial))); }
-  get now() { return Math.max(0, this.data.updated - this.data.first); }
+  // One selection holds for all plots and the table: the states that are not switched off, and the filter.
+  isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)); }
+  get isFiltered() { return this.hidden.size > 0 || Boolean(this.filter); }
+  get shown() { return this.scored.filter((trial) => this.isChosen(trial)); }
+  get now() { return Math.max(0, this.clock - this.data.first); }
   spans(trial) { return trial.working === null ? trial.spans : [...trial.spans, [trial.working, Math.max(trial.working, this.now)]]; }
-  worked(trial) { return this.spans(trial).reduce((sum, [begin, end]) => sum + Math.max(0, end - begin), 0); }
+  worked(trial) { return trial.counted + (trial.since === null ? 0 : Math.max(0, this.now - trial.since)); }
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
@@ -469,13 +556,25 @@ class Run {
 }
 // Levels of colour: 0 for the best trial, the last for the worst one. By rank, so that one diverged trial leaves the colours
 // of the others apart, or by value.
-function levelsOf(run, trials, by) {
-  const scored = [...trials].sort((a, b) => run.sign * (a.value - b.value));
-  const [low, high] = range(trials.map((trial) => run.sign * trial.value));
+function levelsOf(run, trials, by, valueOf = (trial) => trial.value) {
+  const scored = [...trials].sort((a, b) => run.sign * (valueOf(a) - valueOf(b)));
+  const [low, high] = range(trials.map((trial) => run.sign * valueOf(trial)));
   return new Map(scored.map((trial, rank) => {
-    const share = by === "rank" ? rank / Math.max(1, scored.length - 1) : (run.sign * trial.value - low) / ((high - low) || 1);
+    const share = by === "rank" ? rank / Math.max(1, scored.length - 1) : (run.sign * valueOf(trial) - low) / ((high - low) || 1);
     return [trial, Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
   }));
+}
+// The values of trials at one step, so that a trial that was stopped early is not compared with one that went on: the last
+// step that half of them have reached. `step` is null if their last values are at the same step anyway.
+function comparable(run, trials) {
+  const last = (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
+  const ends = trials.map(last).sort((a, b) => a - b);
+  const step = ends[Math.floor((ends.length - 1) / 2)];
+  if (!ends.length || ends[0] === ends[ends.length - 1]) return { step: null, values: new Map(trials.map((trial) => [trial, trial.value])) };
+  const at = (trial) => trial.steps ? trial.curve[trial.steps.indexOf(step)] : trial.curve[step - 1];
+  const values = new Map(trials.map((trial) => [trial, at(trial)]).filter(([, value]) => isNumber(value)));
+  // Trials that report at different steps have none in common.
+  return 2 * values.size < trials.length ? { step: null, values: new Map(trials.map((trial) => [trial, trial.value])) } : { step, values };
 }
 const BY = [["trial", "trial"], ["start", "start"], ["end", "end"], ["work", "work spent"]];
 const BY_NAMES = { trial: "trial", start: "start of the trial", end: "end of the trial", work: "work of all trials until its end" };
@@ -500,18 +599,28 @@ function bestSoFar(run, places) {
 function kindChips(card, run, redraw) {
   const counts = {};
   for (const trial of run.trials) counts[kindOf(trial)] = (counts[kindOf(trial)] || 0) + 1;
-  card.chips(Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => [kind, `${KINDS[kind]} ${counts[kind]}`, kind, !run.hidden.has(kind)]),
+  card.chips(Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => [kind, `${kind} ${counts[kind]}`, KINDS[kind], !run.hidden.has(kind)]),
     (kind) => { if (!run.hidden.delete(kind)) run.hidden.add(kind); redraw(); });
+}
+// The steps after which a trial went on from the checkpoint of another one.
+const exploitsOf = (trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([, step]) => step);
+// Whether a point is the first one after an exploit. The other checkpoint may be of an earlier step.
+const isNewBegin = (exploits, points, index) => index > 0 && (exploits.includes(points[index - 1][0]) || points[index][0] <= points[index - 1][0]);
+// The points of a curve with a gap at each exploit: no line leads from one training to another.
+function broken(trial, points) {
+  const exploits = exploitsOf(trial);
+  if (!exploits.length) return points;
+  return points.flatMap((point, index) => isNewBegin(exploits, points, index) ? [[NaN, NaN], point] : [point]);
 }
 const axisPoints = (x, y, pairs) => pairs.map(([a, b]) => [x.at(a), y.at(b)]);
 const hit = (run, x, y, trial) => ({ x, y, trial, text: () => run.about(trial) });
 const markLayers = (run, trials, point) => Object.keys(KINDS).map((kind) => ({
-  kind: "points", style: kind === "finished" ? "dots" : "marks", mark: kind, cls: kind,
+  kind: "points", style: `marks${trials.length > 600 ? " many" : ""}`, mark: kind, cls: KINDS[kind],
   points: trials.filter((trial) => kindOf(trial) === kind).map(point),
 }));
 const bestLayer = (run, point) => {
   const best = run.byNumber.get(run.data.best);
-  return { kind: "points", style: "thick", mark: "live", cls: "best", points: best && isNumber(best.value) ? [point(best)] : [] };
+  return { kind: "points", style: "thick", mark: "running", cls: "best", points: best && isNumber(best.value) ? [point(best)] : [] };
 };
 
 function plotsOf(run, open, redraw, only) {
@@ -525,29 +634,28 @@ function plotsOf(run, open, redraw, only) {
     const card = add("history", "History", () => {
       const places = placesBy(run, settings.by);
       const trials = run.shown.filter((trial) => places.has(trial));
-      if (!run.data.metric) return false;
       const isTime = settings.by !== "trial";
       const least = range(run.scored.map((trial) => trial.value))[0];
       log.disabled = !(least > 0);
       log.title = log.disabled ? "some values are not positive" : "";
       const line = bestSoFar(run, places);
       const x = numberAxis(BY_NAMES[settings.by], [...places.values()], { isTime, isInteger: !isTime, fromZero: isTime });
-      const y = numberAxis(run.data.metric, [...trials.map((trial) => trial.value), ...line.map(([, value]) => value)], { isLog: settings.isLog && !log.disabled });
+      const y = valueAxis(run.data.metric, [...trials.map((trial) => trial.value), ...line.slice(-1).map(([, value]) => value)], run.sign, { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
       const point = (trial) => [x.at(places.get(trial)), y.at(trial.value)];
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
         ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: [axisPoints(x, y, line)] }, bestLayer(run, point)] });
-      card.note.textContent = trials.length ? `The line is the best so far.${run.hidden.size ? " It counts trials that are switched off, too." : ""}` : "No trial has a value yet.";
-    });
+      card.note.textContent = `${card.edge(y, settings)}The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}`;
+    }, { there: () => run.data.metric && run.scored.length > 0 });
     card.select("by", settings, "by", BY);
     const log = card.check("log", settings, "isLog");
   }
 
   if (wants("curves")) {
+    const own = {};
     const card = add("curves", "Learning curves", () => {
       const withCurve = run.trials.filter((trial) => trial.curve.some(isNumber));
-      if (!only && !withCurve.some((trial) => trial.curve.length > 1)) return false;
-      const allowed = withCurve.filter((trial) => !run.hidden.has(kindOf(trial)));
+      const allowed = withCurve.filter((trial) => run.isChosen(trial));
       const trials = thinned(allowed, run.sign, MOST_CURVES);
       const best = run.byNumber.get(run.data.best);
       const points = (trial) => trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
@@ -555,30 +663,31 @@ function plotsOf(run, open, redraw, only) {
       const values = [...curves.values()].flat();
       log.disabled = !(range(values.map(([, value]) => value))[0] > 0);
       const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true });
-      const y = numberAxis(run.data.metric, values.map(([, value]) => value), { isLog: settings.isLogCurves && !log.disabled });
+      const y = valueAxis(run.data.metric, values.map(([, value]) => value), run.sign, { isLog: settings.isLogCurves && !log.disabled, isWhole: own.isWhole });
       const layers = Object.keys(KINDS).map((kind) => ({
-        kind: "lines", cls: kind, lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial))) }));
+        kind: "lines", style: `lines${trials.length > 60 ? " many" : ""}`, cls: KINDS[kind], lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, broken(trial, curves.get(trial)))) }));
       const ends = (kind) => trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial).slice(-1))[0]);
       for (const kind of ["stopped", "failed"]) layers.push({ kind: "points", style: "marks", mark: kind, cls: kind, points: trials.length <= 100 ? ends(kind) : [] });
-      if (best && curves.has(best)) layers.push({ kind: "lines", style: "thick", cls: "best", lines: [axisPoints(x, y, curves.get(best))] });
+      if (best && curves.has(best)) layers.push({ kind: "lines", style: "thick", cls: "best", lines: [axisPoints(x, y, broken(best, curves.get(best)))] });
       const hits = trials.flatMap((trial) => curves.get(trial).map(([step, value]) => ({ x: x.at(step), y: y.at(value), trial,
         text: () => `step ${number(step)}: ${number(value)}\n${run.about(trial)}${trial.why ? `\n${cut(trial.why, 160)}` : ""}` })));
       kindChips(card, run, redraw);
+      const breaks = trials.filter((trial) => exploitsOf(trial).length).flatMap((trial) => curves.get(trial).filter((_, index, all) => isNewBegin(exploitsOf(trial), all, index)));
+      if (breaks.length) layers.push({ kind: "points", style: "marks", mark: "interrupted", cls: "best", points: axisPoints(x, y, breaks) });
       card.chart(0, open).draw({ x, y, layers, hits });
-      card.note.textContent = `${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
-    });
+      card.note.textContent = `${card.edge(y, own)}${breaks.length ? "A line ends where its trial took over the checkpoint of another one, and begins anew at the diamond. " : ""}${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
+    }, { there: () => run.trials.some((trial) => trial.curve.length > (only ? 0 : 1) && trial.curve.some(isNumber)) });
     settings.isLogCurves = false;
     const log = card.check("log", settings, "isLogCurves");
   }
 
-  if (wants("front") && Object.keys(run.data.objectives).length > 1) addFront(run, open, add, settings);
+  if (wants("front") && Object.keys(run.data.objectives).length > 1) addFront(run, open, add, settings, redraw);
   if (wants("importances")) {
     const card = add("importances", "What matters", () => {
       const found = data().importances;
-      if (!found) return false;
       card.note.textContent = found.confidence || found.why;
-      if (!found.mean) { card.body.hidden = true; return true; }
-      card.body.hidden = false;
+      card.body.hidden = !found.mean;
+      if (!found.mean) return;
       const names = Object.keys(found.mean).slice(0, 20);
       const y = categoryAxis("", [...names].reverse());
       const x = numberAxis(`importance for ${data().metric} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
@@ -587,28 +696,37 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
         { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, found.mean[name], y.at(name) + 0.32]) },
         { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [Math.min(1, found.mean[name] + found.std[name]), y.at(name)]]) }] });
-      return true;
-    });
+    }, { there: () => data().importances && (only || data().importances.mean) });
   }
 
   if (wants("contour")) {
     const own = { colour: settings.colour || "rank", x: (settings.params || [])[0], y: (settings.params || [])[1] };
     const card = add("contour", "Two parameters", () => {
-      const names = run.params, trials = thinned(run.shown, run.sign, MOST_POINTS);
-      if (names.length < 2 || trials.length < 3) return false;
+      const names = run.params;
       if (!own.y) own.y = names[1];
       const options = names.map((name) => [name, name]);
       fillX(options); fillY(options);
+      const { step, values } = comparable(run, run.shown.filter((trial) => kindOf(trial) !== "failed" && own.x in trial.params && own.y in trial.params));
+      const trials = thinned([...values.keys()], run.sign, MOST_POINTS);
+      if (!trials.length) { card.scale.hidden = true; return card.none(); }
       const x = paramAxis(run, own.x, trials), y = paramAxis(run, own.y, trials);
-      const levels = levelsOf(run, trials, own.colour);
-      const points = trials.map((trial) => [x.at(trial.params[own.x]), y.at(trial.params[own.y]), levels.get(trial), trial]);
-      const layers = surface(x, y, points);
-      layers.push({ kind: "points", style: "seen", points }, { kind: "points", style: "seen inner", points }, bestLayer(run, (trial) => [x.at(trial.params[own.x]), y.at(trial.params[own.y])]));
+      const levels = levelsOf(run, trials, own.colour, (trial) => values.get(trial));
+      const isStrip = x.isCategory || y.isCategory;
+      // Points of one category lie beside each other, always at the same place.
+      const spread = (axis, trial, share) => axis.isCategory ? ((trial.n * share) % 1 - 0.5) * 0.6 : 0;
+      const point = (trial) => [x.at(trial.params[own.x]) + spread(x, trial, 0.618034), y.at(trial.params[own.y]) + spread(y, trial, 0.754878)];
+      const points = trials.map((trial) => [...point(trial), levels.get(trial), trial]);
+      const layers = isStrip ? [] : surface(x, y, points);
+      if (isStrip) for (let level = LEVELS - 1; level >= 0; level--) layers.push({ kind: "points", style: "seen", cls: `c${level}`, mark: "dot", points: points.filter(([, , of]) => of === level) });
+      else layers.push({ kind: "points", style: `seen ring${points.length > 300 ? " many" : ""}`, mark: "dot", points }, { kind: "points", style: `seen inner${points.length > 300 ? " many" : ""}`, mark: "dot", points });
+      const best = run.byNumber.get(run.data.best);
+      layers.push({ kind: "points", style: "thick", mark: "running", cls: "best", points: values.has(best) ? [point(best)] : [] });
       card.chart(0, open).draw({ x, y, layers, hits: points.map(([a, b, , trial]) => hit(run, a, b, trial)) });
-      const ranked = [...trials].sort((a, b) => run.sign * (a.value - b.value));
-      card.levels(`best ${number(ranked[0].value, 4)}`, `worst ${number(ranked[ranked.length - 1].value, 4)}`);
-      card.note.textContent = "The colour is a weighted mean of the trials near it; the points are the trials.";
-    });
+      const ranked = trials.map((trial) => run.sign * values.get(trial)).sort((a, b) => a - b);
+      card.levels(`best ${number(run.sign * ranked[0], 4)}`, `worst ${number(run.sign * ranked[ranked.length - 1], 4)}`);
+      const left = run.shown.length - values.size;
+      card.note.textContent = `${isStrip ? "Each point is a trial" : "The colour is a weighted mean of the trials near it; the points are the trials"}${step === null ? "" : `, by their values at step ${number(step)}`}.${left > 0 ? ` ${counted(left, "trial")} without both parameters${step === null ? "" : " or that step"}, or failed, ${left === 1 ? "is" : "are"} not there.` : ""}`;
+    }, { there: () => run.params.length > 1 && run.scored.length > 2 });
     const names = run.params.map((name) => [name, name]);
     const fillX = card.select("x", own, "x", names);
     if (!own.y) own.y = run.params[1];
@@ -617,11 +735,11 @@ function plotsOf(run, open, redraw, only) {
   }
 
   if (wants("slice")) {
+    const whole = {};
     settings.slices = settings.params ? new Set(settings.params) : null;
     const card = add("slice", "Slices", () => {
       const names = run.params, trials = thinned(run.shown, run.sign, MOST_POINTS);
       for (const name of settings.params || []) { if (!names.includes(name)) names.push(name); }
-      if (!names.length || !trials.length) return false;
       const chosen = settings.slices || new Set(names.slice(0, 3));
       card.legend.classList.add("choose");
       card.chips(names.slice(0, 40).map((name) => [name, name, "", chosen.has(name)]), (name) => {
@@ -630,7 +748,7 @@ function plotsOf(run, open, redraw, only) {
         card.mark();
       });
       card.body.className = "panels";
-      const y = numberAxis(data().metric, trials.map((trial) => trial.value), { isLog: settings.isLog && range(trials.map((trial) => trial.value))[0] > 0 });
+      const y = valueAxis(data().metric, trials.map((trial) => trial.value), run.sign, { isLog: settings.isLog && range(trials.map((trial) => trial.value))[0] > 0, isWhole: whole.isWhole });
       names.filter((name) => chosen.has(name)).forEach((name, index) => {
         if (!card.panels[index]) { card.panels[index] = card.body.appendChild(el("div", { className: "plot" })); card.panelNames[index] = name; }
         card.panels[index].hidden = false;
@@ -642,8 +760,8 @@ function plotsOf(run, open, redraw, only) {
       });
       const count = names.filter((name) => chosen.has(name)).length;
       card.panels.forEach((panel, index) => { panel.hidden = index >= count; });
-      card.note.textContent = count ? "" : "Choose a parameter.";
-    }, { isWide: true });
+      card.note.textContent = count ? card.edge(y, whole) : "Choose a parameter.";
+    }, { isWide: true, there: () => run.scored.length > 0 && (run.params.length > 0 || settings.params) });
     card.panels = []; card.panelNames = [];
   }
 
@@ -651,57 +769,58 @@ function plotsOf(run, open, redraw, only) {
     const card = add("parallel", "Parallel coordinates", () => {
       let names = settings.params || run.params;
       const trials = thinned(run.shown, run.sign, MOST_LINES);
-      if (!names.length || !trials.length || (!only && names.length < 2)) return false;
+      if (!trials.length) return card.none();
       const room = Math.max(2, Math.floor(card.body.clientWidth / 84) - 1), all = names.length;
       names = names.slice(0, room);
-      const axes = names.map((name) => paramAxis(run, name, trials));
-      const objective = numberAxis(data().metric, trials.map((trial) => trial.value), { isLog: settings.isLog && range(trials.map((trial) => trial.value))[0] > 0 });
+      // Of all trials, so that a range that was dragged can be made wider.
+      const axes = names.map((name) => paramAxis(run, name, run.scored)), values = run.scored.map((trial) => trial.value);
+      const objective = valueAxis(data().metric, values, run.sign, { isLog: settings.isLog && range(values)[0] > 0 });
       drawParallel(card, run, open, [...axes, objective], names, trials);
       const [low, high] = range(trials.map((trial) => run.sign * trial.value));
       card.levels(`best ${number(run.sign * low, 4)}`, `worst ${number(run.sign * high, 4)}`);
       card.note.textContent = `${all > names.length ? `The ${names.length} most important of ${all} parameters fit here. ` : ""}${trials.length < run.shown.length ? `${trials.length} of ${run.shown.length} trials: the best third, and an even choice of the others.` : ""}`;
-    }, { isWide: true });
+    }, { isWide: true, there: () => run.scored.length > 0 && (settings.params || run.params).length > (only ? 0 : 1) });
   }
 
   if (wants("timeline")) {
     const card = add("timeline", "Workers", () => {
       const rows = workers(run);
-      if (!rows.length) return false;
       const count = Math.max(...rows.map((row) => row.worker)) + 1;
       const x = numberAxis("since the first trial began", rows.map((row) => row.end), { isTime: true, fromZero: true });
       const y = { ...numberAxis("worker", [0, count - 1], { isInteger: true }), low: -0.6, high: count - 0.4 };
       kindChips(card, run, redraw);
-      const bars = rows.filter((row) => !run.hidden.has(kindOf(row.trial)));
+      const bars = rows.filter((row) => run.isChosen(row.trial));
       const box = (row) => [row.begin, row.worker - 0.4, row.end, row.worker + 0.4];
       card.chart(0, open).draw({ x, y, height: Math.max(150, Math.min(420, 80 + 26 * count)),
-        layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: kind, boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
+        layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: KINDS[kind], boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
         hits: bars.map((row) => ({ x: row.begin, y: row.worker, trial: row.trial, box: box(row), text: () => `${seconds(row.end - row.begin)}\n${run.about(row.trial)}` })) });
-    }, { isWide: true });
+    }, { isWide: true, there: () => run.trials.some((trial) => trial.spans.length || trial.working !== null) });
   }
 
   if (only && wants("edf")) addEdf([run], add);
+  const copiesOf = () => run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([donor, step]) => [donor, step, trial.n]));
   if (wants("lineage")) {
     const card = add("lineage", "Lineage of the population", () => {
-      const copies = run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([donor, step]) => [donor, step, trial.n]));
-      if (!only && !copies.length) return false;
+      const copies = copiesOf();
       const trials = run.trials.filter((trial) => trial.curve.length);
       const last = (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
       const x = numberAxis("training iteration", [0, ...trials.map(last)], { isInteger: true });
       const y = numberAxis("trial", trials.map((trial) => trial.n), { isInteger: true });
-      card.legend.replaceChildren(el("span", { className: "quiet" }, "grey: training; red: a copy of another trial's checkpoint"));
+      card.legend.replaceChildren(el("span", { className: "quiet" }, "grey: training; blue: a copy of another trial's checkpoint"));
       card.chart(0, open).draw({ x, y, layers: [
         { kind: "lines", cls: "faint", lines: trials.map((trial) => [[0, trial.n], [last(trial), trial.n]]) },
-        { kind: "lines", style: "thick", cls: "failed", lines: copies.map(([donor, step, own]) => [[step, donor], [step, own]]) },
-        { kind: "points", style: "marks", mark: "live", cls: "failed", points: copies.map(([, step, own]) => [step, own]) }],
+        { kind: "lines", style: "thick", cls: "finished", lines: copies.map(([donor, step, own]) => [[step, donor], [step, own]]) },
+        { kind: "points", style: "marks", mark: "running", cls: "finished", points: copies.map(([, step, own]) => [step, own]) }],
         hits: [...copies.map(([donor, step, own]) => ({ x: step, y: own, trial: run.byNumber.get(own), text: () => `trial ${own} continued from trial ${donor} after step ${number(step)}` })),
           ...trials.map((trial) => hit(run, last(trial), trial.n, trial))] });
-    });
+    }, { there: () => only || copiesOf().length > 0 });
   }
   return made;
 }
-// The colour of each cell is the mean level of the trials near it, weighted by their distance. Categories do not mix.
+const FAR = 0.12 ** 2;  // of the plot, squared: from there on, no trial says what the colour would be
+// The colour of each cell is the mean level of the trials near it, weighted by their distance.
 function surface(x, y, points) {
-  const columns = x.isCategory ? Math.round(x.high - x.low) : CELLS, rows = y.isCategory ? Math.round(y.high - y.low) : CELLS;
+  const columns = CELLS, rows = CELLS;
   const width = (x.high - x.low) / columns, height = (y.high - y.low) / rows;
   const near = 2 / CELLS ** 2 * 3;
   const boxes = Array.from({ length: LEVELS }, () => []);
@@ -709,14 +828,14 @@ function surface(x, y, points) {
   for (let column = 0; column < columns; column++) {
     for (let row = 0; row < rows; row++) {
       const cx = x.low + (column + 0.5) * width, cy = y.low + (row + 0.5) * height;
-      let weight = 0, sum = 0;
+      let weight = 0, sum = 0, nearest = Infinity;
       for (const [a, b, level] of placed) {
         const dx = (a - cx) / (x.high - x.low), dy = (b - cy) / (y.high - y.low);
-        if ((x.isCategory && Math.round(a) !== Math.round(cx)) || (y.isCategory && Math.round(b) !== Math.round(cy))) continue;
+        nearest = Math.min(nearest, dx * dx + dy * dy);
         const own = 1 / (near / 6 + dx * dx + dy * dy) ** 2;
         weight += own; sum += own * level;
       }
-      if (weight) boxes[Math.round(sum / weight)].push([x.low + column * width, y.low + row * height, x.low + (column + 1) * width, y.low + (row + 1) * height]);
+      if (weight && nearest < FAR) boxes[Math.round(sum / weight)].push([x.low + column * width, y.low + row * height, x.low + (column + 1) * width, y.low + (row + 1) * height]);
     }
   }
   return boxes.map((of, level) => ({ kind: "cells", cls: `c${level}`, boxes: of }));
@@ -735,6 +854,20 @@ function drawParallel(card, run, open, axes, names, trials) {
     layers: [{ kind: "lines", style: "grid", lines: axes.map((_, index) => [[index, 0], [index, 1]]) },
       ...byLevel.map((of, level) => ({ kind: "lines", cls: `c${level}`, lines: of })).reverse()],
     hits: trials.flatMap((trial) => lines.get(trial).map(([x, y]) => hit(run, x, y, trial))) });
+  // A range that is dragged along an axis becomes a part of the filter.
+  chart.onRange = card.onRange && ((x, from, to) => {
+    const index = Math.round(x), axis = axes[index];
+    if (!axis || Math.abs(x - index) > 0.3) return;
+    const [low, high] = [Math.min(from, to), Math.max(from, to)].map((at) => axis.low + at * (axis.high - axis.low));
+    const name = /^[^\s()<>=!,"']+$/.test(axis.name) ? axis.name : `"${axis.name}"`;
+    if (axis.isCategory) {
+      const texts = axis.texts.filter((_, place) => place >= low && place <= high).map((one) => `${name} = "${one}"`);
+      if (texts.length) card.onRange(name, texts.length > 1 ? `(${texts.join(" or ")})` : texts[0]);
+    } else {
+      const [least, most] = [low, high].map((at) => number(axis.isLog ? 10 ** at : at, 4));
+      card.onRange(name, `${name} in ${least}..${most}`);
+    }
+  });
   const { box } = chart, span = chart.xHigh - chart.xLow;
   const px = (at) => box.left + (at - chart.xLow) / span * box.width, py = (at) => box.top + box.height * (1 - (at - chart.yLow) / (chart.yHigh - chart.yLow));
   const room = Math.floor(box.width / axes.length / 7);
@@ -764,14 +897,13 @@ function workers(run) {
 function addEdf(runs, add) {
   const card = add("edf", "Share of trials up to a value", () => {
     const scored = runs.map((run) => run.scored.map((trial) => trial.value).sort((a, b) => a - b));
-    if (!scored.some((values) => values.length > 1)) return false;
     const all = scored.flat();
     const x = numberAxis(runs[0].data.metric, all, { isLog: own.isLog && range(all)[0] > 0 });
     const y = numberAxis("share of trials", [0, 1]);
     card.chart(0).draw({ x, y, layers: scored.map((values, index) => ({ kind: "lines", style: "thick", cls: runs.length > 1 ? `run${index % 8}` : "finished", isStep: true,
       lines: [values.map((value, i) => [x.at(value), (i + 1) / values.length])] })),
       hits: scored.flatMap((values, index) => values.map((value, i) => ({ x: x.at(value), y: (i + 1) / values.length, text: () => `${runs.length > 1 ? `${runs[index].data.name}\n` : ""}${number((i + 1) / values.length * 100, 3)}% of trials are at most ${number(value)}` }))) });
-  });
+  }, { there: () => runs.some((run) => run.scored.length > 1) });
   const own = { isLog: false };
   card.check("log", own, "isLog");
 }
@@ -793,35 +925,57 @@ function hypervolume(points, worst) {
   }
   return volume;
 }
-function addFront(run, open, add, settings) {
+const metricOf = (run, trial, name) => name === run.data.metric ? trial.value : trial.metrics[name];
+function objectivesOf(run) {
   const names = Object.keys(run.data.objectives);
-  const valueOf = (trial, name) => name === run.data.metric ? trial.value : trial.metrics[name];
-  const scoresOf = (trial) => names.map((name) => (run.data.objectives[name] === "max" ? -1 : 1) * valueOf(trial, name));
-  const complete = () => run.trials.filter((trial) => names.every((name) => isNumber(valueOf(trial, name))));
+  return { names, complete: () => run.trials.filter((trial) => kindOf(trial) !== "failed" && names.every((name) => isNumber(metricOf(run, trial, name)))),
+    scoresOf: (trial) => names.map((name) => (run.data.objectives[name] === "max" ? -1 : 1) * metricOf(run, trial, name)) };
+}
+// The trials that no other one beats in all objectives. Equal ones are on the front together.
+function frontOf(run) {
+  const { complete, scoresOf } = objectivesOf(run);
+  const trials = complete(), scores = new Map(trials.map((trial) => [trial, scoresOf(trial)]));
+  let best = [];
+  for (const trial of trials) {
+    if (best.some((other) => dominates(scores.get(other), scores.get(trial)))) continue;
+    best = [...best.filter((other) => !dominates(scores.get(trial), scores.get(other))), trial];
+  }
+  return { trials, scores, best };
+}
+// The ends of a front, and its knee: the trial that is nearest to the best value of each objective, on scales from 0 to 1.
+function kneeOf(run, best, scores) {
+  const names = Object.keys(run.data.objectives);
+  const ranges = names.map((_, i) => range(best.map((trial) => scores.get(trial)[i])));
+  const far = (trial) => Math.hypot(...scores.get(trial).map((value, i) => (value - ranges[i][0]) / ((ranges[i][1] - ranges[i][0]) || 1)));
+  const least = (of) => best.reduce((a, b) => of(b) < of(a) ? b : a);
+  return { ends: names.map((_, i) => least((trial) => scores.get(trial)[i])), knee: least(far) };
+}
+function kneeText(run, best, scores, names) {
+  if (best.length < 3) return "";
+  const { ends, knee } = kneeOf(run, best, scores);
+  return ` Best ${names.map((name, i) => `${name} in trial ${ends[i].n}`).join(", best ")}; the knee is trial ${knee.n}.`;
+}
+function addFront(run, open, add, settings, redraw) {
+  const names = Object.keys(run.data.objectives);
+  const { complete, scoresOf } = objectivesOf(run);
   const own = { x: names[0], y: names[1] };
   const front = add("front", "Front", () => {
-    const trials = complete(), scores = new Map(trials.map((trial) => [trial, scoresOf(trial)]));
-    let best = [];
-    for (const trial of trials) {  // equal trials are on the front together
-      if (best.some((other) => dominates(scores.get(other), scores.get(trial)))) continue;
-      best = [...best.filter((other) => !dominates(scores.get(trial), scores.get(other))), trial];
-    }
-    const x = numberAxis(`${own.x} (${run.data.objectives[own.x]})`, trials.map((trial) => valueOf(trial, own.x)));
-    const y = numberAxis(`${own.y} (${run.data.objectives[own.y]})`, trials.map((trial) => valueOf(trial, own.y)));
-    const point = (trial) => [x.at(valueOf(trial, own.x)), y.at(valueOf(trial, own.y))];
-    const shown = trials.filter((trial) => !run.hidden.has(kindOf(trial)));
+    const { trials, scores, best } = frontOf(run);
+    const x = numberAxis(`${own.x} (${run.data.objectives[own.x]})`, trials.map((trial) => metricOf(run, trial, own.x)));
+    const y = numberAxis(`${own.y} (${run.data.objectives[own.y]})`, trials.map((trial) => metricOf(run, trial, own.y)));
+    const point = (trial) => [x.at(metricOf(run, trial, own.x)), y.at(metricOf(run, trial, own.y))];
+    const shown = trials.filter((trial) => run.isChosen(trial));
     const line = best.map(point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-    kindChips(front, run, () => front.mark());
+    kindChips(front, run, redraw);
     front.chart(0, open).draw({ x, y, layers: [...markLayers(run, shown, point), ...(names.length === 2 ? [{ kind: "lines", cls: "best", lines: [line] }] : []),
-      { kind: "points", style: "thick", mark: "live", cls: "best", points: line }],
-      hits: shown.map((trial) => ({ ...hit(run, ...point(trial), trial), text: () => `${best.includes(trial) ? "on the front: " : ""}${names.map((name) => `${name} ${number(valueOf(trial, name))}`).join(", ")}\n${run.about(trial)}` })) });
-    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.n).join(", "), 120)}).` : "No trial has all objectives yet.";
-  });
+      { kind: "points", style: "thick", mark: "running", cls: "best", points: line }],
+      hits: shown.map((trial) => ({ ...hit(run, ...point(trial), trial), text: () => `${best.includes(trial) ? "on the front: " : ""}${names.map((name) => `${name} ${number(metricOf(run, trial, name))}`).join(", ")}\n${run.about(trial)}` })) });
+    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.n).join(", "), 120)}).${kneeText(run, best, scores, names)}` : "";
+  }, { there: () => complete().length > 0 });
   if (names.length > 2) for (const name of ["x", "y"]) front.select(name, own, name, names.map((one) => [one, one]));
   if (settings.view) return;
   const volume = add("hypervolume", "Hypervolume", () => {
     const trials = complete();
-    if (trials.length < 2) return false;
     const scores = trials.map(scoresOf);
     const worst = names.map((_, i) => range(scores.map((score) => score[i]))[1]);
     let best = [], now = 0;
@@ -836,7 +990,7 @@ function addFront(run, open, add, settings) {
     volume.chart(0, open).draw({ x, y, layers: [{ kind: "lines", style: "thick", cls: "finished", isStep: true, lines: [line] }],
       hits: line.map(([at, value], i) => ({ x: at, y: value, trial: trials[i], text: () => `after trial ${at}: ${number(value)}` })) });
     volume.note.textContent = "The part of the space of objectives, up to the worst value of each, that the front dominates.";
-  });
+  }, { there: () => complete().length > 1 });
 }
 
 // -- the table of trials ----------------------------------------------------------------------------------------------
@@ -844,13 +998,130 @@ const ROW = 28;
 const NEAR = 12;  // so many rows above and below the window are there at least
 const PEN = document.createElement("canvas").getContext("2d");  // measures texts of the table
 PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
-const SIGNS = { "<=": (a, b) => a <= b, ">=": (a, b) => a >= b, "!=": (a, b) => a !== b, "==": (a, b) => a === b,
-  "<": (a, b) => a < b, ">": (a, b) => a > b, "=": (a, b) => a === b };
+
+// -- the filter -------------------------------------------------------------------------------------------------------
+// `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`, `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`, `act = "a b"`.
+// Words that stand together are joined by `and`. A name is that of a column, in any case, or its last part if that is unique.
+class FilterError extends Error {}
+const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
+function tokensOf(words) {
+  const found = [], form = /\s*(?:"([^"]*)"|'([^']*)'|(<=|>=|!=|==|<|>|=|\(|\)|,|\.\.)|((?:(?!\.\.)[^\s()<>=!,"'])+(?:\([^()\s]*\))?)|(\S))/gy;
+  for (let match; form.lastIndex < words.length && (match = form.exec(words));) {
+    if (match[5]) throw new FilterError(`${match[5]} does not belong here: a text with spaces or signs needs two quotes.`);
+    const quote = match[1] ?? match[2];
+    found.push(quote !== undefined ? { kind: "text", value: quote } : match[3] ? { kind: "sign", value: match[3] } : { kind: "word", value: match[4] });
+  }
+  return found;
+}
+// A test of trials from a filter's words. Throws a FilterError with a sentence for what cannot be read.
+function filterOf(words, columns, cell) {
+  const tokens = tokensOf(words.trim());
+  let at = 0;
+  const now = (ahead = 0) => tokens[at + ahead];
+  const isSign = (token, ...signs) => token && token.kind === "sign" && signs.includes(token.value);
+  const isWord = (token, word) => token && token.kind === "word" && token.value.toLowerCase() === word;
+  const isCompare = (token) => isSign(token, ...Object.keys(FLIPPED));
+  const clean = (name) => name.toLowerCase().replace(/ \(.*\)$/, "");
+  function columnOf(name) {
+    const wanted = name.toLowerCase();
+    const exact = columns.find((one) => one.name === name) || columns.find((one) => one.name.toLowerCase() === wanted || clean(one.name) === wanted);
+    if (exact) return exact;
+    const ends = columns.filter((one) => clean(one.name).endsWith(`/${wanted}`));
+    if (ends.length > 1) throw new FilterError(`${name} is ${ends.map((one) => one.name).join(" or ")}: write more of its name.`);
+    return ends[0];
+  }
+  function named(token) {
+    const column = columnOf(token.value);
+    if (column) return column;
+    const near = columns.map((one) => one.name).filter((one) => one.toLowerCase().includes(token.value.toLowerCase().slice(0, 3))).slice(0, 3);
+    throw new FilterError(`There is no column ${token.value}.${near.length ? ` There is ${near.join(", ")}.` : ""}`);
+  }
+  function valueAfter(what) {
+    const token = now();
+    if (!token || token.kind === "sign") throw new FilterError(`A value is missing after ${what}.`);
+    at++;
+    return token;
+  }
+  const numberOf = (token) => token.kind === "word" && token.value !== "" && Number.isFinite(Number(token.value)) ? Number(token.value) : null;
+  function condition(column, sign, token) {
+    const limit = numberOf(token), wanted = token.value.toLowerCase(), isEqual = sign === "=" || sign === "==";
+    if (isEqual || sign === "!=") {
+      const fits = (trial) => {
+        const value = column.get(trial);
+        if (value === undefined || (value === null && !(column.name in trial.params))) return null;
+        if (typeof value === "number" && limit !== null) return value === limit;
+        return text(value).toLowerCase() === wanted || Boolean(column.also && column.also(trial) === wanted);
+      };
+      return (trial) => { const found = fits(trial); return found !== null && found === isEqual; };
+    }
+    if (limit === null) throw new FilterError(`${sign} compares with a number, and ${token.value} is none.`);
+    return (trial) => { const value = column.get(trial); return typeof value === "number" && COMPARE[sign](value, limit); };
+  }
+  function either() {
+    const tests = [both()];
+    while (isWord(now(), "or")) { at++; tests.push(both()); }
+    return tests.length === 1 ? tests[0] : (trial) => tests.some((test) => test(trial));
+  }
+  function both() {
+    const tests = [single()];
+    for (;;) {
+      if (isWord(now(), "and") || isSign(now(), ",")) at++;
+      else if (!now() || isWord(now(), "or") || isSign(now(), ")")) break;
+      tests.push(single());
+    }
+    return tests.length === 1 ? tests[0] : (trial) => tests.every((test) => test(trial));
+  }
+  function single() {
+    const token = now();
+    if (!token) throw new FilterError(at ? `Something is missing after ${tokens[at - 1].value}.` : "The filter is empty.");
+    at++;
+    if (isSign(token, "(")) {
+      const inner = either();
+      if (!isSign(now(), ")")) throw new FilterError("A ) is missing.");
+      at++;
+      return inner;
+    }
+    if (token.kind === "sign") throw new FilterError(`${token.value} cannot stand here: a name or a word is missing before it.`);
+    if (isWord(token, "not")) { const inner = single(); return (trial) => !inner(trial); }
+    if (isWord(token, "and") || isWord(token, "or")) throw new FilterError(`A condition is missing before ${token.value}.`);
+    if (isWord(now(), "in")) {
+      const column = named(token);
+      at++;
+      const low = valueAfter("in");
+      if (!isSign(now(), "..")) throw new FilterError("A range has two numbers, such as 0.1..0.5.");
+      at++;
+      const tests = [condition(column, ">=", low), condition(column, "<=", valueAfter(".."))];
+      return (trial) => tests.every((test) => test(trial));
+    }
+    if (isCompare(now())) {
+      const sign = now().value;
+      at++;
+      const right = valueAfter(`${token.value} ${sign}`);
+      if (isCompare(now()) && numberOf(token) !== null) {  // 0.1 < lr < 0.2
+        const column = named(right), other = now().value;
+        at++;
+        const tests = [condition(column, FLIPPED[sign], token), condition(column, other, valueAfter(`${right.value} ${other}`))];
+        return (trial) => tests.every((test) => test(trial));
+      }
+      if (numberOf(token) !== null && !columnOf(token.value)) return condition(named(right), FLIPPED[sign], token);
+      return condition(named(token), sign, right);
+    }
+    const word = token.value.toLowerCase();
+    return (trial) => columns.some((one) => cell(one, trial).toLowerCase().includes(word));
+  }
+  if (!tokens.length) return null;
+  const test = either();
+  if (now()) throw new FilterError(`${now().value} cannot stand here.`);
+  return test;
+}
+
 const tables = [];
 class TrialTable {
-  constructor(run, open) {
+  constructor(run, open, isAlone) {
     this.run = run; this.open = open; this.sort = null; this.isDown = false; this.chosen = null; this.isWhole = false;
-    this.input = el("input", { type: "search", placeholder: "filter: words, or a condition such as lr < 0.01", ariaLabel: "filter", oninput: () => { this.rows.scrollTop = 0; this.refresh(); } });
+    this.input = el("input", { type: "search", placeholder: "filter: accuracy > 0.9 and lr < 0.01", ariaLabel: "filter", oninput: () => { this.rows.scrollTop = 0; this.select(); } });
+    this.problem = el("p", { className: "note failed", role: "alert", hidden: true });
     this.count = el("span", { className: "quiet count" });
     this.list = el("div", { className: "columns" });
     this.head = el("tr"); this.body = el("tbody"); this.widths = el("colgroup");
@@ -858,12 +1129,34 @@ class TrialTable {
     this.above = el("tr", { className: "pad" }, el("td")); this.below = el("tr", { className: "pad" }, el("td"));
     this.table = el("table", {}, this.widths, el("thead", {}, this.head), this.body);
     this.rows = el("div", { className: "rows", tabIndex: 0, onscroll: () => this.paint() }, this.table);
-    this.root = el("section", { className: "card wide table" }, el("div", { className: "tools" }, el("h3", {}, "Trials"), this.input, this.count,
-      el("details", {}, el("summary", {}, "columns"), this.list)), this.rows);
+    this.root = el("section", { className: "card wide table" }, el("div", { className: "tools" }, el("h3", {}, "Trials"), ...(isAlone ? [] : [this.input, this.count]),
+      el("details", {}, el("summary", {}, "columns"), this.list),
+      el("button", { type: "button", onclick: () => save(`${run.data.name}.csv`, this.csv(), "text/csv") }, "CSV"), el("button", { type: "button", onclick: () => save(`${run.data.name}.json`, JSON.stringify(this.found.map((trial) => this.record(trial)), null, 1), "application/json") }, "JSON")), ...(isAlone ? [] : [this.problem]), this.rows);
     this.body.addEventListener("click", (event) => { const row = event.target.closest("tr"); if (row && row.trial) open(row.trial); });
     this.body.addEventListener("keydown", (event) => { const row = event.target.closest("tr"); if (event.key === "Enter" && row && row.trial) open(row.trial); });
     tables.push(this);
     this.refresh();
+  }
+  // The filter holds for the table and all plots. What cannot be read changes nothing.
+  select() {
+    let problem = "";
+    try {
+      this.run.filter = filterOf(this.input.value, this.allColumns(), (column, trial) => this.cell(column, trial));
+    } catch (error) {
+      if (!(error instanceof FilterError)) throw error;
+      problem = error.message;
+    }
+    this.problem.hidden = !problem;
+    this.problem.textContent = problem;
+    this.input.classList.toggle("wrong", Boolean(problem));
+    this.input.setAttribute("aria-invalid", String(Boolean(problem)));
+    this.refresh();
+    if (this.onSelect) this.onSelect();
+  }
+  record(trial) { return Object.fromEntries(this.allColumns().map((column) => [column.name, column.get(trial)]).filter(([, value]) => value !== undefined && value !== "")); }
+  csv() {
+    const columns = this.allColumns(), field = (value) => { const told = value === undefined || value === null ? "" : String(value); return /[",\n\r]/.test(told) ? `"${told.replaceAll('"', '""')}"` : told; };
+    return [columns.map((column) => field(column.name)).join(","), ...this.found.map((trial) => columns.map((column) => field(column.get(trial))).join(","))].join("\r\n") + "\r\n";
   }
   allColumns() {
     const run = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
@@ -871,11 +1164,12 @@ class TrialTable {
     return [
       of("trial", (trial) => trial.n), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
       ...metrics.filter((name) => name in run.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
-      of("ended", (trial) => trial.ended),
+      { ...of("ended", (trial) => trial.ended), also: kindOf }, of("status", kindOf, true),
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...run.params.map((name) => of(name, (trial) => trial.params[name])),
       of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
-      of("worked (s)", (trial) => Math.round(this.run.worked(trial) * 1000) / 1000),
+      of("duration (s)", (trial) => Math.round(this.run.worked(trial) * (trial.since === null ? 1000 : 1)) / (trial.since === null ? 1000 : 1)),
+      ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -899,8 +1193,7 @@ class TrialTable {
     const by = all.find((column) => column.name === this.sort);
     const sign = this.isDown ? -1 : 1;
     const missing = (value) => value === undefined || value === null || value === "";
-    const test = this.test(all);
-    this.found = run.trials.filter(test);
+    this.found = run.trials.filter((trial) => this.run.isChosen(trial));
     if (by) {
       const keyed = this.found.map((trial) => [by.get(trial), trial]);
       keyed.sort(([a, s], [b, t]) => {
@@ -940,26 +1233,25 @@ class TrialTable {
     const line = focused && [...this.lines.values()].find((one) => one.trial.n === focused.n);
     if (line) line.focus({ preventScroll: true });
   }
+  // The time goes on: the cells that show it change, and nothing else.
+  tick() {
+    const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(duration|last report)/.test(column.name));
+    for (const line of this.lines.values()) {
+      if (line.trial.reported === null) continue;
+      for (const [column, index] of running) {
+        tell(line.cells[index], this.cell(column, line.trial));
+        if (column.name.startsWith("last")) line.cells[index].className = this.run.isSilent(line.trial) ? "failed" : "";
+      }
+    }
+  }
+  update() {
+    if (isSelected(this.body)) { waiting.set(this.body, () => this.update()); return; }
+    waiting.delete(this.body);
+    this.refresh();
+  }
   cell(column, trial) {
     const value = column.get(trial);
     return value === undefined || (value === null && !(column.name in trial.params)) ? "" : text(value);
-  }
-  test(columns) {
-    const words = this.input.value.trim();
-    const match = words.match(/^(.+?)\s*(<=|>=|!=|==|<|>|=)\s*(.+?)$/);
-    const column = match && columns.find((one) => one.name === match[1]);
-    if (column) {
-      const asNumber = Number(match[3]);
-      return (trial) => {
-        const value = column.get(trial);
-        if (value === undefined || value === null) return false;
-        if (typeof value === "number" && !Number.isNaN(asNumber)) return SIGNS[match[2]](value, asNumber);
-        return SIGNS[match[2]](text(value), match[3]);
-      };
-    }
-    const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
-    if (!parts.length) return () => true;
-    return (trial) => { const all = columns.map((one) => this.cell(one, trial)).join(" ").toLowerCase(); return parts.every((part) => all.includes(part)); };
   }
   showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
   // Only the rows near the window of the table are there, between two empty ones of the height of all others. They change
@@ -999,7 +1291,7 @@ class TrialTable {
     for (const column of this.columns) {
       const value = this.cell(column, trial);
       const cell = el("td", { title: value.length > 30 ? value : "" });
-      if (column.name === "ended") cell.append(el("span", { className: `key ${kindOf(trial)}` }));
+      if (column.name === "ended") cell.append(el("span", { className: `key ${KINDS[kindOf(trial)]}` }));
       cell.append(value);
       line.append(cell);
     }
@@ -1019,15 +1311,36 @@ function python(value, indent = "") {
   }
   return typeof value === "string" ? JSON.stringify(value) : value === null ? "None" : value === true ? "True" : value === false ? "False" : String(value);
 }
+// As YAML 1.1 and 1.2 read it: a text that could be something else is in quotes, which are those of JSON.
+function yamlScalar(value) {
+  if (value !== null && typeof value === "object") return JSON.stringify(value);  // an empty one
+  if (typeof value !== "string") return value === null ? "null" : isNumber(value) ? String(value).replace(/^(-?\d+)e/, "$1.0e") : String(value);
+  return /^[A-Za-z_][\w./-]*$/.test(value) && !/^(true|false|yes|no|on|off|y|n|null)$/i.test(value) ? value : JSON.stringify(value);
+}
+function yaml(value, indent = "") {
+  if (Array.isArray(value)) return value.length ? value.map((one) => `${indent}- ${isNested(one) ? yaml(one, `${indent}  `).trimStart() : yamlScalar(one)}`).join("\n") + (indent ? "" : "\n") : "[]";
+  const members = Object.entries(value);
+  if (!members.length) return "{}";
+  return members.map(([name, one]) => `${indent}${yamlScalar(name)}:${isNested(one) ? `\n${yaml(one, `${indent}  `)}` : ` ${yamlScalar(one)}`}`).join("\n") + (indent ? "" : "\n");
+}
+const isNested = (value) => value !== null && typeof value === "object" && Object.keys(value).length > 0;
+const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+function commandLine(config, before = "") {
+  return Object.entries(config).map(([name, value]) => isNested(value) && !Array.isArray(value) ? commandLine(value, `${before}${name}.`)
+    : `${quoted(`--${before}${name}`)} ${quoted(typeof value === "string" ? value : JSON.stringify(value))}`).join(" ");
+}
 function copied(value, label = "copy") {
   const button = el("button", { type: "button", onclick: () => copy(value, button) }, label);
   return button;
 }
 const withCopy = (value) => el("div", { className: "copy" }, el("pre", {}, value), copied(value));
 let opened = null;
+let trialShown = () => {};  // told when another trial is shown, or none
 async function openTrial(run, trial) {
   const isUpdate = opened && opened.run === run && opened.trial.n === trial.n;
+  const isFirst = !opened;
   opened = { run, trial };
+  if (!isUpdate) trialShown(isFirst);
   if (!dialog.open) { dialog.replaceChildren(); dialog.showModal(); }
   let details = trial.details;
   if (!details && run.isServed) {
@@ -1045,7 +1358,7 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), worked: seconds(run.worked(trial)), attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), duration: trial.since === null ? seconds(run.worked(trial)) : clockText(run.worked(trial)), "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
@@ -1053,7 +1366,7 @@ async function openTrial(run, trial) {
   dialog.replaceChildren(
     el("header", {}, el("h2", {}, `Trial ${trial.n}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), el("button", { type: "button", onclick: () => dialog.close() }, "close")),
     definitions(facts), chart,
-    el("h3", {}, "Configuration"), el("div", { className: "controls" }, copied(python(config), "copy as Python"), copied(JSON.stringify(config, null, 2), "copy as JSON")), el("pre", { id: "config" }, python(config)),
+    el("h3", {}, "Configuration"), copies(config), el("pre", { id: "config" }, python(config)),
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
     ...(details.decisions && details.decisions.length ? [el("h3", {}, "Decisions"), el("ul", { className: "errors" }, ...details.decisions.map((one) => el("li", {}, one)))] : []),
     ...(details.checkpoints && details.checkpoints.length ? [el("h3", {}, "Checkpoints"), ...details.checkpoints.map((one) => el("div", {}, el("div", { className: "quiet" }, `after iteration ${text(one.iteration)}, ${one.bytes.toLocaleString()} bytes`), withCopy(one.path)))] : []),
@@ -1064,11 +1377,18 @@ async function openTrial(run, trial) {
   const values = trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
   if (values.length > 1) {
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(run.data.metric, values.map(([, value]) => value));
-    new Chart(chart).draw({ x, y, height: 220, layers: [{ kind: "lines", style: "thick", cls: kindOf(trial), lines: [values] }, { kind: "points", style: "dots", cls: kindOf(trial), points: values.length < 200 ? values : [] }],
+    new Chart(chart).draw({ x, y, height: 220, layers: [{ kind: "lines", style: "thick", cls: KINDS[kindOf(trial)], lines: [values] }, { kind: "points", style: "marks", cls: KINDS[kindOf(trial)], points: values.length < 200 ? values : [] }],
       hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
   }
 }
-dialog.addEventListener("close", () => { opened = null; });
+dialog.addEventListener("close", () => { opened = null; trialShown(false); });
+// Keys: / goes to the filter, and ← → go through the trials in the order of the table.
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
+  const input = document.querySelector("[type=search]");
+  if (event.key === "/" && input && !dialog.open) { event.preventDefault(); input.focus(); input.select(); }
+  if (dialog.open && (event.key === "ArrowLeft" || event.key === "ArrowRight")) dialog.querySelectorAll("header button")[event.key === "ArrowLeft" ? 0 : 1]?.click();
+});
 function definitions(facts) {
   const list = el("dl", { className: "facts" });
   for (const [name, value] of Object.entries(facts)) { if (value !== "" && value !== null && value !== undefined) list.append(el("dt", {}, name), el("dd", {}, String(value))); }
@@ -1076,50 +1396,170 @@ function definitions(facts) {
 }
 
 // -- the page of a run ------------------------------------------------------------------------------------------------
+function gainOver(run, best, first) {
+  if (!first || first === best) return run.scored.length > 1 ? ", the first one" : "";
+  const change = (best.value - first.value) / Math.abs(first.value);
+  const share = Number.isFinite(change) && best.value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
+  return `, from ${number(first.value, 4)} in the first trial${share}`;
+}
+// Numbers as people write them; the whole ones are in the tip, and in what is copied.
+const short = (value) => isNumber(value) ? number(value, 3) : text(value);
+function configTable(params) {
+  const names = Object.keys(params);
+  if (!names.length) return null;
+  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80))]),
+    ...(names.length > 24 ? [el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`)] : []));
+}
+function copies(config) {
+  const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2), YAML: yaml(config), "command line": commandLine(config) };
+  return el("div", { className: "controls copies" }, el("span", { className: "quiet" }, "copy as"), ...Object.entries(forms).map(([name, value]) => copied(value, name)));
+}
 class RunView {
-  constructor(run, host, only) {
-    this.run = run; this.only = only;
+  constructor(run, host, only, isAlone) {
+    this.run = run; this.only = only; this.isAlone = isAlone;
     const open = (trial) => openTrial(run, trial);
-    this.redraw = () => { for (const card of this.cards) card.mark(); };
+    this.redraw = () => { for (const card of this.cards) card.mark(); if (this.table) { this.table.refresh(); this.remember(); } };
     this.cards = plotsOf(run, open, this.redraw, only);
     if (only) { host.append(el("div", { className: "cards alone" }, ...this.cards.map((card) => card.root))); return; }
-    this.summary = el("section", { className: "card" }); this.best = el("section", { className: "card" });
-    this.errors = el("section", { className: "card wide" });
-    this.table = new TrialTable(run, open);
-    host.append(el("div", { className: "cards" }, this.summary, this.best, ...this.cards.map((card) => card.root), this.errors, this.table.root));
+    const part = (className) => el("section", { className });
+    this.hero = part("best-of"); this.progress = part("progress"); this.facts = part("about");
+    this.overview = el("section", { className: "card wide overview-card", id: "overview" }, this.hero, el("div", {}, this.progress, this.facts));
+    this.errors = el("section", { className: "card wide", id: "errors" });
+    this.table = new TrialTable(run, open, this.isAlone);
+    this.table.root.id = "trials";
+    this.table.onSelect = () => { for (const card of this.cards) card.mark(); this.remember(); };
+    for (const card of this.cards) if (card.root.dataset.view === "parallel") card.onRange = (name, words) => this.narrow(name, words);
+    this.links = el("span", { className: "links" });
+    this.row = el("nav", { className: "sections" }, this.links, this.table.input, this.table.count);
+    host.append(...(this.isAlone ? [this.row, this.table.problem] : []), el("div", { className: "cards" }, this.overview, this.errors, ...this.cards.map((card) => card.root), this.table.root));
     this.describe();
+    if (!this.isAlone) return;
+    trialShown = (isStep) => this.remember(isStep);
+    addEventListener("popstate", () => this.recall());
+    if (location.hash.length > 1) this.recall();
+  }
+  // Adds a condition to the filter, in place of the range of the same name.
+  narrow(name, words) {
+    const input = this.table.input, safe = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    const rest = input.value.replace(new RegExp(`(^|\\s+and\\s+)(?:${safe} in [^ ]+|\\((?:${safe} = "[^"]*"(?: or )?)+\\)|${safe} = "[^"]*")`), "").replace(/^\s*and\s+/, "");
+    input.value = rest.trim() ? `${rest.trim()} and ${words}` : words;
+    this.table.select();
+  }
+  // The address holds the filter, the states that are switched off, the metric and the open trial.
+  remember(isStep = false) {
+    if (!this.isAlone || this.isRecalling) return;
+    const parts = new URLSearchParams();
+    if (this.table.input.value) parts.set("filter", this.table.input.value);
+    if (this.run.hidden.size) parts.set("hide", [...this.run.hidden].join());
+    if (this.run.metric && this.run.metric !== this.run.data.metric) parts.set("metric", this.run.metric);
+    if (opened && opened.run === this.run) parts.set("trial", opened.trial.n);
+    const address = `${location.pathname}${location.search}${parts.size ? `#${parts}` : ""}`;
+    if (address === `${location.pathname}${location.search}${location.hash}`) return;
+    if (isStep) history.pushState(null, "", address); else history.replaceState(null, "", address);
+  }
+  recall() {
+    const parts = new URLSearchParams(location.hash.slice(1)), run = this.run;
+    this.isRecalling = true;
+    this.table.input.value = parts.get("filter") || "";
+    run.hidden = new Set((parts.get("hide") || "").split(",").filter((kind) => KINDS[kind]));
+    run.metric = parts.get("metric");
+    this.table.select();
+    for (const card of this.cards) card.mark();
+    const trial = parts.has("trial") && run.byNumber.get(Number(parts.get("trial")));
+    if (trial) openTrial(run, trial); else if (dialog.open) dialog.close();
+    this.isRecalling = false;
+  }
+  // The number of trials by state. Trials that were not drawn count, too.
+  counts() {
+    const run = this.run, found = Object.fromEntries(STATES.map((state) => [state, 0]));
+    for (const trial of run.trials) found[kindOf(trial)]++;
+    found[run.data.isLive ? "pending" : "not started"] += run.data.notDrawn;
+    return found;
   }
   describe() {
     const run = this.run, data = run.data, best = run.byNumber.get(data.best);
-    const counts = new Map();
-    for (const kind of Object.keys(KINDS)) {
-      for (const trial of run.trials.filter((one) => kindOf(one) === kind)) counts.set(trial.way, [(counts.get(trial.way) || [0])[0] + 1, kind]);
+    const counts = this.counts(), total = Object.values(counts).reduce((a, b) => a + b, 0);
+    const ended = counts.finished + counts.stopped + counts.failed;
+    if (this.isAlone) document.title = data.isLive ? `(${ended}/${data.total === null ? "∞" : total}) ${data.name}` : `minitune: ${data.name}`;
+    this.describeBest(best);
+    put(this.progress, JSON.stringify([data.state, counts, data.total, data.resume]), () => {
+      const kinds = { running: "running", finished: "finished", failed: "failed", killed: "failed" };
+      const bar = el("div", { className: "bar", role: "img", ariaLabel: `${ended} of ${total} trials have ended` });
+      for (const state of ["finished", "stopped", "failed", "interrupted", "running", "pending", "not started"]) {
+        if (!counts[state]) continue;
+        const piece = el("i", { className: KINDS[state], title: `${counts[state]} ${state}` });
+        piece.style.flexGrow = counts[state];
+        bar.append(piece);
+      }
+      this.time = el("span", { className: "time" });
+      this.silence = el("p", { className: "note failed", hidden: true });
+      return [el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state),
+        counts.failed ? el("button", { type: "button", className: "badge failed", onclick: () => this.errors.scrollIntoView() }, `${counts.failed} failed`) : null,
+        el("b", {}, data.total === null && data.isLive ? counted(ended, "trial") : `${ended} of ${counted(total, "trial")}`), this.time), bar,
+      el("p", { className: "counts" }, STATES.filter((state) => counts[state]).map((state) => `${counts[state]} ${state}`).join(" · ") || "no trial has started"),
+      this.silence, data.resume ? withCopy(data.resume) : null];
+    });
+    put(this.facts, JSON.stringify([data.stateText, data.objectives, data.isLive || data.worked]), () => [el("details", {}, el("summary", {}, "about this run"), definitions({
+      state: data.stateText === data.state ? "" : data.stateText,
+      objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
+      trainable: data.trainable, begun: date(data.begun), duration: data.isLive ? "" : seconds(data.worked), seed: data.seed, directory: data.path }))]);
+    this.describeErrors();
+    const groups = [["Overview", this.overview], ["Curves", this.first("history", "curves")], ["Parameters", this.first("importances", "contour", "slice", "parallel")],
+      ["Trials", this.table.root], [`Errors (${counts.failed})`, counts.failed ? this.errors : null]].filter(([, root]) => root);
+    put(this.links, groups.map(([name]) => name).join(), () => groups.map(([name, root]) => el("button", { type: "button", onclick: () => root.scrollIntoView() }, name)));
+    this.tick();
+  }
+  first(...views) { const card = this.cards.find((one) => views.includes(one.root.dataset.view) && !one.root.hidden); return card && card.root; }
+  describeBest(best) {
+    const run = this.run, data = run.data;
+    const first = run.scored[0];
+    const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, run.scored.length > 1]), () => {
+      if (!best) {
+        const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
+        return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
+      }
+      if (front && front.best.length) {
+        const names = Object.keys(data.objectives), { ends, knee } = kneeOf(run, front.best, front.scores);
+        const values = (trial) => names.map((name) => `${name} ${number(metricOf(run, trial, name), 4)}`).join(", ");
+        const line = (title, trial) => el("p", { className: "gain" }, `${title}: `, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.n}`), ` ${values(trial)}`);
+        return [el("div", { className: "name" }, "Front", el("span", { className: "quiet" }, ` (${Object.entries(data.objectives).map(([name, mode]) => `${mode} ${name}`).join(", ")})`)),
+          el("div", { className: "value" }, `${front.best.length} of ${front.trials.length}`), ...names.map((name, i) => line(`best ${name}`, ends[i])), line("knee", knee), configTable(knee.params)];
+      }
+      const aim = data.mode === "max" ? "largest" : "smallest";
+      return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
+        el("div", { className: "value", title: number(best.value, 12) }, number(best.value, 4)),
+        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first)),
+        data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
+        configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];
+    });
+  }
+  describeErrors() {
+    const run = this.run, groups = run.data.errors || [];
+    this.errors.hidden = !groups.length;
+    put(this.errors, JSON.stringify(groups), () => [el("h3", {}, `Errors (${groups.reduce((sum, group) => sum + group.trials.length, 0)})`),
+      ...groups.slice(0, 10).map((group) => el("div", { className: "error" }, el("p", {}, el("b", {}, `${group.trials.length} × `), group.text),
+        el("p", { className: "quiet" }, "trials ", ...group.trials.slice(0, 12).flatMap((n, index) => [index ? ", " : "", el("button", { type: "button", onclick: () => openTrial(run, run.byNumber.get(n)) }, String(n))]), group.trials.length > 12 ? ` and ${group.trials.length - 12} more` : ""),
+        withCopy(group.command))),
+      groups.length > 10 ? el("p", { className: "note" }, `and ${groups.length - 10} more kinds: filter the table by failed`) : null]);
+  }
+  tick() {
+    const run = this.run, data = run.data;
+    if (!this.time) return;
+    const gone = clockText(run.elapsed);
+    const left = data.left === null ? "" : ` · about ${clockText(Math.max(1, data.left - (run.clock - data.now)))} to go`;
+    const silent = run.trials.filter((trial) => run.isSilent(trial));
+    tell(this.time, data.isLive ? `${gone}${left}` : seconds(data.worked));
+    this.silence.hidden = !silent.length;
+    if (silent.length) {
+      const [first] = [...silent].sort((a, b) => a.reported - b.reported);
+      tell(this.silence, `Trial ${first.n}: ${first.silentAfter === null ? "no report for" : "last report"} ${clockText(run.quiet(first))}${first.silentAfter === null ? "" : " ago"}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
     }
-    const parts = [...counts].map(([way, [count, kind]]) => [count, way, kind]);
-    if (data.notDrawn) parts.push([data.notDrawn, "not drawn yet", "open"]);
-    const bar = el("div", { className: "bar" }, ...parts.map(([count, , kind]) => { const part = el("i", { className: kind }); part.style.flexGrow = count; return part; }));
-    const kinds = { running: "live", finished: "finished", failed: "failed", killed: "failed" };
-    this.summary.replaceChildren(
-      el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state), el("b", {}, `${run.trials.length} trials`)), bar,
-      definitions({ state: data.stateText === data.state ? "" : data.stateText, trials: parts.map(([count, way]) => `${count} ${way}`).join(", ") || "none yet",
-        objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
-        trainable: data.trainable, begun: date(data.begun), "worked for": seconds(data.worked), seed: data.seed, directory: data.path }));
-    if (data.resume) this.summary.append(withCopy(data.resume));
-    this.best.replaceChildren(el("div", { className: "overview" }, el("h3", {}, best ? "Best" : "Best trial: none yet"),
-      ...(best ? [el("b", {}, `${cut(data.metric, 40)} ${number(best.value)}`), el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`)] : [])));
-    if (best) {
-      this.best.append(definitions({ ended: best.ended, "once better": data.onceBetter,
-        ...Object.fromEntries(Object.entries(best.params).map(([name, value]) => [name, text(value)])) }));
-    }
-    const failed = run.trials.filter((trial) => kindOf(trial) === "failed");
-    this.errors.hidden = !failed.length;
-    this.errors.replaceChildren(el("h3", {}, `Errors (${failed.length})`), el("ul", { className: "errors" },
-      ...failed.slice(0, 20).map((trial) => el("li", {}, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.n}`), `: ${trial.error}`))),
-      failed.length > 20 ? el("p", { className: "note" }, `and ${failed.length - 20} more: filter the table by failed`) : "");
+    if (data.isLive) this.table.tick();
   }
   update() {
-    if (!this.only) { this.describe(); this.table.refresh(); }
-    this.redraw();
+    if (!this.only) { this.describe(); this.table.update(); }
+    for (const card of this.cards) card.mark();
     if (opened && opened.run === this.run) {
       const now = this.run.byNumber.get(opened.trial.n);
       if (now && now !== opened.trial) openTrial(this.run, now);
@@ -1151,9 +1591,9 @@ function sideBySide(runs, host, only) {
   if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div", { className: "cards alone" }, ...made.map((card) => card.root))); return; }
   const rows = { state: (run) => run.data.state, trainable: (run) => run.data.trainable, begun: (run) => date(run.data.begun), objective: (run) => `${run.data.metric} (${run.data.mode})`, trials: (run) => run.trials.length,
-    failed: (run) => run.trials.filter((trial) => kindOf(trial) === "failed").length, "not drawn": (run) => run.data.notDrawn || "",
+    failed: (run) => run.trials.filter((trial) => kindOf(trial) === "failed").length, "not started": (run) => run.data.isLive ? "" : run.data.notDrawn || "",
     reports: (run) => run.trials.reduce((sum, trial) => sum + trial.curve.length, 0), "work of trials": (run) => seconds(run.trials.reduce((sum, trial) => sum + run.worked(trial), 0)),
-    "best value": (run) => run.data.best === null ? "" : number(run.byNumber.get(run.data.best).value), "best trial": (run) => run.data.best ?? "", "once better": (run) => run.data.onceBetter };
+    "best value": (run) => run.data.best === null ? "" : number(run.byNumber.get(run.data.best).value), "best trial": (run) => run.data.best ?? "", };
   const params = [...new Set(runs.flatMap((run) => run.data.params))];
   const bestParam = (run, name) => { const best = run.byNumber.get(run.data.best); return best && name in best.params ? text(best.params[name]) : ""; };
   const lines = [...Object.entries(rows), ...params.map((name) => [name, (run) => bestParam(run, name)])]
@@ -1168,7 +1608,7 @@ function showList(host, rows) {
   host.replaceChildren(el("div", { className: "scroll card" }, el("table", { className: "side list" },
     el("thead", {}, el("tr", {}, ...["run", "state", "trials", "failed", "begun", "last updated"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
-      el("td", {}, el("span", { className: row.state === "running" ? "live" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),
+      el("td", {}, el("span", { className: row.state === "running" ? "running" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),
       el("td", {}, String(row.trials ?? "")), el("td", {}, String(row.failed || "")), el("td", {}, date(row.begun)), el("td", {}, date(row.updated))))))));
   if (!rows.length) host.append(el("p", {}, "There are no runs yet."));
 }
@@ -1176,12 +1616,12 @@ function showList(host, rows) {
 // -- the page, and its connection to a server -------------------------------------------------------------------------
 const main = document.getElementById("page");
 const banner = el("p", { className: "banner", hidden: true });
-function listen(since, onMessage) {
+function listen(since, onMessage, onBreak) {
   const source = new EventSource(`events?since=${since}`);  // after a break, the browser itself sends the last event's id
   source.onopen = () => { banner.hidden = true; };
   source.onmessage = (event) => onMessage(JSON.parse(event.data));
   source.addEventListener("problem", (event) => { banner.textContent = JSON.parse(event.data); banner.hidden = false; });
-  source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; };
+  source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; if (onBreak) onBreak(); };
 }
 function start() {
   if (DATA.list) {
@@ -1197,18 +1637,25 @@ function start() {
   if (runs.length > 1) sideBySide(runs, main, DATA.only);
   const views = overview ? [] : runs.map((run) => {
     if (runs.length > 1) main.append(el("h2", {}, run.data.name));
-    return new RunView(run, main, DATA.only);
+    return new RunView(run, main, DATA.only, runs.length === 1 && !DATA.only);
   });
   if (DATA.isServed) {
     runs[0].isServed = true;
     if (DATA.up) main.prepend(el("a", { href: DATA.up }, "all runs"));
     let waits = false;
+    setInterval(() => {
+      if (!runs[0].data.isLive) return;
+      views[0].tick();
+      for (const card of cards) if (card.root.dataset.view === "timeline") card.mark();  // its bars grow
+    }, 1000);
     listen(DATA.version, (data) => {
+      const isNews = data.trials.length || data.state !== runs[0].data.state || JSON.stringify(data.importances) !== JSON.stringify(runs[0].data.importances);
       runs[0].update(data);
+      if (!isNews) { views[0].tick(); return; }
       if (waits) return;
       waits = true;
       setTimeout(() => { waits = false; views[0].update(); }, 100);  // one drawing for messages that come together
-    });
+    }, () => runs[0].freeze());
   }
 }
 start();

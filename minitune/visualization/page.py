@@ -21,15 +21,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from minitune import clock
 from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
 from minitune.base.text import plain_number, plain_or_short
+from minitune.output.pace import Pace, pace_of, run_seconds_left, silent_after_s, usual_pause_s
 from minitune.output.rows import infer_metrics, shown_metric
+from minitune.output.table import kind_of_error
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
-from minitune.visualization.importances import get_param_importances
+from minitune.visualization.importances import get_param_importances, rank_importances
 
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
@@ -135,12 +138,23 @@ def _hash_of(text: str) -> str:
 
 
 def describe_importances(history: RunHistory) -> dict[str, Any]:
-    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted."""
+    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted.
+
+    Without scikit-learn, or from few trials, they are those of each parameter alone.
+    """
     try:
         found = get_param_importances(history)
-    except (ImportError, ValueError) as error:  # without scikit-learn, or from a few trials, there are none
-        return {"why": str(error)}
-    return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+        return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+    except ImportError:
+        why = "`pip install scikit-learn` adds a model, which knows interactions"
+    except ValueError as error:
+        why = str(error)
+    try:
+        found = rank_importances(history)
+    except ValueError:
+        return {"why": why}
+    confidence = f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
+    return {"mean": found.mean, "std": found.std, "confidence": confidence}
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -201,13 +215,26 @@ class RunData:
     def _of_run(self) -> dict[str, Any]:
         history = self.history
         best = history.best
+        is_live = history.state.name == RUNNING
+        now_s = clock.current.time() if is_live else history.updated_s
+        worked_s = history.worked_s
+        left_s = None
+        trials = [each.trial for each in history.trials]
+        if is_live:  # its clock goes on between records
+            elapsed_s = max(0.0, now_s - history.driver.opened_s)
+            worked_s = history.driver.earlier_s + elapsed_s
+            before = len(history.driver.ended_before)
+            left_s = run_seconds_left(trials, now_s, elapsed_s, history.total, before, history.driver.time_budget_s)
         return {
             "name": history.name,
             "path": history.path,
             "trainable": history.setup.trainable_name,
             "state": history.state.name,
             "stateText": history.state.text,
-            "isLive": history.state.name == RUNNING,
+            "isLive": is_live,
+            "now": now_s,
+            "left": left_s,
+            "silentAfter": silent_after_s(usual_pause_s(trials)),
             "resume": f"minitune resume {shlex.quote(history.path)}" if history.state.can_go_on else None,
             "metric": history.metric,
             "mode": history.mode,
@@ -219,9 +246,12 @@ class RunData:
             "begun": history.setup.begun_s,
             "first": history.first_s,
             "updated": history.updated_s,
-            "worked": history.worked_s,
+            "worked": worked_s,
+            "total": history.total,
             "notDrawn": history.not_drawn,
             "best": None if best is None else best.number,
+            "bestConfig": None if best is None else _plain(best.trial.reported_config),
+            "errors": _error_groups(history),
             "onceBetter": history.once_better,
             "importances": self.importances,
             "count": len(history.trials),
@@ -233,13 +263,19 @@ class RunData:
         is_counted = steps == list(range(1, len(steps) + 1))
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
+        pace = pace_of(each.trial)
+        state = _state_of(each, self.history.state.name == RUNNING)
+
+        def since_first_s(at_s: float | None) -> float | None:
+            return None if at_s is None else round(at_s - first_s, 3)
+
         metrics = {name: shown_metric(each.trial, name) for name in self._metrics}
         return {
             "n": each.number,
             "id": each.trial.trial_id,
             "name": each.trial.name,
-            "way": each.way,
-            "ended": each.ended,
+            "way": state,
+            "ended": state if each.ended == each.way else each.ended,
             "why": each.why,
             "error": each.error,
             "value": _finite(each.value),
@@ -248,10 +284,47 @@ class RunData:
             "curve": [_rounded(point.value) for point in each.points],
             "steps": None if is_counted else steps,
             "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
-            "working": None if each.working_s is None else round(each.working_s - first_s, 3),
+            "working": since_first_s(each.working_s),
+            "counted": round(_time_of(each, pace), 3),
+            "since": since_first_s(pace.since_s),
+            "reported": since_first_s(pace.reported_s),
+            "silentAfter": silent_after_s(pace.usual_s),
             "copies": [[copy.donor, copy.step] for copy in each.copies],
             "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
         }
+
+
+def _state_of(each: TrialHistory, is_live: bool) -> str:
+    """The state of a trial in one of the seven words of the page."""
+    if each.way in ("finished", "stopped", "failed", "not started"):
+        return each.way
+    if is_live:
+        return "running" if each.way == "running" else "pending"
+    return "interrupted" if each.trial.has_started else "not started"
+
+
+def _error_groups(history: RunHistory) -> list[dict[str, Any]]:
+    """The errors of failed trials by kind, the most frequent one first, each with the command that repeats it."""
+    kinds: dict[str, list[TrialHistory]] = {}
+    for each in history.trials:
+        if each.failed:
+            kinds.setdefault(kind_of_error(each.trial), []).append(each)
+    run = shlex.quote(history.path)
+    return [
+        {
+            "text": alike[0].error,
+            "trials": [each.number for each in alike],
+            "command": f"minitune rerun {run} {alike[0].number} --pdb",
+        }
+        for alike in sorted(kinds.values(), key=len, reverse=True)
+    ]
+
+
+def _time_of(each: TrialHistory, pace: Pace) -> float:
+    """How long a trial has worked, in seconds. Without a report, the time that it had a worker is all that is known."""
+    if pace.has_reported or pace.since_s is not None:
+        return pace.counted_s
+    return sum(max(0.0, end - begin) for begin, end in each.spans)
 
 
 def _finite(value: float) -> float | None:

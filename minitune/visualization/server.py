@@ -41,6 +41,8 @@ logger = logging.getLogger("minitune")
 
 _LOOK_S = 0.2
 """The interval between two looks at a run's journal."""
+_TICK_S = 2.0
+"""While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
 _ALIVE_S = 10.0
@@ -119,12 +121,19 @@ class LiveRun:
             return fill_page(f"minitune: {self._history.name}", text, is_live=True)
 
     def events(self, since: int) -> Iterator[str | None]:
-        """The events after a version, without an end: each with what has changed, or None if nothing has. Blocks."""
+        """The events after a version, without an end: each with what has changed, or None if nothing has. Blocks.
+
+        While the run goes on, there is also an event now and then with no trial in it: only the time has changed.
+        """
+        sent_s = time.monotonic()
         while True:
             with self._lock:
                 self._read_on()
                 version = self._data.version
-                text = self._data.text(since) if version != since else None
+                is_due = self._history.state.name == RUNNING and time.monotonic() - sent_s >= _TICK_S
+                text = self._data.text(since) if version != since or is_due else None
+            if text is not None:
+                sent_s = time.monotonic()
             yield None if text is None else f"id: {version}\ndata: {text}\n\n"
             since = version
             time.sleep(_LOOK_S)
@@ -269,7 +278,6 @@ class PageServer:
 
     Attributes:
         address: The address of the page, with the token.
-        is_closed: Whether it answers no more.
 
     Raises:
         OSError: If the port is taken.
@@ -385,11 +393,7 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
                 self._stream(found)
 
         def _refusal(self, given: str) -> tuple[HTTPStatus, str] | None:
-            """Why this request is refused; None if it is not. It repeats no text of the request.
-
-            Args:
-                given: What stands at the place of the token.
-            """
+            """Why this request is refused; None if it is not. It repeats no text of the request."""
             host = self.headers.get("Host", "")
             if host.rpartition(":")[0] not in _HOSTS:
                 return HTTPStatus.FORBIDDEN, "this host is not served"

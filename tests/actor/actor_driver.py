@@ -47,8 +47,8 @@ def zygote_pids() -> list[int]:
 class Group(LocalTrialExecutor):
     """A local executor that starts an actor of any factory in any workplace."""
 
-    def __init__(self, **options: Any):
-        super().__init__(Machine({"CPU": 1000}, ()), directory=str, **options)
+    def __init__(self, cpus: float = 1000, **options: Any):
+        super().__init__(Machine({"CPU": cpus}, ()), directory=str, **options)
 
     def __enter__(self) -> Group:
         return self
@@ -146,3 +146,19 @@ class Driver:
     def stop(self, actor_id: str, grace_s: float = BOUND_S) -> Exited:
         self.group.stop(actor_id, grace_s)
         return self.ended(actor_id)
+
+
+class Leaps:
+    """Sets the clock of the driver forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver):
+        self._driver = driver
+        self._ahead_s = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self._ahead_s)
+
+    def by(self, seconds: float, parts: int = 1) -> None:
+        """Let so many seconds pass. After each part the driver looks at its limits."""
+        for _ in range(parts):
+            self._ahead_s += seconds / parts + 0.001
+            self._driver.events += self._driver.group.wait(0)

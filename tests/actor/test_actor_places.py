@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Driver, however_it_started
+from actor_driver import Driver, Group, Leaps, however_it_started
 from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
@@ -209,6 +209,32 @@ def _park_clean(driver: Driver) -> int:
     assert driver.call("a", "add", 7) == 7
     assert driver.group.stop("a", BOUND_S, keep=True) == Exited("a", "parked")
     return pid
+
+
+@however_it_started
+def test_a_parked_process_outlives_the_time_that_its_stop_had(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = driver.start("a")
+    assert driver.group.stop("a", 5.0, keep=True) is None
+    assert driver.next("a").kind == "parked"
+    Leaps(monkeypatch, driver).by(60.0, parts=20)
+    driver.group.move("b", workplace_in(tmp_path / "b"))
+    started = driver.next("b")
+    assert (started.pid, started.reused) == (pid, True)
+    assert driver.stop("b").cause == "stopped"
+
+
+@however_it_started
+def test_no_more_processes_are_kept_than_there_are_cpus(start_method: str) -> None:
+    with Group(cpus=1) as group:
+        driver = Driver(group)
+        kinds = []
+        for name in ("a", "b"):
+            driver.start(name)
+            exited = group.stop(name, BOUND_S, keep=True) or driver.next(name)
+            kinds.append(exited.kind)
+    assert kinds == ["parked", "stopped"]
 
 
 def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tmp_path: Path) -> None:

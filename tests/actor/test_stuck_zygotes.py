@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver, Group, zygote_pids
+from actor_driver import Driver, Group, Leaps, zygote_pids
 from actor_samples import Counter, Family, Hosted
 from kit import is_gone, marked_processes, read_pids, wait_until
 
@@ -44,22 +44,6 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
-
-
-class Leaps:
-    """Sets the clock of the driver forward."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver):
-        self._driver = driver
-        self._ahead_s = 0.0
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + self._ahead_s)
-
-    def by(self, seconds: float, parts: int = 1) -> None:
-        """Let so many seconds pass. After each part the driver looks at its limits."""
-        for _ in range(parts):
-            self._ahead_s += seconds / parts + 0.001
-            self._driver.events += self._driver.group.wait(0)
 
 
 @pytest.fixture

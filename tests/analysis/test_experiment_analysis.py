@@ -94,7 +94,7 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: 
         analysis.get_best_checkpoint(first, "loss")
 
 
-def test_what_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> None:
+def test_values_that_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> None:
     trials = list(ExperimentAnalysis(grid.experiment_path).trials)
     analysis = ExperimentAnalysis(grid.experiment_path, trials=trials, default_metric="loss", default_mode="min")
     assert analysis.best_config is not None

@@ -108,7 +108,7 @@ NO_NUMBERS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "number"), NUMBERS)
-def test_what_float_takes_is_a_number_if_it_has_one_element_and_no_unit(value: Any, number: float) -> None:
+def test_a_value_that_float_takes_is_a_number_if_it_has_one_element_and_no_unit(value: Any, number: float) -> None:
     for found in (as_objective(value, "loss"), as_number(value), known_number(value), sortable(value)):
         assert found == number
         assert type(found) is type(number)
@@ -135,7 +135,7 @@ def test_an_int_that_no_float_can_hold_stays_and_counts_as_infinite() -> None:
     assert as_objective(Fraction(-(10**400)), "loss") == -math.inf
 
 
-def test_what_is_sorted_may_be_a_flag() -> None:
+def test_a_flag_is_sorted_as_a_number() -> None:
     assert [sortable(value) for value in (True, False, Scalar(True), "1", None, math.nan)] == [
         1,
         0,

@@ -21,6 +21,7 @@ from minitune import (
     ResultGrid,
     RunConfig,
     Searcher,
+    Stopper,
     Trainable,
     TuneConfig,
     TuneError,
@@ -45,6 +46,7 @@ from minitune.schedulers import (
 )
 from minitune.search.tpe import TPESearch
 from minitune.simulation import Simulation
+from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 SPACE = {"x": uniform(0, 1), "y": uniform(0, 1)}
 WINDOW, SAMPLES, LAST = 4, 8, 7
@@ -158,7 +160,7 @@ def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", LEARNING)
-def test_one_table_on_any_machine_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
+def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
     small = fit_slowly(how, tmp_path, cpus=WINDOW)
     large = fit_slowly(how, tmp_path, cpus=2 * WINDOW)
     virtual = virtual_run(how, tmp_path)
@@ -260,6 +262,13 @@ def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> Non
         Tuner(wide, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path)).fit()
 
 
+class AskedNowAndThen(Stopper):
+    """The driver asks it in between, too, but it decides by what has been reported."""
+
+    def stop_all(self) -> bool:
+        return False
+
+
 @pytest.mark.parametrize(
     ("what", "more", "run"),
     [
@@ -272,6 +281,7 @@ def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> Non
             {},
         ),
         ("the stop criterion 'time_total_s'", {}, {"stop": {"time_total_s": 1000}}),
+        ("TimeoutStopper", {}, {"stop": TimeoutStopper(1000)}),
         ("max_failures=-1", {}, {"failure_config": FailureConfig(max_failures=-1)}),
     ],
 )
@@ -288,6 +298,14 @@ def test_settings_that_depend_on_the_clock_are_named(
     said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]
     assert len(said) == 1
     assert what in said[0]
+
+
+@pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9), AskedNowAndThen()])
+def test_a_run_that_asks_no_clock_is_told_nothing(stop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "executor": "inline"}
+    config = TuneConfig(**settings, deterministic=True)
+    Tuner(lambda config: {"loss": 1}, tune_config=config, run_config=run_config(tmp_path, stop=stop)).fit()
+    assert caplog.text == ""
 
 
 def test_a_simulation_shows_the_cost_of_the_order(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from kit import (
 from minitune import clock, grid_search, report
 from minitune.actor.messages import CallRaised, Event, Exited
 from minitune.clock import VirtualClock
+from minitune.driver.limits import Backoff
 from minitune.error import CrashLoopError, WorkerDiedError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -254,6 +255,17 @@ def test_a_system_that_has_processes_again_is_used_again() -> None:
 
 
 # -- when the run ends -------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_that_finishes_is_progress_although_it_only_repeats_a_report() -> None:
+    backoff = Backoff()
+    for _ in range(2):
+        backoff.in_vain("a", "its worker was lost")
+    backoff.begins_again("a", num_reports=3)
+    backoff.reported("a", 1, is_done=False)
+    assert (backoff.num_in_row("a"), backoff.is_active) == (2, True), "it may fail at the same place again"
+    backoff.reported("a", 1, is_done=True)
+    assert (backoff.num_in_row("a"), backoff.is_active) == (0, False)
 
 
 def test_run_ends_after_thirty_attempts_without_a_report() -> None:

@@ -319,7 +319,7 @@ def test_names_of_trials_and_directories_are_the_users_choice() -> None:
     ]
 
 
-def test_the_context_of_a_trial() -> None:
+def test_the_context_names_the_trial_its_directory_and_the_run() -> None:
     seen: list[Any] = []
 
     def trainable(config: dict[str, Any]) -> None:

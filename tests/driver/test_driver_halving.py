@@ -234,7 +234,7 @@ def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
     assert rungs(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
 
 
-def test_those_that_are_dropped_while_they_wait_are_told_why() -> None:
+def test_a_trial_that_is_dropped_while_it_waits_has_the_reason_on_record() -> None:
     fit(saved, NINE, scheduler=hyperband())
     causes = [record.get("cause") or record["reason"] for record in journal_of() if record.get("ending")]
     ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)

@@ -109,7 +109,7 @@ def test_a_restored_run_has_the_same_best(cast: Any) -> None:
         ("0.5", "the text '0.5'; give a number"),
     ],
 )
-def test_what_is_no_number_fails_its_trial_at_its_first_report_and_no_other(value: Any, text: str) -> None:
+def test_an_objective_that_is_no_number_fails_its_trial_at_its_first_report(value: Any, text: str) -> None:
     def reports(config: dict[str, Any]) -> None:
         for n in range(3):
             report({"eval": {"loss": value if config["is_bad"] and n == config["at"] else n}})

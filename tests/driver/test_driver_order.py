@@ -261,7 +261,7 @@ def test_pause_trial_of_another_running_trial_waits_for_its_report() -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_pause_trial_of_a_pending_trial() -> None:
+def test_a_pending_trial_can_be_paused_by_request() -> None:
     def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
         if trial.number == 0 and result["n"] == 1:
             context.pause_trial(context.get_trials()[1])

@@ -81,7 +81,7 @@ def test_the_earlier_one_of_equal_results_is_best() -> None:
     assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
 
 
-def test_the_result_of_a_trial() -> None:
+def test_a_result_has_metrics_configuration_and_checkpoints() -> None:
     (result,) = fit(counting(2), {"x": 3})
     text = repr(result)
     assert text.startswith("Result(metrics={'n': 2, 'done': True, 'trial_id': '")

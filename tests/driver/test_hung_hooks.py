@@ -175,7 +175,7 @@ def test_the_first_ctrl_c_names_the_hook_and_the_second_ends_it_and_the_run_can_
     assert resumed() == [6, 6]
 
 
-def test_what_came_before_the_hook_that_hangs_is_on_record() -> None:
+def test_records_before_a_hook_that_hangs_are_on_disk() -> None:
     """Also what the same turn of the loop has brought."""
     heard: list[str] = []
 

@@ -144,7 +144,7 @@ def test_a_searcher_that_is_finished_ends_the_run(tmp_path: Path) -> None:
     assert [result.config["x"] for result in grid] == [1, 2]
 
 
-def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
+def test_a_search_algorithm_of_the_old_form_works(tmp_path: Path) -> None:
     class Every(BasicVariantGenerator):
         config: Any = None
 

@@ -106,7 +106,7 @@ def test_a_resume_config_stands_in_place_of_the_flags() -> None:
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "raise"])
-def test_what_a_restored_run_has_so_far_tells_whether_it_was_interrupted(how: str) -> None:
+def test_the_results_of_a_restored_run_tell_whether_it_was_interrupted(how: str) -> None:
     cut(counting(3), GRID, results=2, how=how, max_concurrent_trials=1)
     assert restore(counting(3)).get_results().interrupted is (how == "SIGINT")
 

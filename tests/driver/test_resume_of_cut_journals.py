@@ -84,7 +84,7 @@ def restore_copy(tmp_path: Path, name: str, length: int, trainable: Any) -> tupl
     ("case", "saves"),
     [("search", "0"), ("auto", "0"), ("bands", "0"), *((case, "3600") for case in CASES)],
 )
-def test_a_run_that_was_cut_at_any_record(
+def test_a_run_that_was_cut_at_any_record_ends_with_the_same_table(
     case: str, saves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """States are saved at every turn, or only at the end."""
@@ -135,6 +135,30 @@ def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Pat
     assert steps == []
 
 
+@pytest.mark.parametrize(("cut_after", "steps"), [("result", [2]), ("checkpoint", [])])
+def test_a_trial_whose_last_result_is_on_record_is_saved_at_its_end(
+    cut_after: str, steps: list[int], tmp_path: Path
+) -> None:
+    """It goes on from its checkpoint before, unless that of its end is on record, too."""
+    seen: list[int] = []
+
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            seen.append(self.n)
+            return super().step()
+
+    fit(Kind, {"end": 3}, checkpoint_frequency=2, checkpoint_at_end=True)
+    kinds = [record["type"] for record in journal_of()]
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    last = len(kinds) - kinds[::-1].index(cut_after)
+    seen.clear()
+    _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last])), Kind)
+    (result,) = tuner.fit()
+    assert seen == steps
+    assert result.checkpoint is not None
+    assert (result.checkpoint.to_dict()["n"], result.metrics["training_iteration"]) == (3, 3)
+
+
 def test_a_trial_that_was_cut_off_before_its_reused_result_does_not_train(tmp_path: Path) -> None:
     configs = []
 
@@ -151,7 +175,7 @@ def test_a_trial_that_was_cut_off_before_its_reused_result_does_not_train(tmp_pa
     assert len(configs) == 1
 
 
-def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> None:
+def test_a_run_that_was_cut_at_any_byte_of_its_last_records_ends_with_the_same_table(tmp_path: Path) -> None:
     whole = fit(counting(2), {"i": grid_search([1, 2])}, seed=1, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
     results = [number for number, record in enumerate(journal_of()) if record["type"] == "result"]

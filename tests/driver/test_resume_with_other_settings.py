@@ -361,7 +361,7 @@ def test_wrappers_have_the_code_of_what_they_wrap() -> None:
     assert own != code_hash(tune.Trainable)
 
 
-def test_what_has_no_code_of_the_user_has_no_hash() -> None:
+def test_a_trainable_without_code_of_the_user_has_no_hash() -> None:
     class Odd:
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError("no attributes")

@@ -150,7 +150,7 @@ def test_a_cluster_of_the_run_itself_has_no_autoscaler(cluster):
     assert cluster.now_s == 0
 
 
-def test_what_a_lost_node_could_hold_waits_with_one_warning(cluster, caplog):
+def test_a_request_that_a_lost_node_could_hold_waits_with_one_warning(cluster, caplog):
     """And a larger request remains an error."""
     cluster.cpus = [1, 4]
     ledger = ClusterLedger(cluster)

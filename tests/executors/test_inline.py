@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_contract import Account, Watch, Worker
+from executor_contract import Account, Reusable, Watch, Worker
 from kit import Script, fit, virtual_executor
 
 import minitune
@@ -21,7 +21,8 @@ from minitune import clock
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.executors.trial_executor import CallReturned, Exited
+from minitune.executors.trial_executor import CallReturned, Exited, Started
+from minitune.resources import Resources
 
 MACHINE = Machine({"CPU": 3.0}, ())
 
@@ -65,6 +66,24 @@ def test_a_call_begins_when_it_is_made(watch: Watch) -> None:
     watch.executor.call("b#1", "spend", 2.0)
 
     assert watch.take(2) == [CallReturned("a#1", 105.0), CallReturned("b#1", 106.0)]
+
+
+def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start() -> None:
+    executor = InlineTrialExecutor(Machine({"CPU": 3.0, "GPU": 2}, ("0", "1")), VirtualClock())
+    watch = Watch(executor, 10)
+    one_gpu = Resources([{"GPU": 1}])
+
+    def start(name: str) -> Started:
+        return watch.start(name, Reusable, one_gpu, reuse_key="key", args=(name, "yes"))
+
+    first = [start(name) for name in ("a#1", "b#1")]
+    assert [started.allocation.gpu_ids for started in first] == [("0",), ("1",)]
+    for name in ("a#1", "b#1"):
+        assert watch.stop(name, keep=True).kind == "parked"
+    again = start("c#1")
+    assert again.reused
+    assert again.allocation.gpu_ids == ("0",)
+    executor.shutdown()
 
 
 def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
@@ -172,7 +191,7 @@ def _run_script(script: Script, source: str, typed: list[str], *options: str) ->
     return script.run_command(command, stdin="".join(f"{line}\n" for line in typed), MINITUNE_EXECUTOR="inline")
 
 
-def test_breakpoint_in_a_trial(script: Script) -> None:
+def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
     done = _run_script(
         script,
         """
@@ -197,7 +216,7 @@ def test_breakpoint_in_a_trial(script: Script) -> None:
     assert "losses [100, 10]" in done.stdout
 
 
-def test_post_mortem_of_a_trial(script: Script) -> None:
+def test_a_post_mortem_sees_the_frame_of_the_trial(script: Script) -> None:
     done = _run_script(
         script,
         """

@@ -229,7 +229,7 @@ def end(scratch):
     scratch._lock.close()
 
 
-def test_what_the_processes_of_a_killed_driver_have_left_goes_with_the_next_run(scratches):
+def test_the_next_run_removes_the_leftovers_of_a_killed_driver(scratches):
     """But not what a driver that lives may still collect, and nothing of a process that lives."""
     alive, dead = Scratch("a-1", "killed"), Scratch("a-2", "killed")
     of_other, mine = Scratch("b-1", "alive"), Scratch("mine-1", "killed")

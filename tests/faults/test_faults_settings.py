@@ -111,7 +111,7 @@ def test_a_trial_has_no_signal_that_is_blocked_or_ignored_in_the_driver(monkeypa
 
 
 @pytest.mark.parametrize(("method", "how"), [("zygote", "exit code 3"), ("interpreter", "exit status unknown")])
-def test_how_a_worker_has_ended_is_not_invented_where_the_driver_ignores_its_children(monkeypatch, method, how):
+def test_the_end_of_a_worker_is_not_invented_where_the_driver_ignores_its_children(monkeypatch, method, how):
     """Then the system reaps the driver's children, and nobody learns their status."""
     monkeypatch.setenv("MINITUNE_START_METHOD", method)
 

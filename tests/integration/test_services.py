@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, resume
+from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, resume, run_path
 
 import minitune as tune
 from minitune.integration.aim import AimLoggerCallback
@@ -105,8 +105,20 @@ def test_wandb_gets_a_run_for_each_trial_with_its_numbers_and_its_end(wandb: Cal
     assert [(one["loss"], one["training_iteration"]) for one in logged] == [(0.0, 1), (0.5, 2)] * 2
     assert not [name for name in logged[0] if name.startswith(("deep", "done", "config"))]
     assert named(wandb, "config.update")[0] == ({"fails": False, "a": {"b": 1}}, {"allow_val_change": True})
+    assert (first["settings"].silent, first["settings"].console) == (True, "off"), "stdout is the run's"
     assert named(wandb, "run.finish") == [{"exit_code": 0}, {"exit_code": 1}]
     assert named(wandb, "login") == [False, False]
+
+
+def test_wandb_gets_its_own_objects_and_leaves_out_what_is_excluded(wandb: Calls) -> None:
+    Picture = type("Picture", (), {"__module__": "wandb.sdk.data_types"})
+    Other = type("Other", (), {"__module__": "elsewhere"})
+    result = {"loss": 1.0, "deep/a": 1, "deeper": 2, "picture": Picture(), "other": Other(), "done": False}
+    run = Recorder(wandb, "run")
+    WandbLoggerCallback(excludes=["deep"]).write(run, 1, result)
+    (logged,) = named(wandb, "run.log")
+    assert logged.keys() == {"loss", "deeper", "picture"}
+    assert named(wandb, "config.update") == []
 
 
 def test_wandb_takes_variables_a_key_and_checkpoints(
@@ -188,7 +200,9 @@ def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(c
     assert named(comet, "experiment.log_parameters")[0] == {"lr": 0.5}
     metrics, options = named(comet, "experiment.log_metrics")[-1]
     assert (metrics["loss"], metrics["deep/a"], options) == (0.5, 1, {"step": 2})
-    assert named(comet, "experiment.log_other")[-1] == ("end", "finished")
+    others = named(comet, "experiment.log_other")
+    assert others[:2] == [("Created from", "minitune"), ("trial_id", result.metrics["trial_id"])]
+    assert others[-1] == ("end", "finished")
     assert [call[0] for call in comet][-1] == "experiment.end"
     assert any(call[0] == f"model checkpoint_train_{result.metrics['trial_id']}.add" for call in comet)
     assert b"secret" not in pickle.dumps(callback())
@@ -234,6 +248,15 @@ def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim: Calls,
     assert ("ray/tune/deep/a" in {name for name, _, _ in tracked}) is (metrics is None)
     assert named(aim, "end") == ["cut short", "finished"]
     assert [call[0] for call in aim].count("run.close") == 2
+
+
+def test_aim_gets_a_new_run_where_the_name_of_the_old_one_is_lost(aim: Calls) -> None:
+    cut(train, {"lr": 0.5}, results=1, callbacks=[AimLoggerCallback()])
+    (file,) = (path for path in run_path().glob("*/*") if path.is_file() and path.read_bytes() == b"hash1")
+    file.unlink()
+    resume(train, callbacks=[AimLoggerCallback()])
+    assert [name for name, _ in named(aim, "Run")] == [None, None]
+    assert file.read_bytes() == b"hash1"
 
 
 # -- MLflow ------------------------------------------------------------------------------------------------------------
@@ -315,6 +338,7 @@ def test_mlflow_gets_parameters_once_and_a_changed_one_as_a_tag(mlflow: Server) 
     (at_ms,) = {at_ms for _, options in batches[1:2] for _, _, at_ms, _ in options["metrics"]}
     assert at_ms / 1000 == pytest.approx(result.metrics["timestamp"], abs=60), "milliseconds since the epoch"
     assert named(mlflow.calls, "client.set_terminated") == [("run0", "FINISHED")]
+    assert named(mlflow.calls, "client.log_artifacts") == []
     assert b"secret" not in pickle.dumps(callback)
     assert "MLFLOW_TRACKING_TOKEN" not in os.environ
 
@@ -328,6 +352,17 @@ def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, 
     batches = [options for _, options in named(mlflow.calls, "client.log_batch")]
     assert ["params" in options for options in batches] == [False, False, True]
     assert mlflow.experiments == {"mine": "mine at None"}
+
+
+def test_mlflow_takes_the_experiment_that_another_run_has_just_created(mlflow: Server) -> None:
+    def create_too_late(name: str, place: str | None) -> str:
+        mlflow.experiments[name] = "by another run"
+        raise RuntimeError("it exists")
+
+    mlflow.create = create_too_late  # type: ignore[method-assign]
+    fit(train, callbacks=[MLflowLoggerCallback()])
+    ((experiment, _, _),) = named(mlflow.calls, "create_run")
+    assert experiment == "by another run"
 
 
 def test_mlflow_takes_the_run_of_a_trial_up_again(mlflow: Server) -> None:

@@ -83,12 +83,14 @@ def test_words_need_not_stand_beside_each_other(capsys: pytest.CaptureFixture[st
 
 
 def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "  recipes  PyTorch" in printed(capsys, "load_state_dict").splitlines()
+    assert "  pytorch  A training loop" in printed(capsys, "load_state_dict").splitlines()
 
 
 def test_a_word_that_no_page_has_is_an_error_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["help", "zeppelin"]) == 1
-    assert "no page of the manual has 'zeppelin'; the pages are changes, command-line" in capsys.readouterr().err
+    assert (
+        "no page of the manual has 'zeppelin'; the pages are changes, cluster, command-line" in capsys.readouterr().err
+    )
 
 
 def test_in_a_terminal_a_pager_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:

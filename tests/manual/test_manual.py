@@ -71,7 +71,9 @@ def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
 def test_no_block_is_left_out() -> None:
     for page in pages():
         text = "".join(
-            block.body for block in blocks(page) if block.language in ("console", "sh") and block.file_name is None
+            block.body
+            for block in blocks(page)
+            if block.language == "yaml" or (block.language in ("console", "sh") and block.file_name is None)
         )
         shown = outputs(page)
         for block in blocks(page):
@@ -79,7 +81,7 @@ def test_no_block_is_left_out() -> None:
                 known = block in shown or any(part in block.body for part in PICTURES.values())
                 assert known, f"{where(block)}: no test looks at this text"
             elif block.file_name is not None:
-                assert block.file_name in text, f"{where(block)}: no command uses this file"
+                assert block.file_name in text, f"{where(block)}: no command or sweep file uses this file"
             else:
                 assert block.language in ("python", "console", "sh", "ini"), f"{where(block)}: {block.language!r}"
 
@@ -123,6 +125,11 @@ def test_links_lead_to_pages_and_headings_that_exist() -> None:
 
 def test_the_readme_is_short() -> None:
     assert README.stat().st_size <= 9_000
+
+
+def test_a_page_has_at_most_1500_words() -> None:
+    lengths = {page.name: len(page.read_text(encoding="utf-8").split()) for page in MANUAL.glob("*.md")}
+    assert {name: words for name, words in lengths.items() if words > 1_500} == {}
 
 
 def test_readme_and_index_lead_to_every_page() -> None:

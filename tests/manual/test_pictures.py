@@ -23,6 +23,7 @@ from minitune.record import records
 
 FIRST_RUN = MANUAL / "first-run.md"
 HOW_IT_WORKS = MANUAL / "how-it-works.md"
+RECORDS = MANUAL / "records.md"
 
 
 def picture(page: Path, name: str) -> str:
@@ -100,7 +101,7 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
 
     lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
     story = [line_of(json.loads(line[9:])) for line in lines]
-    shown = picture(HOW_IT_WORKS, "journal")
+    shown = picture(RECORDS, "journal")
     assert [line for line in story if line is not None] == shown.strip().splitlines()
 
 
@@ -124,7 +125,7 @@ def test_every_folder_of_the_source_is_in_the_table_of_folders() -> None:
 
 
 def test_every_kind_of_record_is_in_the_table_of_records() -> None:
-    page = HOW_IT_WORKS.read_text(encoding="utf-8")
+    page = RECORDS.read_text(encoding="utf-8")
     section = page.partition("## The records of the journal")[2].partition("\n## ")[0].partition("|---|")[2]
     rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", section, flags=re.MULTILINE))
     source = inspect.getsource(records)

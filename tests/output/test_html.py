@@ -15,7 +15,8 @@ from kit import fit, make_trial
 import minitune as tune
 from minitune import ExperimentAnalysis, Result, ResultGrid, Study
 from minitune.base.table import Column, Table, curve
-from minitune.output.live import ErrorKind, RunSnapshot, TrialLine, render_html
+from minitune.output.live import ErrorKind, RunSnapshot, render_html
+from minitune.output.rows import TrialRow
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -121,8 +122,8 @@ def test_a_front_shows_objectives_and_parameters() -> None:
 
     found = fit(cost, {"x": tune.grid_search([0, 1, 2])}, metric=["cost", "gain"], mode=["min", "max"])
     head, *body = rows(checked(found.get_front()._repr_html_()))  # type: ignore[attr-defined]
-    assert head == ["trial", "cost", "gain", "x"]
-    assert [row[1:] for row in body] == [["0", "-1", "0"], ["1", "0", "1"]]
+    assert head == ["Trial name", "status", "x", "cost", "gain"]
+    assert [row[1:] for row in body] == [["finished", "0", "0", "-1"], ["finished", "1", "1", "0"]]
 
 
 def test_a_tuner_shows_its_run() -> None:
@@ -155,7 +156,7 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
 
 
 def test_the_live_view_escapes_text_of_users() -> None:
-    row = TrialLine(BAD, {BAD: BAD}, {"loss": 1.0, BAD: BAD}, 1, 1.0, 1, "finished")
+    row = TrialRow(name=BAD, number=1, ending="finished", params={BAD: BAD}, metrics={BAD: BAD, "loss": 1.0})
     snapshot = RunSnapshot(
         BAD,
         1.0,
@@ -165,7 +166,8 @@ def test_the_live_view_escapes_text_of_users() -> None:
         values=[(0, 1.0), (1, 2.0)],
         best=[row],
         running=[replace(row, number=2)],
-        params=[BAD],
+        params={BAD: BAD},
+        metrics={BAD: BAD, "loss": "loss"},
         errors=[ErrorKind(BAD)],
         starting="starting",
     )

@@ -42,20 +42,27 @@ from minitune.experiment.trial import Trial
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
-    TrialLine,
     best_text,
     progress_text,
     render,
     render_html,
-    seconds_left,
 )
+from minitune.output.pace import seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
+from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen
 from minitune.output.table import RunInfo
 
-ROW = TrialLine(
-    "train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running", is_running=True
+ROW = TrialRow(
+    name="train_日本_00001",
+    number=1,
+    status="RUNNING",
+    ending="running",
+    brief_ending="running",
+    params={"lr": 0.1, "opt/decay": 1e-5},
+    metrics={"loss": 0.5, "acc": 1, "training_iteration": 3, "time_total_s": 62.0},
 )
+DONE = replace(ROW, status="TERMINATED", ending="finished", brief_ending="finished")
 FULL = RunSnapshot(
     "train_today",
     83.2,
@@ -64,9 +71,10 @@ FULL = RunSnapshot(
     per_s=0.3,
     left_s=222.0,
     goal=("loss", "min"),
-    best=[replace(ROW, number=number, status="finished", is_running=False) for number in range(2, 7)],
+    best=[replace(DONE, number=number) for number in range(2, 7)],
     running=[replace(ROW, number=number) for number in (1, *range(7, 14))],
-    params=["lr", "opt/decay"],
+    params={"lr": "lr", "opt/decay": "opt/decay"},
+    metrics={"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"},
     errors=[ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")],
     resources=["2/4 CPUs"],
 )
@@ -121,24 +129,32 @@ def test_no_time_is_left_at_the_end() -> None:
     assert " left" not in text
 
 
+def heads(lines: list[str]) -> list[str]:
+    """The headers of the table of trials."""
+    (head,) = (line for line in lines if line.startswith(("Trial name ", "trial ")))
+    return re.split(" {2,}", head)
+
+
 def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
-    others = [TrialLine(f"train_{n}", {"lr": n / 10}, {"loss": n}, n, 1.0, n, "finished") for n in range(1, 6)]
+    others = [
+        replace(DONE, name=f"train_{n}", params={"lr": n / 10}, metrics={"loss": n}, number=n) for n in range(1, 6)
+    ]
     lines = render(replace(FULL, best=others, errors=[]), 100, 40)
-    head = next(n for n, line in enumerate(lines) if line.startswith("trial "))
-    assert lines[head].split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]
+    head = next(n for n, line in enumerate(lines) if line.startswith("Trial name "))
+    assert heads(lines) == ["Trial name", "status", "lr", "opt/decay", "loss", "acc", "iter", "total time (s)"]
     assert lines[head + 1] == "best so far (min loss)"
-    assert [line.split()[:3] for line in lines[head + 2 : head + 7]] == [
-        [f"train_{n}", str(n), str(n / 10)] for n in range(1, 6)
+    assert [line.split()[:4] for line in lines[head + 2 : head + 7]] == [
+        [f"train_{n}", "finished", str(n / 10), str(n)] for n in range(1, 6)
     ]
     assert "finished" in lines[head + 2]
     assert lines[head + 7] == "running"
-    assert lines[head + 8].split()[1:4] == ["0.5", "0.1", "1e-05"]
+    assert lines[head + 8].split()[1:5] == ["running", "0.1", "1e-05", "0.5"]
     assert len(lines) == head + 16
 
 
 def test_no_trial_is_shown_twice() -> None:
     rows = [replace(ROW, name=f"train_{n}", number=n) for n in range(4)]
-    finished = replace(ROW, name="train_9", number=9, status="finished", is_running=False)
+    finished = replace(DONE, name="train_9", number=9)
     view = replace(FULL, counts={"RUNNING": 4, "TERMINATED": 1}, best=[rows[2], finished, rows[0]], errors=[])
 
     lines = render(replace(view, running=rows), 100, 40)
@@ -160,27 +176,26 @@ def test_no_trial_is_shown_twice() -> None:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (100, ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]),
-        (60, ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]),
-        (40, ["trial", "loss", "lr", "opt/decay", "status"]),
-        (27, ["trial", "loss", "lr", "opt/decay"]),
+        (100, ["Trial name", "status", "lr", "opt/decay", "loss", "acc", "iter", "total time (s)"]),
+        (70, ["trial", "status", "lr", "opt/decay", "loss", "acc", "iter", "total time (s)"]),
+        (50, ["trial", "status", "lr", "opt/decay", "loss", "acc", "iter"]),
+        (36, ["trial", "status", "lr", "opt/decay", "loss"]),
+        (27, ["trial", "lr", "opt/decay", "loss"]),
         (12, ["trial", "loss"]),
     ],
 )
 def test_the_objective_and_the_parameters_are_dropped_last(width: int, shown: list[str]) -> None:
     lines = render(replace(FULL, best=[]), width, 40)
-    (head,) = (line for line in lines if line.startswith("trial "))
-    assert head.split() == shown
-    assert ("1" if width <= 60 else ROW.name) in [line.split()[0] for line in lines], "the number where it is narrow"
-    assert any(line.startswith("(no space") for line in lines) is (width < 60)
+    assert heads(lines) == shown
+    assert ("1" if width <= 70 else ROW.name) in [line.split()[0] for line in lines], "the number where it is narrow"
+    assert any(line.startswith("(no space") for line in lines) is (width < 70)
 
 
 def test_the_nodes_are_shown_if_there_are_several() -> None:
     here, there = replace(ROW, node="10.0.0.1"), replace(ROW, node="10.0.0.2")
     there, unknown = replace(there, number=2), replace(ROW, number=3)
     lines = render(replace(FULL, best=[here], running=[there, unknown]), 120, 40)
-    (head,) = (line for line in lines if line.startswith("trial "))
-    assert head.split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "node", "acc"]
+    assert heads(lines)[-2:] == ["total time (s)", "node"]
     assert re.findall(r"10\.0\.0\.\d", "".join(lines)) == ["10.0.0.1", "10.0.0.2"]
     lines = render(replace(FULL, best=[here], running=[here, unknown]), 120, 40)
     assert not any("10.0.0.1" in line for line in lines)
@@ -226,8 +241,11 @@ def test_a_rest_of_less_than_a_second_is_told_as_one() -> None:
 def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_before_it_has_one() -> None:
     params = {f"p{n}": n for n in range(30)}
     told = ", ".join(f"p{n}={n}" for n in range(20))
-    assert best_text(TrialLine("train_1", params, {"loss": 0.5, "acc": 1})) == f"loss=0.5, train_1: {told}"
-    assert best_text(TrialLine("train_1")) == "train_1"
+    assert (
+        best_text(TrialRow(name="train_1", params=params, metrics={"loss": 0.5, "acc": 1}))
+        == f"loss=0.5, train_1: {told}"
+    )
+    assert best_text(TrialRow(name="train_1")) == "train_1"
 
 
 def test_the_view_says_why_the_run_ends() -> None:
@@ -533,7 +551,7 @@ def test_the_view_counts_the_time_of_a_trial_without_a_result_from_its_start() -
         reporter = default_reporter()
         reporter.setup(total_samples=1, metric="loss", mode="min")
         (line,) = reporter._snapshot([trial]).running
-    assert duration(line.time_s or 0) == "1 min 2 s"
+    assert line.metrics["time_total_s"] == 62
 
 
 def test_of_very_many_running_trials_a_hundred_have_a_row() -> None:

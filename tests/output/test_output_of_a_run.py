@@ -178,7 +178,7 @@ def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
+def test_level_1_prints_few_lines_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     fit_train({"x": tune.grid_search([1, 2])}, verbose=1)
     text = capfd.readouterr().out
     assert " s: 1 finished, 1 failed\n" in text

@@ -202,16 +202,21 @@ def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.Ca
     }
     fit(train, space, max_concurrent_trials=1, callbacks=[listening(on_trial_result=draw)], **OBJECTIVE)
 
-    head = next(cells for cells in drawn if cells[0] == "trial")
-    assert head[:5] == ["trial", "loss", "case/number", "flag", "opt"]
+    head = next(cells for cells in drawn if cells[0] == "Trial name")
     assert brief[0].endswith("case/number=1, flag=True, opt='adam'")
-    assert head[-3:] == ["whole", "eval/share", "eval/seen"]
+    metrics = ["loss", "whole", "eval/share", "eval/seen"]
+    assert head == ["Trial name", "status", "case/number", "flag", "opt", *metrics, "iter", "total time (s)"]
     for number, row in enumerate(listed):
         live = next(dict(zip(head, cells, strict=True)) for cells in drawn if cells[0].endswith(f"_0000{number}"))
-        assert live["trial"] == f"train_{row['trial_id']}"
+        assert live["Trial name"] == f"train_{row['trial_id']}"
         assert live["status"] == (row["ended"] or row["status"].lower())
         for name in ("loss", "whole", "eval/share", "eval/seen"):
             assert live[name] == row[name]
+        assert live["iter"] == row["training_iteration"]
+        if row["ended"]:
+            assert live["total time (s)"] == row["time_total_s"]
+        else:
+            assert live["total time (s)"].isdecimal(), "whole seconds by the clock, while it runs"
         assert (live["case/number"], live["flag"]) == (row["config/case/number"], row["config/flag"])
 
 

@@ -75,7 +75,7 @@ def test_values_of_an_earlier_version_are_read(run: Path) -> None:
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-def test_it_goes_on_from_its_checkpoint(run: Path, is_damaged: bool) -> None:
+def test_a_run_of_an_earlier_version_goes_on_from_its_checkpoint(run: Path, is_damaged: bool) -> None:
     (state,) = run.glob("*/checkpoint_000000/state.json")
     if is_damaged:
         os.truncate(state, 0)

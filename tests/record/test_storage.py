@@ -417,6 +417,15 @@ def test_a_world_writable_run_is_not_trusted_unless_allowed(
     lock.check_trusted(run_on_disk)
 
 
+def test_runs_below_a_hidden_directory_are_not_listed(tmp_path: Path) -> None:
+    for name in ("a", "project/b", ".trash/c", "project/.trash/d", ".e", "1/2/f", "1/2/3/g"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "journal").write_bytes(b"x")
+    found = [os.path.relpath(path, tmp_path) for path in layout.find_runs(str(tmp_path), depth=3)]
+    assert found == [".e", "1/2/f", "a", "project/b"]
+    assert list(layout.find_runs(str(tmp_path / "nowhere"))) == []
+
+
 def test_a_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
     grp = pytest.importorskip("grp")
     if os.getuid() != 0:

@@ -90,7 +90,7 @@ def test_a_value_that_walks_on_and_on_stays_in_its_domain(kind: str) -> None:
         pytest.param(lambda: 7.0, 0.0, {7.0}, id="a zero without a range is drawn anew"),
     ],
 )
-def test_where_a_value_can_go(mutation: Any, value: Any, expected: set[Any]) -> None:
+def test_a_value_moves_to_its_neighbours(mutation: Any, value: Any, expected: set[Any]) -> None:
     found = all_explored(mutation, value)
     assert {round(new, 9) if isinstance(new, float) else new for new in found} == expected
     assert all(type(new) is type(value) for new in found)
@@ -105,7 +105,7 @@ def test_a_value_that_a_mutation_does_not_know_is_drawn_anew(mutation: Any, valu
     assert value not in all_explored(mutation, value)
 
 
-def test_how_often_a_value_is_drawn_anew() -> None:
+def test_a_value_is_drawn_anew_with_the_given_probability() -> None:
     never = all_explored(uniform(0, 10), 5.0, probability=0.0)
     always = all_explored(uniform(0, 10), 5.0, probability=1.0)
     assert set(never) == {4.0, 6.0}

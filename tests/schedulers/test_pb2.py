@@ -100,7 +100,7 @@ def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> N
     assert any(math.log10(config["log"]) < -3 for config in new), "orders of magnitude are alike"
 
 
-def test_it_finds_the_helpful_parameter() -> None:
+def test_pb2_finds_the_helpful_parameter() -> None:
     loop = Loop(
         pb2(synch=True, quantile_fraction=0.5),
         [{"x": 0.0}, {"x": 0.1}, {"x": 0.2}, {"x": 0.9}],

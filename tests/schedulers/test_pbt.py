@@ -163,7 +163,9 @@ def test_a_population_that_saves_nothing_is_told_that_nothing_could_be_done(
     assert scheduler.debug_string() == "PopulationBasedTraining: no trial has saved a checkpoint, so it changed nothing"
 
 
-def test_that_is_told_at_the_end_of_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_run_without_checkpoints_is_told_at_its_end_that_nothing_changed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     scheduler = pbt()
     context, trials = members(scheduler, 4)
     for trial, score in zip(trials, (5.0, 4.0, 3.0, 1.0), strict=True):

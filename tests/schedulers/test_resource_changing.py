@@ -101,7 +101,7 @@ def test_resources_are_given_to_one_trial_only() -> None:
         ({}, {"cpu": 0.5}, (2, 0), [{"CPU": 1.5}]),
     ],
 )
-def test_in_which_units_a_lone_trial_grows(
+def test_a_lone_trial_grows_in_the_units_that_are_asked_for(
     arguments: dict[str, Any], base: Any, machine_has: tuple[float, float], expected: Any
 ) -> None:
     scheduler = ResourceChangingScheduler(None, DistributeResources(**arguments))

@@ -24,7 +24,7 @@ def test_all_paths_and_the_name_lead_to_one_class() -> None:
     assert isinstance(tune.create_searcher("BOHB", metric="loss", mode="min"), TuneBOHB)
 
 
-def test_it_suggests_the_same_as_tpe_by_rungs() -> None:
+def test_bohb_suggests_the_same_as_tpe_by_rungs() -> None:
     options: dict[str, Any] = {"metric": "loss", "mode": "min", "seed": 4}
     bohb = TuneBOHB(SPACE, {"min_points_in_model": 5, "top_n_percent": 30, "num_samples": 7}, **options)
     tpe = TPESearch(SPACE, n_initial_points=5, gamma=0.3, n_candidates=7, early_stop="rung", **options)

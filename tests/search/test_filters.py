@@ -264,7 +264,7 @@ def test_when_configurations_are_equal(one: Any, other: Any, same: bool) -> None
         ({"a": tune.grid_search([1, 2])}, 2),
     ],
 )
-def test_how_many_configurations_there_are(space: Any, size: float) -> None:
+def test_the_configurations_of_a_space_are_counted(space: Any, size: float) -> None:
     assert space_size(space) == size
 
 

@@ -243,7 +243,8 @@ def test_a_pending_trial_that_promises_much_raises_the_bar() -> None:
 def test_values_are_standardised_and_large_ones_are_cut_off(values: list[float], cut: list[float]) -> None:
     mean = sum(value / len(cut) for value in cut)
     deviation = math.hypot(*((value - mean) / math.sqrt(len(cut)) for value in cut)) or 1.0
-    assert gaussian_process._standardised(values) == pytest.approx([(value - mean) / deviation for value in cut])
+    scaled, *_ = gaussian_process.cut_off(values)
+    assert scaled == pytest.approx([(value - mean) / deviation for value in cut])
 
 
 # -- coordinates -------------------------------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ def test_two_categories_have_the_distance_one_and_those_without_a_trial_share_a_
         assert math.dist(places[a], places[b]) == pytest.approx(0 if {a, b} == {1, 3} else 1)
 
 
-def test_what_does_not_exist_has_always_the_same_place() -> None:
+def test_a_parameter_that_does_not_exist_has_always_the_same_place() -> None:
     hidden = [CONDITIONAL.pack((0.2, place), [0, category]) for place in (0.1, 0.9) for category in range(3)]
     shown = [CONDITIONAL.pack((0.2, place), [1, category]) for place in (0.1, 0.9) for category in range(3)]
     one = process([*hidden, *shown], [float(number) for number in range(12)], CONDITIONAL)
@@ -349,7 +350,9 @@ def test_a_step_moves_some_of_the_coordinates(count: int, share: float) -> None:
         ([(1, 1), (1, 7), (1, 13), (1, 19), (1, 25)], [0.4, 0.2, 0.1, 0.05, 1.0]),
     ],
 )
-def test_what_makes_a_region_grow_and_shrink(updates: list[tuple[int, int]], sizes: list[float]) -> None:
+def test_a_region_grows_after_successes_and_shrinks_after_failures(
+    updates: list[tuple[int, int]], sizes: list[float]
+) -> None:
     region = Region()
     found = []
     for best, ended in updates:

@@ -88,7 +88,7 @@ def test_without_a_named_metric_it_learns_from_the_value_that_a_function_returns
         ({"result": {"loss": 2}, "error": True}, None),
     ],
 )
-def test_what_it_learns_from_the_end_of_a_trial(end: dict[str, Any], loss: float | None) -> None:
+def test_a_library_learns_from_the_end_of_a_trial(end: dict[str, Any], loss: float | None) -> None:
     toy = ready()
     config = toy.suggest("0")
     toy.on_trial_complete("0", **end)
@@ -96,7 +96,7 @@ def test_what_it_learns_from_the_end_of_a_trial(end: dict[str, Any], loss: float
 
 
 @pytest.mark.parametrize(("mode", "loss"), [("min", 2.0), ("max", -2.0)])
-def test_what_it_learns_from_a_known_point(mode: str, loss: float) -> None:
+def test_a_library_learns_from_a_known_point(mode: str, loss: float) -> None:
     toy = ready(mode=mode)
     toy.add_evaluated_point({"x": 0.5}, 2)
     toy.add_evaluated_point({"x": 0.5}, 2, error=True)
@@ -157,7 +157,7 @@ def test_one_that_adopts_draws_on_where_the_other_one_is(points: list[Any]) -> N
     assert second.suggest("next") == first.suggest("next")
 
 
-def test_it_adopts_what_it_would_not_have_suggested() -> None:
+def test_a_library_adopts_a_configuration_that_it_would_not_have_suggested() -> None:
     """A point whose predecessors were refused, one with a value outside of the space, and any other."""
     toy = ready(points_to_evaluate=[{"x": 0.1}, {"x": 0.2}, {"x": 0.3}])
     configs = [{"x": x, "n": 5, "k": "a", "c": 7} for x in (0.2, 0.6, 0.3, 0.7)]
@@ -216,7 +216,7 @@ def test_values_as_a_library_knows_them(domain: Domain, bounds: Any, values: dic
     ],
     ids=repr,
 )
-def test_what_a_library_suggests_beside_a_value_becomes_the_nearest_one(domain: Domain, foreign: Any, own: Any) -> None:
+def test_a_suggestion_beside_a_value_becomes_the_nearest_value(domain: Domain, foreign: Any, own: Any) -> None:
     (parameter,) = parameters({"a": domain})
     found = value_of(parameter, foreign)
     assert found == own

@@ -160,7 +160,9 @@ def test_the_prior_covers_the_whole_domain(domains: list[Domain], sizes: list[in
 
 @each_space
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
-def test_the_density_of_the_good_side(domains: list[Domain], sizes: list[int], count: int) -> None:
+def test_the_density_of_the_good_side_is_the_plain_sum_of_its_kernels(
+    domains: list[Domain], sizes: list[int], count: int
+) -> None:
     space = kernel_space(domains, sizes)
     points = drawn(space, count)
     points[count // 2 :] = points[: count - count // 2]  # some are equal
@@ -172,7 +174,9 @@ def test_the_density_of_the_good_side(domains: list[Domain], sizes: list[int], c
 
 @each_space
 @pytest.mark.parametrize("count", [0, 1, 20, 150])
-def test_the_density_of_the_bad_side(domains: list[Domain], sizes: list[int], count: int) -> None:
+def test_the_density_of_the_bad_side_is_the_plain_sum_of_its_kernels(
+    domains: list[Domain], sizes: list[int], count: int
+) -> None:
     space = kernel_space(domains, sizes)
     points = drawn(space, count)
     bad = bad_side(space, points)

@@ -184,7 +184,7 @@ def test_an_ignored_metric_or_mode_warns(caplog: pytest.LogCaptureFixture) -> No
     assert generator.metric == "loss"
 
 
-def test_it_warns_although_the_searcher_takes_the_space(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_ignored_metric_is_told_although_the_searcher_takes_the_space(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="minitune")
     space = {"x": uniform(0, 1)}
     several = SearchGenerator(TPESearch(metric=["loss", "size"], mode=["min", "min"]))

@@ -55,7 +55,7 @@ SQUARE = {"x": domains.uniform(0, 1), "y": domains.uniform(0, 1), "z": domains.u
 # -- quality -----------------------------------------------------------------------------------------------------------
 
 
-def test_it_is_far_better_than_chance() -> None:
+def test_tpe_is_far_better_than_chance() -> None:
     found, by_chance = [], []
     for seed in range(5):
         found.append(best(play(search(SQUARE, seed=seed), sphere, 60)))
@@ -197,7 +197,7 @@ def test_in_an_infinite_space_nothing_is_tried_twice(kind: Any, name: str) -> No
         assert {"x": 0.0} not in [config for config, _ in played]
 
 
-def test_what_the_best_of_two_earlier_runs_was_is_tried_once(tmp_path: Path) -> None:
+def test_the_best_of_two_earlier_runs_is_tried_once(tmp_path: Path) -> None:
     space = {"x": domains.uniform(0, 1)}
     earlier = []
     for name in ("one", "two"):
@@ -487,7 +487,7 @@ def curve(config: Config) -> list[tuple[Config, float]]:
 
 
 @pytest.mark.parametrize("scheduler", [ASHAScheduler, HyperBandForBOHB])
-def test_it_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
+def test_tpe_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
     config = TuneConfig(
         metric="loss",
         mode="min",
@@ -521,7 +521,7 @@ def run(path: Path, search_alg: Any, num_samples: int, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("search_alg", ["tpe", TPESearch(), ConcurrencyLimiter(TPESearch(), 2)])
-def test_it_runs_in_a_tuner(tmp_path: Path, search_alg: Any) -> None:
+def test_tpe_runs_in_a_tuner(tmp_path: Path, search_alg: Any) -> None:
     results = run(tmp_path, search_alg, 30)
 
     assert len(results) == 30
@@ -558,7 +558,7 @@ def test_missing_arguments_are_named() -> None:
 
 
 @pytest.mark.parametrize(("stops_early", "policy"), [(False, "last"), (True, "rung")])
-def test_how_trials_compare_follows_from_the_scheduler(stops_early: bool, policy: str) -> None:
+def test_the_comparison_of_trials_follows_from_the_scheduler(stops_early: bool, policy: str) -> None:
     def values(early_stop: str | None) -> list[float]:
         tune_config = TuneConfig(
             metric="loss",
@@ -660,7 +660,7 @@ def test_the_steps_of_a_known_point(arguments: dict[str, Any], step: int, value:
     assert (known["step"], known["value"], known["rows"]) == (step, value, rows)
 
 
-def test_what_a_trial_does_with_its_configuration_changes_no_point() -> None:
+def test_a_trial_that_changes_its_configuration_changes_no_point() -> None:
     space = {"x": domains.uniform(0, 1), "layers": [1, 2], "deep": {"list": [1]}}
     points: list[dict[str, Any]] = [{"x": 0.5, "layers": [3], "deep": {"list": [4]}}] * 2
     searcher = search(space, points_to_evaluate=points)

@@ -23,7 +23,7 @@ VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 
     st.sampled_from([None, "last", "depth", "rung", len]),
     st.integers(1, 2),
 )
-def test_it_never_fails_and_never_leaves_the_space(
+def test_tpe_never_fails_and_never_leaves_the_space(
     searched: Any, seed: int, values: list[Any], early_stop: Any, objectives: int
 ) -> None:
     rng = random.Random(seed)

@@ -80,7 +80,7 @@ def test_values_get_the_types_of_the_space(name: str, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("name", SEARCHERS)
-def test_what_a_guess_leaves_out_is_drawn_also_below_a_choice(name: str) -> None:
+def test_a_value_that_a_guess_leaves_out_is_drawn_also_below_a_choice(name: str) -> None:
     by_name, by_index = first(name, {"model": {"kind": "tree", "leaf": {"size": 7}}}, {"stack": {1: {"n": 3.0}}})
 
     assert by_name["model"]["leaf"] == {"size": 7}

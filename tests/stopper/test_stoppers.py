@@ -25,6 +25,7 @@ from minitune.stopper import (
     TrialPlateauStopper,
     make_stopper,
 )
+from minitune.stopper.stopper import ASKED_EVERY_S
 
 
 def feed(stopper: Stopper, values: list[Any], trial_id: str = "t", metric: str = "m") -> list[bool]:
@@ -68,11 +69,13 @@ def test_a_limit_may_name_its_comparison(sign: str, below: bool, at: bool, above
 def test_a_missing_or_foreign_value_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     stopper = DictStopper({"m": 1})
     assert feed(stopper, [..., ..., "text", None, 0]) == [False] * 5
-    assert len(caplog.records) == 1
+    assert caplog.messages == ["The stop criterion 'm' has no effect for now: it is not among the reported keys."]
     other = DictStopper({"m": 1})
     other.set_state(stopper.get_state())
     feed(other, [...])
     assert len(caplog.records) == 1
+    feed(DictStopper({"m": 1}), ["text"])
+    assert "has no effect for now: its value str does not compare" in caplog.messages[-1]
 
 
 def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
@@ -137,6 +140,7 @@ def test_the_base_stops_nothing_and_may_be_overridden() -> None:
     assert not Always()("t", {})
     assert Always().stop_all()
     assert Stopper().seconds_left() is None
+    assert Always().seconds_left() == ASKED_EVERY_S, "its answer may change at any time"
 
 
 def test_combined_asks_everybody_every_time() -> None:
@@ -199,7 +203,9 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
         for later in (resumed, copied):
             assert not later.stop_all()
             assert later.seconds_left() == 6
-        now.sleep(6)
+        now.sleep(1)
+        assert resumed.get_state() == {"remaining_s": 5}
+        now.sleep(5)
         assert resumed.stop_all()
         assert resumed.stop_all()
         assert resumed.seconds_left() == 0

@@ -45,7 +45,7 @@ BOTH: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_it_is_a_tune_error_and_a_value_error(name: str) -> None:
+def test_the_error_is_a_tune_error_and_a_value_error(name: str) -> None:
     with pytest.raises(TuneError) as caught:
         BOTH[name]()
     assert isinstance(caught.value, ValueError)

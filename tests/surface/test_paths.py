@@ -62,7 +62,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_what_users_import_is_an_attribute_without_an_import() -> None:
+def test_a_module_that_users_import_is_an_attribute_without_an_import() -> None:
     # Here `air` is the package itself, so `air.result` is the same as `tune.result`, and `tune.util` as `util`.
     wanted = [
         f"{path}.{name}"

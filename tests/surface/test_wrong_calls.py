@@ -75,7 +75,7 @@ def test_a_function_that_was_called_by_mistake(entry: Callable[[Any], Any], valu
         entry(value)
 
 
-def test_a_study_without_a_mode() -> None:
+def test_a_study_without_a_mode_names_what_is_missing() -> None:
     with pytest.raises(ValueError, match="a Study needs only the mode"):
         Study({"x": uniform(0, 1)}, "tpe")
 

@@ -332,7 +332,7 @@ SUITE = """
 import sys
 from minitune_user import train
 
-def test_it_is_not_loaded_before_it_is_used():
+def test_the_testing_package_is_not_loaded_before_it_is_used():
     assert "minitune.tuner" not in sys.modules
     assert "psutil" not in sys.modules
 

@@ -216,7 +216,7 @@ def one_gpu(tmp_path, monkeypatch):
     return used
 
 
-def test_waiting_for_a_gpu(one_gpu, caplog):
+def test_a_gpu_is_waited_for_until_it_is_free(one_gpu, caplog):
     caplog.set_level(logging.INFO, logger="minitune")
     assert wait_for_gpu(gpu_id=0, delay_s=0) is True
     assert one_gpu.read_text() == ""
@@ -238,7 +238,7 @@ def test_a_gpu_that_is_not_freed_or_not_there(one_gpu):
         wait_for_gpu()
 
 
-def test_no_gpu_at_all(tmp_path, monkeypatch):
+def test_a_machine_without_a_gpu_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="needs nvidia-smi"):
         wait_for_gpu(0)

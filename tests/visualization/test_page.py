@@ -220,7 +220,7 @@ def test_a_copy_is_told_with_its_donor_and_its_step() -> None:
     assert [trial["copies"] for trial in run_of()["trials"]] == [[[1, 3]], []]
 
 
-def test_what_has_not_changed_since_a_version_is_left_out_and_new_columns_change_all() -> None:
+def test_an_update_leaves_out_unchanged_rows_and_new_columns_change_all() -> None:
     def train(config: dict[str, Any]) -> None:
         report({"loss": 1, "a": "text" if config["i"] == 0 else 1})
 

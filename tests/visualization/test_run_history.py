@@ -58,6 +58,19 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert history.best is history.trials[1]
 
 
+def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(40):
+            report({"score": math.inf if step == 7 else config["i"] + step})
+
+    grid = fit(train, {"i": grid_search([1, 2])}, **OBJECTIVE)
+    first, second = RunHistory(grid).trials
+    assert [point.value for point in first.points if point.step != 8] == [1 + n for n in range(40) if n != 7]
+    assert [point.step for point in second.points] == list(range(1, 41))
+    assert all(point.at_s > 0 for point in second.points)
+    assert second.value == 41
+
+
 def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     path = fit(curve, {"i": grid_search([1])}, **OBJECTIVE).experiment_path
     journal = Path(path, "journal")
@@ -210,7 +223,7 @@ def test_a_parameter_that_a_trial_lacks_is_missing() -> None:
     assert set(history.params) == first.params.keys() | second.params.keys()
 
 
-def test_what_is_only_looked_at_is_no_objective() -> None:
+def test_a_metric_with_mode_obs_is_no_objective() -> None:
     modes = {"metric": ["time", "score", "size"], "mode": ["obs", "max", "min"]}
     history = RunHistory(fit(report_n(1, time=1, score=2, size=3), **modes))
     assert (history.metric, history.mode) == ("score", "max")

@@ -35,7 +35,7 @@ class TestAx(AdapterSuite):
     )
 
     @pytest.mark.parametrize("mode", ["min", "max"])
-    def test_it_finds_the_optimum(self, mode: str) -> None:
+    def test_ax_finds_the_optimum(self, mode: str) -> None:
         """With the default method and only a few trials: from the sixth on, each fits a model, which takes seconds."""
         search = AxSearch({"x": tune.uniform(0, 1)}, metric="loss", mode=mode, random_seed=1)
         assert min(abs(config["x"] - 0.3) for config in play(search, 9, 1 if mode == "min" else -1)[5:]) < 0.05
@@ -87,7 +87,7 @@ def test_names_with_meanings_in_formulas_are_plain_names() -> None:
     assert search._client.summarize()["objective"].tolist() == [1.0]
 
 
-def test_a_space_in_the_form_of_ax() -> None:
+def test_a_space_in_the_form_of_ax_is_searched() -> None:
     space = [
         {"name": "rate", "type": "range", "bounds": [1e-4, 1.0], "log_scale": True},
         {"name": "inner/depth", "type": "range", "bounds": [2, 3]},
@@ -118,7 +118,7 @@ def test_a_finite_space_ends_without_asking_ax(monkeypatch: pytest.MonkeyPatch) 
     assert search.suggest("third") == search.FINISHED
 
 
-def test_it_waits_only_while_results_may_come() -> None:
+def test_ax_waits_only_while_results_may_come() -> None:
     search = AxSearch({"x": tune.uniform(0, 1)}, metric="loss", mode="min", random_seed=1)
     assert [search.suggest(str(number)) is None for number in range(6)] == [False] * 5 + [True]
     for number in range(5):

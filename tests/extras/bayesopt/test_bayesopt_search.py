@@ -44,7 +44,7 @@ searching = Adapter(BayesOptSearch, "bayesopt").searching
     ("mode", "utility"),
     [("min", {"kind": "ei", "xi": 0.01}), ("max", {"kind": "poi", "xi": 0.05})],
 )
-def test_it_learns_by_each_utility(mode: str, utility: Any) -> None:
+def test_each_utility_learns(mode: str, utility: Any) -> None:
     search = searching(mode=mode, utility_kwargs=utility, random_search_steps=5, skip_duplicate=False)
     sign, found = 1 if mode == "min" else -1, []
     for number in range(14):

@@ -49,7 +49,7 @@ def learned(search: HyperOptSearch) -> Any:
     return search.get_state()["_trials"]
 
 
-def test_a_native_space() -> None:
+def test_a_space_in_the_form_of_hyperopt_is_searched() -> None:
     hp = hyperopt.hp
     space = {
         "x": hp.uniform("x", 0, 1),

@@ -34,7 +34,7 @@ class TestContract(SearcherContract):
 
 @pytest.mark.parametrize("mode", ["min", "max"])
 @pytest.mark.parametrize("optimizer", [ng.optimizers.OnePlusOne, ng.optimizers.ParametrizedOnePlusOne()])
-def test_it_learns_by_each_kind_of_optimizer(mode: str, optimizer: Any) -> None:
+def test_each_kind_of_optimizer_learns(mode: str, optimizer: Any) -> None:
     search = TestNevergrad.adapter.searching(optimizer=optimizer, mode=mode, optimizer_kwargs={"budget": 80})
     sign, found = 1 if mode == "min" else -1, []
     for number in range(80):

@@ -43,7 +43,7 @@ def grid() -> ResultGrid:
     return fit(training, {"i": grid_search([0, 1, 2]), "deep": {"a": "s"}})
 
 
-def test_the_frame_of_a_grid(grid: ResultGrid) -> None:
+def test_the_frame_of_a_grid_has_a_row_for_each_trial(grid: ResultGrid) -> None:
     frame = grid.get_dataframe()
 
     assert [name for name in frame if name not in NOT_LOOKED_AT] == [*METRICS, *AUTOMATIC, *NESTED, "logdir"]
@@ -57,7 +57,7 @@ def test_the_frame_of_a_grid(grid: ResultGrid) -> None:
     assert list(grid.get_dataframe(filter_metric="loss", filter_mode="min")["training_iteration"]) == [2, 1]
 
 
-def test_the_frame_of_a_result(grid: ResultGrid) -> None:
+def test_the_frame_of_a_result_has_a_row_for_each_report(grid: ResultGrid) -> None:
     frame = grid[0].metrics_dataframe
 
     assert [name for name in frame if name not in NOT_LOOKED_AT] == [*METRICS, *AUTOMATIC, *NESTED]

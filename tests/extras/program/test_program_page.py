@@ -1,4 +1,4 @@
-"""The commands of the page about programs that need other programs or packages, and sweep files in YAML."""
+"""The commands of the manual that need other programs or packages, and sweep files in YAML."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from manual_pages import MANUAL, Block, Home, blocks, where
 from minitune import cli
 from minitune.commands.sweep import read_sweep
 
-COMMANDS = [block for block in blocks(MANUAL / "programs.md") if block.language == "sh" and block.file_name is None]
+PAGES = ("programs", "recipes", "sweeps")
+COMMANDS = [
+    block
+    for page in PAGES
+    for block in blocks(MANUAL / f"{page}.md")
+    if block.language == "sh" and block.file_name is None and "minitune run" in block.body
+]
 
 
-def test_the_page_has_commands_for_each_kind_of_program() -> None:
+def test_the_pages_have_commands_for_each_kind_of_program() -> None:
     text = "".join(block.body for block in COMMANDS)
     assert all(kind in text for kind in ("sweep.yaml", "with_click", "with_hydra", "./descent", "papermill"))
 

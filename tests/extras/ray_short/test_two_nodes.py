@@ -372,7 +372,7 @@ SCRIPT = """
 """
 
 
-def test_what_a_killed_driver_has_left_on_the_nodes_goes_with_the_next_run(tmp_path: Path) -> None:
+def test_the_next_run_removes_the_leftovers_of_a_killed_driver_from_the_nodes(tmp_path: Path) -> None:
     def scratches():
         return set(Path(tempfile.gettempdir()).glob("minitune-ray-*"))
 

@@ -25,14 +25,27 @@ def test_the_site_has_every_page_and_every_public_name(tmp_path: Path, bound_s: 
     assert done.returncode == 0, done.stderr
     for page in (ROOT / "minitune" / "docs").glob("*.md"):
         assert (tmp_path / f"{page.stem}.html").exists()
+    reference = tmp_path / "reference"
+    index = (reference / "index.html").read_text(encoding="utf-8")
     for module in (minitune, schedulers, search, stopper, sklearn, visualization):
-        text = (tmp_path / "reference" / f"{module.__name__}.html").read_text(encoding="utf-8")
-        names = re.findall(r'<h2 id="[^"]*?([^."]+)"', text)
-        names += re.findall(r'<h2 id="\w+">(\w+)<a', text)  # other names of the same
-        missing = [name for name in module.__all__ if name not in names and not name.startswith("__")]
-        assert not missing, module.__name__
-        if module is minitune:
-            assert names[:6] == ["Tuner", "TuneConfig", "RunConfig", "report", "get_checkpoint", "Checkpoint"]
+        pages = [reference / f"{module.__name__}.html", *reference.glob(f"{module.__name__}.[A-Z]*.html")]
+        names = set()
+        for page in pages:
+            text = page.read_text(encoding="utf-8") if page.exists() else ""
+            names |= set(re.findall(r'<h2 id="[^"]*?([^."]+)"', text))
+            names |= set(re.findall(r'<h2 id="\w+">(\w+)<a', text))  # other names of the same
+        public = {name for name in module.__all__ if not name.startswith("__")}
+        assert public <= names, module.__name__
+        assert public <= set(re.findall(rf'href="{module.__name__}[.\w]*html">(\w+)</a>', index)), module.__name__
+    assert (reference / "minitune.Tuner.html").exists()
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<blockquote>" not in text, (
+            f"{page.name}: an example is shown as a quotation; it belongs below `Examples:`"
+        )
+        assert len(text) < 300_000, page.name
+    manual = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    assert all(f"<!-- {page.name} -->" in manual for page in (ROOT / "minitune" / "docs").glob("*.md"))
     for name in integration.__all__:
         text = (tmp_path / "reference" / f"minitune.integration.{name}.html").read_text(encoding="utf-8")
         assert "Callback" in text, name

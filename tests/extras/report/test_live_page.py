@@ -18,7 +18,7 @@ from minitune.visualization.server import PageServer
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 COUNT = "document.querySelector('.count').textContent"
 POINTS = (
-    "['dots.finished', 'marks.stopped', 'marks.failed', 'marks.live'].reduce((sum, kind) => sum + "
+    "['marks.finished', 'marks.stopped', 'marks.failed', 'marks.running'].reduce((sum, kind) => sum + "
     "(document.querySelector(`[data-view=history] .${kind}`)?.getAttribute('d').match(/M/g) || []).length, 0)"
 )
 

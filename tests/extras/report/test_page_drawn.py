@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from browser import Browser, Page
@@ -25,6 +28,10 @@ TRIAL = {
     "steps": None,
     "spans": [],
     "working": None,
+    "counted": 0.0,
+    "since": None,
+    "reported": None,
+    "silentAfter": None,
     "copies": [],
     "facts": {},
 }
@@ -35,6 +42,12 @@ RUN = {
     "state": "finished",
     "stateText": "finished",
     "isLive": False,
+    "now": 1_000_000_100.0,
+    "left": None,
+    "silentAfter": None,
+    "total": None,
+    "bestConfig": None,
+    "errors": [],
     "resume": None,
     "metric": "loss",
     "mode": "min",
@@ -56,6 +69,9 @@ RUN = {
 def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     """A run as the page gets it; a trial's number is its place."""
     whole = [{**TRIAL, "n": n, "value": [None, *trial.get("curve", ())][-1], **trial} for n, trial in enumerate(trials)]
+    for trial in whole:
+        trial["counted"] = trial["counted"] or sum(end - begin for begin, end in trial["spans"])
+        trial["since"] = trial["working"]
     params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
     return {**RUN, "params": params, "trials": whole, "count": len(whole), **facts}
 
@@ -103,9 +119,14 @@ TEXTS = {
     "python([{a: [1, null, 'x'], b: {}}, true])": (
         '[\n    {\n        "a": [1, None, "x"],\n        "b": {},\n    },\n    True,\n]'
     ),
-    "['finished', 'failed', 'stopped', 'cut short', 'running', 'pending'].map((way) => kindOf({way}))": [
-        *("finished", "failed", "stopped", "stopped", "live", "live")
-    ],
+    "[0.4, 61.9, 7322, 90000].map(clockText)": ["0 s", "1 min 1 s", "2 h 2 min", "1 d 1 h"],
+    "yaml({lr: 1e-7, on: 'yes', deep: {act: 'relu', n: [1, {a: null}]}, none: {}, t: true})": (
+        'lr: 1.0e-7\n"on": "yes"\ndeep:\n  act: relu\n  "n":\n    - 1\n    - a: null\nnone: {}\nt: true\n'
+    ),
+    "commandLine({lr: 1e-7, deep: {act: 'a b', n: [1, 2]}, t: true})": (
+        "--lr 1e-7 --deep.act 'a b' --deep.n '[1,2]' --t true"
+    ),
+    "[1.18193e-05, 0.0123456, 3, 'a'].map(short)": ["1.18e-05", "0.0123", "3", "a"],
 }
 AXES = {
     "linearTicks(0, 10, 5)": [[0, "0"], [2, "2"], [4, "4"], [6, "6"], [8, "8"], [10, "10"]],
@@ -258,7 +279,13 @@ PARALLEL = "[...document.querySelectorAll('[data-view=parallel] svg > text > tit
 CURVES: list[dict[str, Any]] = [
     {"curve": [4.0, 2.0], "params": {"x": 1, "y": 0.5}, "spans": [[0, 10]], "copies": []},
     {"curve": [5.0, None, 1.0], "steps": [10, 20, 30], "params": {"x": 2, "y": 0.6}, "spans": [[0, 5], [10, 30]]},
-    {"curve": [8.0], "params": {"x": 3, "y": 0.7}, "way": "cut short", "ended": "cut short at 1", "spans": [[5, 30]]},
+    {
+        "curve": [8.0],
+        "params": {"x": 3, "y": 0.7},
+        "way": "interrupted",
+        "ended": "interrupted at 1",
+        "spans": [[5, 30]],
+    },
 ]
 
 
@@ -267,8 +294,7 @@ def test_curves_are_drawn_at_their_steps_and_the_best_one_is_thick(chromium: Bro
     drawn = layers(page, "curves")
     assert [(one["kind"], one["cls"], one.get("lines") or one["points"]) for one in drawn] == [
         ("lines", "finished", [[[1, 4], [2, 2]], [[10, 5], [30, 1]]]),
-        ("lines", "stopped", [[[1, 8]]]),
-        ("points", "stopped", [[1, 8]]),
+        ("lines", "interrupted", [[[1, 8]]]),
         ("lines", "best", [[[10, 5], [30, 1]]]),
     ]
     assert hits(page, "curves")[3].startswith("step 30: 1\ntrial 1 · finished\nloss: 1\n")
@@ -286,8 +312,8 @@ def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_p
         assert (dots["points"], marks["points"]) == ([[first, 2], [second, 1]], [[third, 8]])
         assert line["lines"] == [[[first, 2], [second, 1], [third, 1]]]
         assert ring["points"] == [[second, 1]]
-    page.click("[data-view=history] [data-name=stopped]")
-    assert "trials that are switched off" in page.run("document.querySelector('[data-view=history] .note').textContent")
+    page.click("[data-view=history] [data-name=interrupted]")
+    assert "trials that are not selected" in page.run("document.querySelector('[data-view=history] .note').textContent")
     assert len(hits(page, "history")) == 2
     assert len(hits(page, "slice")) == 2, "they are off in all plots"
 
@@ -319,9 +345,9 @@ def test_parallel_lines_go_through_the_parameters_to_the_objective(chromium: Bro
 
 def test_workers_have_a_row_each(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(CURVES))
-    finished, stopped = layers(page, "timeline")
+    finished, interrupted = layers(page, "timeline")
     assert [box[:3:2] + [round(box[1] + 0.4)] for box in finished["boxes"]] == [[0, 5, 0], [0, 10, 1], [10, 30, 1]]
-    assert [box[:3:2] + [round(box[1] + 0.4)] for box in stopped["boxes"]] == [[5, 30, 0]]
+    assert [box[:3:2] + [round(box[1] + 0.4)] for box in interrupted["boxes"]] == [[5, 30, 0]]
     assert hits(page, "timeline")[3].startswith("20 s\ntrial 1 · finished")
 
 
@@ -364,15 +390,14 @@ def test_a_plot_of_some_parameters_begins_with_these(chromium: Browser, tmp_path
     assert page.run("document.querySelector('.scale').textContent") == "best 1worst 8"
 
 
-def test_cells_of_categories_take_only_their_own_trials(chromium: Browser, tmp_path: Path) -> None:
-    trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": "rs"[n // 2]}} for n in range(3)]
+def test_trials_of_a_category_lie_in_a_strip(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": n}} for n in range(4)]
     page = opened(chromium, tmp_path, run_of(trials))
-    cells = {one["cls"]: one["boxes"] for one in layers(page, "contour") if one["kind"] == "cells"}
-    assert cells == {
-        "c0": [[-0.5, -0.5, 0.5, 0.5]],
-        "c4": [[0.5, -0.5, 1.5, 0.5]],
-        "c7": [[-0.5, 0.5, 0.5, 1.5]],
-    }
+    drawn = layers(page, "contour")
+    assert not [one for one in drawn if one["kind"] == "cells"], "categories have no contours"
+    assert [one["cls"] for one in drawn] == ["c7", "c5", "c2", "c0"]
+    at = {round(point[0]) for one in drawn for point in one["points"]}
+    assert at == {0, 1}
 
 
 OBJECTIVES = {"loss": "min", "gain": "max"}
@@ -386,7 +411,7 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
     assert dots["points"] == [[1, 1], [2, 3], [3, 2], [2, 3]]
     assert line["lines"] == [front["points"]] == [[[1, 1], [2, 3], [2, 3]]]
     assert page.run("document.querySelector('[data-view=front] .note').textContent") == (
-        "On the front: 3 of 4 trials (0, 1, 3)."
+        "On the front: 3 of 4 trials (0, 1, 3). Best loss in trial 0, best gain in trial 1; the knee is trial 0."
     )
     assert hits(page, "front")[0].startswith("on the front: loss 1, gain 1\n")
     assert hits(page, "front")[2].startswith("loss 3, gain 2\n")
@@ -405,7 +430,7 @@ def test_a_finger_opens_a_trial_with_its_second_tap(chromium: Browser, tmp_path:
     )
     page.run("tap()")
     assert page.run("[tip.hidden, dialog.open]") == [False, False]
-    assert page.run("tip.textContent").startswith("trial 2 · cut short at 1")
+    assert page.run("tip.textContent").startswith("trial 2 · interrupted at 1")
     page.run("tap()")
     assert page.run("document.querySelector('dialog h2').textContent") == "Trial 2"
     assert page.errors == []
@@ -436,7 +461,7 @@ LISTED: list[dict[str, Any]] = [
 
 def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(LISTED, metrics=["loss", "f1"], best=3))
-    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iterations", "worked (s)", "error"]
+    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iterations", "duration (s)", "error"]
     assert page.run(ROWS) == [
         ["3", "1", "finished", "0", "True", "7", "0", ""],
         ["0", "2", "finished", "1", "None", "2", "10.5", ""],
@@ -450,7 +475,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
         page.click(".columns input:not(:checked)")
     heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
     assert heads == [
-        *("trial", "loss", "ended", "f1", "x", "act", "iterations", "worked (s)"),
+        *("trial", "loss", "ended", "status", "f1", "x", "act", "iterations", "duration (s)"),
         *("rank", "cutoff", "why", "error", "name"),
     ]
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
@@ -466,8 +491,11 @@ def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: 
 @pytest.mark.parametrize("filters", [
     {
         "x < 1": "3", "x <= 1": "30", "x > 9.5": "1", "x >= 9.5": "21", "x = 10": "1", "x == 10": "1", "x != 10": "302",
-        "act = None": "", "act = tanh": "2", "act != tanh": "3", "loss < 3": "30", "ended = failed": "1",
+        "act = None": "0", "act = tanh": "2", "act != tanh": "30", "loss < 3": "30", "ended = failed": "1",
         "valueerror": "1", "NO value": "1", "finished tanh": "2", "nothing": "", "  ": "3021",
+        "loss > 1 and x < 9": "0", "x < 1 or x > 9.5": "31", "x in 1..9.5": "02", "0 < x <= 9.5": "02", "9 < x": "21",
+        "not failed": "302", "(tanh or failed) x > 9": "21", "X < 1 AND Ended = finished": "3", "status = failed": "1",
+        "ended = 'failed' or act = \"tanh\"": "21", "x > 0, x < 10": "02", "iterations = 7": "3", "duration >= 10": "0",
     }
 ])  # fmt: skip
 def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path, filters: dict[str, str]) -> None:
@@ -480,7 +508,172 @@ def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path
         )
         shown[words] = "".join(row[0] for row in page.run(ROWS))
         assert page.run("document.querySelector('.count').textContent") == f"{len(shown[words])} of 4 trials"
+        assert page.run("document.querySelector('input.wrong')") is None, words
     assert shown == filters
+
+
+UNREADABLE = {
+    "x <": "A value is missing after x <.",
+    "lrr < 1": "There is no column lrr.",
+    "los > 1": "There is no column los. There is loss.",
+    "lr < 1": "lr is a/lr or b/lr: write more of its name.",
+    "(x < 1": "A ) is missing.",
+    "x < 1)": ") cannot stand here.",
+    "x < big": "< compares with a number, and big is none.",
+    "x < 1 and": "Something is missing after and.",
+    "< 1": "< cannot stand here: a name or a word is missing before it.",
+    "or x < 1": "A condition is missing before or.",
+    "x in 1": "A range has two numbers, such as 0.1..0.5.",
+}
+
+
+def write_filter(page: Page, words: str) -> None:
+    """Type into the filter."""
+    page.run(
+        f"(() => {{ const input = document.querySelector('[type=search]'); input.value = {json.dumps(words)}; "
+        "input.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_a_filter_that_cannot_be_read_is_red_and_says_why(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"a/lr": n, "b/lr": n, "opt/wd": n, "x": n}} for n in range(4)]
+    page = opened(chromium, tmp_path, run_of(trials))
+    write_filter(page, "x < 2")
+    told = {}
+    for words in UNREADABLE:
+        write_filter(page, words)
+        assert page.run("document.querySelector('input.wrong').ariaInvalid") == "true"
+        told[words] = page.run("document.querySelector('[role=alert]').textContent")
+        assert page.run("document.querySelector('.count').textContent") == "2 of 4 trials", "the last one that was read"
+    assert told == UNREADABLE
+    write_filter(page, "wd = 3")
+    assert page.run("[document.querySelector('input.wrong'), document.querySelector('[role=alert]').hidden]") == [
+        None,
+        True,
+    ]
+    assert page.run("document.querySelector('.count').textContent") == "1 of 4 trials", "the last part of its name"
+
+
+def test_one_selection_holds_for_the_table_and_all_plots(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [float(n), n / 2], "params": {"x": n, "act": "ab"[n % 2]}, "spans": [[n, n + 1]]} for n in range(8)
+    ]
+    trials[7] |= {"way": "stopped", "ended": "stopped at 2"}
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    views = ("history", "curves", "slice", "timeline", "parallel")
+
+    def counts() -> list[int]:
+        """The numbers of the trials in the plots, and in the table."""
+        script = "new Set(document.querySelector('[data-view={}]').card.charts[0].hits.map((hit) => hit.trial.n)).size"
+        return [*(page.run(script.format(view)) for view in views), page.run("tables[0].found.length")]
+
+    assert counts() == [8] * 6
+    write_filter(page, "x >= 4")
+    assert counts() == [4] * 6
+    page.click("[data-view=curves] [data-name=stopped]")
+    assert counts() == [3] * 6
+    # a range that is dragged along the first axis of the parallel plot replaces the one before
+    write_filter(page, "act = a")
+    card = "document.querySelector('[data-view=parallel]').card"
+    at = page.run("tables[0].run.params.indexOf('x')")
+    for low, high in ((0.0, 0.5), (0.0, 0.99)):
+        page.run(f"{card}.charts[0].onRange({at}, {low}, {high})")
+    assert page.run("document.querySelector('[type=search]').value").startswith("act = a and x in ")
+    assert page.run("document.querySelector('[type=search]').value").count(" in ") == 1
+    assert counts() == [4] * 6
+    page.run(f"{card}.charts[0].onRange({1 - at}, 0.6, 0.9)")
+    assert page.run("document.querySelector('[type=search]').value").endswith(' and act = "b"')
+    assert page.errors == []
+
+
+def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"x": n}} for n in range(4)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    write_filter(page, "x > 1")
+    page.run("openTrial(tables[0].run, tables[0].run.byNumber.get(2))")
+    address = page.run("location.href")
+    assert address.endswith("#filter=x+%3E+1&trial=2")
+    other = chromium.open(address)
+    other.wait_for("dialog.open && dialog.querySelector('h2').textContent === 'Trial 2'")
+    assert other.run("document.querySelector('.count').textContent") == "2 of 4 trials"
+    for key, number in (("ArrowRight", 3), ("ArrowLeft", 2)):
+        other.run(f"dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        other.wait_for(f"dialog.querySelector('h2')?.textContent === 'Trial {number}'")
+    page.run("history.back()")
+    page.wait_for("!dialog.open")
+    assert page.run("document.querySelector('[type=search]').value") == "x > 1"
+    page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
+    assert page.run("document.activeElement.type") == "search"
+    assert page.errors == []
+
+
+def test_trials_and_plots_can_be_saved(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"x": n, "name, or": 'a "b"'}} for n in range(3)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    page.run("window.saved = []; save = (name, content, type) => saved.push([name, content, type])")
+    write_filter(page, "x > 0")
+    for title in ("CSV", "JSON"):
+        page.run(
+            f"[...document.querySelectorAll('.tools button')].find((one) => one.textContent === '{title}').click()"
+        )
+    page.click("[data-view=history] .svg")
+    (csv_name, text, _), (json_name, records, _), (svg_name, picture, _) = page.run("saved")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["trial"], row["x"], row["name, or"]) for row in rows] == [("1", "1", 'a "b"'), ("2", "2", 'a "b"')]
+    assert [one["loss"] for one in json.loads(records)] == [1, 2]
+    assert (csv_name, json_name, svg_name) == ("made.csv", "made.json", "history.svg")
+    root = ElementTree.fromstring(picture)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert page.run("getComputedStyle(document.querySelector('svg .grid')).stroke") in picture, (
+        "it needs no style sheet"
+    )
+
+
+def test_one_outlier_does_not_squeeze_the_others(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [n / 10, n / 10]} for n in range(20)]
+    trials.append({"curve": [1e9, 1e9]})
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    chart = "document.querySelector('[data-view={}]').card.charts[0]"
+    for view in ("history", "curves"):
+        high = page.run(f"{chart.format(view)}.spec.y.high")
+        assert high < 10
+        assert page.run(f"Math.max(...{chart.format(view)}.hits.map((hit) => hit.y))") == high, "it lies at the edge"
+        note = page.run(f"document.querySelector('[data-view={view}] .note').textContent")
+        assert "much worse value" in note
+        page.click(f"[data-view={view}] [data-name=isWhole]")
+        assert page.run(f"{chart.format(view)}.spec.y.high") > 1e9
+        assert "much worse" not in page.run(f"document.querySelector('[data-view={view}] .note').textContent")
+    page.run("axis = valueAxis('score', [0.9, 0.8, 0.7, 0.95, -50], -1)")
+    assert page.run("[axis.at(-50) === axis.low, axis.at(0.9), axis.beyond]") == [True, 0.9, 1]
+
+
+def test_a_curve_breaks_where_a_trial_took_over_another_one(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [1.0, 2.0, 3.0, 4.0]},
+        {"curve": [0.1, 0.2, 3.1, 4.1], "steps": [1, 2, 3, 4], "copies": [[0, 2], [1, 3]]},
+        {"curve": [0.1, 0.2, 2.1], "steps": [1, 2, 2], "copies": [[0, 2]]},
+    ]
+    page = opened(chromium, tmp_path, run_of(trials, best=0, mode="max"))
+    curves, marks = layers(page, "curves")[0], layers(page, "curves")[-1]
+    assert curves["lines"][1] == [[1, 0.1], [2, 0.2], [None, None], [3, 3.1], [4, 4.1]]
+    assert marks["points"] == [[3, 3.1], [2, 2.1]]
+
+
+def test_a_map_compares_trials_at_one_step_and_leaves_out_what_it_cannot_place(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    trials = [{"curve": [n / 10, n / 20, n / 40], "params": {"x": n, "y": n % 3}} for n in range(6)]
+    trials += [{"curve": [9.0, 8.0], "params": {"x": 9, "y": 9}, "way": "stopped"}]
+    trials += [{"curve": [5.0, 4.0, 3.0], "params": {"x": 4}}, {"curve": [1.0, 1.0, 1.0], "params": {"x": 2, "y": 2}}]
+    trials[-1] |= {"way": "failed"}
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    shown = page.run("document.querySelector('[data-view=contour]').card.charts[0].hits.map((hit) => hit.trial.n)")
+    assert shown == [0, 1, 2, 3, 4, 5], "half of them have reached step 3"
+    note = page.run("document.querySelector('[data-view=contour] .note').textContent")
+    assert "by their values at step 3." in note
+    assert "3 trials without both parameters or that step, or failed, are not there." in note
+    cells = [box for one in layers(page, "contour") if one["kind"] == "cells" for box in one["boxes"]]
+    assert 0 < len(cells) < 28 * 28, "there is no colour far from the data"
 
 
 DETAILS = {
@@ -510,7 +703,7 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
         "f1": "0.5",
         "rank": "2 of 3 at 4",
         "cutoff": "0.25",
-        "worked": "10.5 s",
+        "duration": "10.5 s",
         "attempt": "2",
         "seed": "77",
         "directory": "/runs/made/0",
@@ -533,36 +726,74 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
 def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browser, tmp_path: Path) -> None:
     state = {"state": "killed", "stateText": "killed, after 3 s", "resume": "minitune resume /runs/made"}
     failed = [{**LISTED[1], "error": f"ValueError: {n}"} for n in range(30)]
-    run = run_of([*LISTED, *failed], best=3, notDrawn=5, onceBetter="trial 0 was at 0.5 in step 1", **state)
+    errors = [
+        {"text": "ValueError: 0", "trials": list(range(4, 34)), "command": "minitune rerun /runs/made 4 --pdb"},
+        {"text": "ValueError: No", "trials": [1], "command": "minitune rerun /runs/made 1 --pdb"},
+    ]
+    run = run_of([*LISTED, *failed], best=3, notDrawn=5, errors=errors, bestConfig={"x": 1.18193e-05}, **state)
+    run["trials"][3]["params"]["x"] = 1.18193e-05
     page = opened(chromium, tmp_path, run)
-    assert page.run("document.querySelector('.badge.failed').textContent") == "killed"
+    assert page.run("[...document.querySelectorAll('.badge')].map((one) => one.textContent)") == ["killed", "31 failed"]
+    assert page.run("document.querySelector('.best-of .value').textContent") == "1"
+    assert page.run("document.querySelector('.gain').textContent") == (
+        "trial 3 finished, from 2 in the first trial: 50 % lower"
+    )
     told = definitions(page, "main")
     assert told.pop("begun")
     assert told == {
         "state": "killed, after 3 s",
-        "trials": "3 finished, 31 failed, 5 not drawn yet",
         "objective": "loss (min)",
         "trainable": "train",
-        "worked for": "100 s",
+        "duration": "100 s",
         "seed": "7",
         "directory": "/runs/made",
-        "ended": "finished",
-        "once better": "trial 0 was at 0.5 in step 1",
-        "x": "0",
+        "x": "1.18e-05",
         "act": "True",
     }
-    assert page.run("[...document.querySelectorAll('.bar i')].map((part) => part.style.flexGrow)") == ["3", "31", "5"]
-    assert page.run("document.querySelector('.copy pre').textContent") == "minitune resume /runs/made"
-    errors = page.run("[...document.querySelectorAll('.errors li')].map((one) => one.textContent)")
-    assert (len(errors), errors[:2]) == (20, ["trial 1: ValueError: No", "trial 4: ValueError: 0"])
-    assert "and 11 more: filter the table by failed" in page.run("document.querySelector('main').textContent")
+    bar = "[...document.querySelectorAll('.bar i')].map((part) => [part.className, part.style.flexGrow])"
+    assert page.run(bar) == [["finished", "3"], ["failed", "31"], ["pending", "5"]]
+    assert page.run("document.querySelector('.counts').textContent") == "3 finished · 31 failed · 5 not started"
+    assert page.run("[...document.querySelectorAll('.copy pre')].map((one) => one.textContent)") == [
+        "minitune resume /runs/made",
+        "minitune rerun /runs/made 4 --pdb",
+        "minitune rerun /runs/made 1 --pdb",
+    ]
+    groups = page.run("[...document.querySelectorAll('.error')].map((one) => one.textContent)")
+    assert groups[0].startswith("30 \u00d7 ValueError: 0trials 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 18 more")
+    sections = page.run("[...document.querySelectorAll('.sections button')].map((one) => one.textContent)")
+    assert sections == ["Overview", "Curves", "Parameters", "Trials", "Errors (31)"]
+    assert page.run("document.title") == "minitune: made"
+
+
+def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [4.0, 2.0], "spans": [[0, 10]]},
+        {"curve": [3.0], "way": "running", "ended": "running", "working": 10, "reported": 40, "silentAfter": 30},
+        {"way": "running", "ended": "running", "working": 90, "reported": 90},
+    ]
+    facts = {"state": "running", "isLive": True, "total": 9, "notDrawn": 6, "left": 61.0, "silentAfter": 30.0}
+    page = opened(chromium, tmp_path, run_of(trials, best=0, **facts))
+    assert page.run("document.title") == "(1/9) made"
+    assert page.run("document.querySelector('.time').textContent") == "1 min 40 s · about 1 min 1 s to go"
+    assert "Trial 1: last report 1 min 0 s ago. TuneConfig(report_timeout_s" in page.run(
+        "document.querySelector('.progress').textContent"
+    )
+    page.run("view = tables[0]; run = view.run; run.isServed = true; run.heard -= 20000; run.freeze()")
+    page.run("run.frozen = run.heard + 20000; view.tick()")
+    assert page.run("[run.elapsed, run.worked(run.trials[1]), run.quiet(run.trials[1])]") == [120, 110, 80]
+    assert page.run("run.isSilent(run.trials[2])"), "30 s without a first report"
+    rows = {row[0]: row for row in page.run(ROWS)}
+    heads = page.run(HEADS)
+    assert [rows["1"][heads.index(name)] for name in ("duration (s)", "last report (s ago)")] == ["110", "80"]
+    assert page.run("workers(run).map(({trial, end}) => [trial.n, end])") == [[0, 10], [1, 120], [2, 120]]
+    assert page.errors == []
 
 
 def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, tmp_path: Path) -> None:
     page = opened(
         chromium,
         tmp_path,
-        run_of(CURVES, best=0, name="one", onceBetter="trial 1 was at 0"),
+        run_of(CURVES, best=0, name="one"),
         run_of(LISTED[1:2], name="two", notDrawn=3, seed=None),
     )
     rows = dict(
@@ -578,12 +809,11 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
         "objective": ["loss (min)", "loss (min)"],
         "trials": ["3", "1"],
         "failed": ["0", "1"],
-        "not drawn": ["", "3"],
+        "not started": ["", "3"],
         "reports": ["6", "0"],
         "work of trials": ["60 s", "0 s"],
         "best value": ["2", ""],
         "best trial": ["0", ""],
-        "once better": ["trial 1 was at 0", ""],
         "x": ["1", ""],
         "y": ["0.5", ""],
     }
@@ -607,7 +837,7 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     ]
     assert cells[10:12] == ["", ""]
     assert page.run("[...document.querySelectorAll('td span')].map((one) => one.className)") == [
-        "live",
+        "running",
         "failed",
         "failed",
     ]

@@ -139,7 +139,7 @@ def test_ends_of_trials_are_marked_and_the_marks_can_be_hidden(chromium: Browser
     page = chromium.open(report)
     draw_all(page)
     marks = (
-        "['dots.finished', 'marks.stopped', 'marks.failed'].map((kind) => "
+        "['marks.finished', 'marks.stopped', 'marks.failed'].map((kind) => "
         "document.querySelector(`[data-view=history] .${kind}`)?.getAttribute('d').match(/M/g).length || 0)"
     )
     finished, stopped, failed = page.run(marks)

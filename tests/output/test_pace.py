@@ -1,0 +1,101 @@
+"""Time that goes on between reports: in the live view, and in what it says about the rest of the run."""
+
+from __future__ import annotations
+
+import pytest
+from kit import make_trial, run_trial
+
+from minitune import clock
+from minitune.clock import VirtualClock
+from minitune.experiment.trial import Trial
+from minitune.output.live import render, render_html
+from minitune.output.pace import pace_of, run_seconds_left, seconds_left, silent_trials
+from minitune.output.reporters import LiveReporter, default_reporter
+from minitune.output.table import RunInfo
+
+
+def reporting(number: int, began_s: float, reports: int, each_s: float, attempt: int = 1) -> Trial:
+    """A running trial that has reported so often, after this pause each time."""
+    trial = make_trial(number)
+    for _ in range(attempt):
+        trial = trial if trial.attempt.number else run_trial(trial)
+    trial.attempt.number = attempt
+    trial.attempt.start_time = began_s
+    if reports:
+        trial.progress.num_reports = reports
+        trial.progress.metrics = {
+            "training_iteration": reports,
+            "time_total_s": reports * each_s,
+            "timestamp": int(began_s + reports * each_s),
+        }
+    return trial
+
+
+def test_the_time_of_a_trial_goes_on_between_its_reports() -> None:
+    trial = reporting(0, 1000.0, 3, 2.0)
+    pace = pace_of(trial)
+    assert pace.worked_s(1006.0) == 6
+    assert pace.worked_s(1013.0) == 13
+    assert pace.quiet_s(1013.0) == 7
+    assert pace_of(reporting(0, 1000.0, 0, 2.0)).worked_s(1004.5) == 4.5, "before its first report, too"
+
+
+def test_a_trial_that_was_resumed_keeps_the_time_that_it_had_worked() -> None:
+    trial = reporting(0, 2000.0, 3, 2.0, attempt=2)
+    trial.progress.metrics["timestamp"] = 1006  # of the worker before
+    assert pace_of(trial).worked_s(2000.0) == 6
+    assert pace_of(trial).worked_s(2004.0) == 10
+    assert pace_of(trial).quiet_s(2004.0) == 4
+
+
+@pytest.mark.parametrize(("each_s", "silent_from_s"), [(0.01, 10), (5.0, 50)])
+def test_a_trial_is_silent_from_ten_times_its_usual_pause_on(each_s: float, silent_from_s: float) -> None:
+    trial = reporting(0, 1000.0, 4, each_s)
+    last_s = pace_of(trial).reported_s or 0.0
+    assert silent_trials([trial], last_s + silent_from_s - 1) == []
+    assert silent_trials([trial], last_s + silent_from_s) == [trial]
+
+
+def test_before_its_first_report_a_trial_is_measured_by_the_others() -> None:
+    usual = reporting(0, 1000.0, 4, 5.0)
+    new = reporting(1, 1020.0, 0, 0)
+    assert silent_trials([new], 9999.0) == [], "no one knows how long a first report takes"
+    assert silent_trials([usual, new], 1069.0) == []
+    assert silent_trials([usual, new], 1070.0) == [usual, new]
+
+
+def test_the_rest_is_estimated_without_silent_trials() -> None:
+    assert seconds_left(100, 10, 20, [None, None]) == pytest.approx(9 * 100 / 11)
+    assert seconds_left(100, 10, 20, [None], silent=1) == pytest.approx(8.5 * 100 / 10.5)
+    assert seconds_left(100, 19, 20, [], silent=1) is None, "it waits for a trial of which nothing is known"
+    hung = reporting(0, 1000.0, 4, 1.0)
+    assert run_seconds_left([hung], 1005.0, 5, 1) is None
+    assert run_seconds_left([hung], 2000.0, 1000, 1, time_budget_s=1100) == 100
+
+
+def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
+    """What a terminal and a notebook show at this time, in a run that began at 1000."""
+    now = VirtualClock()
+    now.sleep(at_s - now.time())
+    with clock.use(now):
+        reporter = default_reporter()
+        assert isinstance(reporter, LiveReporter)
+        reporter.setup(start_time=1000.0, total_samples=4, metric="loss", mode="min")
+        reporter.note_run(RunInfo("/runs/it"))
+        snapshot = reporter._snapshot(trials)
+        reporter.close()
+    return "\n".join(render(snapshot, 160, 40)), render_html(snapshot)
+
+
+def test_a_terminal_and_a_notebook_show_the_time_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [reporting(0, 1000.0, 4, 0.5), reporting(1, 1000.0, 0, 0)]
+    texts = view_of(trials, 1008.0)
+    for text in texts:
+        assert "8 s" in text
+        assert "6 s ago" in text
+        assert "report_timeout_s" not in text
+    for text in view_of(trials, 1030.0):
+        assert "28 s ago" in text
+        assert "trial 1: no report for 30 s, and 1 more silent trial" in text
+        assert "TuneConfig(report_timeout_s=...) ends such a trial" in text
+        assert "waits for 2 silent trials" in text
