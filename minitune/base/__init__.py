@@ -1,4 +1,4 @@
-"""Shared by all layers: checks, files, pickling, text. It imports nothing of ours but error, settings and clock.
+"""Shared by all layers: checks, files, pickling, text.
 
 Modules
 -------
@@ -24,11 +24,4 @@ Modules
     user_thread    the thread that runs a trial's code where the trial has a process to itself
     user_code      the user's code that the driver's thread runs, which a signal handler may end
     read_only      lists and dicts that refuse changes
-
-What calls what
----------------
-`checks`, `json_text` and `table` make their texts with `text`, and `calls` its hints with `checks`. `files` asks `disk`
-whether an error ends the run, and `descriptors` how many files may stay open. `shared_values` writes with `pickling`
-into files of `files`, and asks `forks` whether they are its own. `actor_thread` starts its thread by `limits`, which
-reads `cgroups`. The others know no module of this folder.
 """

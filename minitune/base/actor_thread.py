@@ -5,8 +5,6 @@ blocks until the control side makes the same call again. Other calls are made me
 
     control   ask("train") -----> (answer) ........ ask("train") -----> (answer)
     thread         runs ... exchange()                     returns ... exchange()
-
-A worker process has no such thread: its main thread does the same with the messages of a pipe (`actor.worker`).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ class _Call(NamedTuple):
 class ActorThread:
     """A thread, the calls that it has to make, and the answers.
 
-    The thread starts with the first call. It is a daemon, so that code that never ends does not delay the exit.
+    The thread is a daemon, so that code that never ends does not delay the exit.
 
     Attributes:
         is_stopped: Whether the actor must end. The control side sets it by `stop`, and resets it for another actor.
@@ -48,14 +46,11 @@ class ActorThread:
     # -- the control side ----------------------------------------------------------------------------------------
 
     def ask(self, name: str, function: Callable[[], Any]) -> Future[Any]:
-        """Queue a call. Never blocks.
+        """Queue a call, and return its value, or its next report. Never blocks.
 
         Args:
             name: A call that has reported and waits continues, if it has this name. Then `function` is not called.
             function: The function to call.
-
-        Returns:
-            Its value, or its next report.
 
         Raises:
             TuneError: If the system does not allow another thread.
@@ -73,10 +68,8 @@ class ActorThread:
         self.at_stop()
 
     def end(self, timeout_s: float) -> bool:
-        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds.
-
-        Returns:
-            Whether it has ended.
+        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds. Returns whether
+        it has ended.
         """
         self._has_ended = True
         self._calls.put(None)
@@ -99,10 +92,8 @@ class ActorThread:
                 return
 
     def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
-        """Answer the running call with a report, and wait until the control side makes the same call again. Blocks.
-
-        Args:
-            make: Makes the report, and a function that is called once it counts.
+        """Answer the running call with a report, and wait until the control side makes the same call again. `make`
+        makes the report, and a function that is called once it counts. Blocks.
 
         Returns:
             Whether the call may continue. If not, no report counts any more.

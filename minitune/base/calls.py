@@ -1,8 +1,8 @@
 """Errors of calls whose arguments do not fit: they name the argument that was probably meant.
 
 Python's own error names only the wrong argument, and for an inherited constructor another class than the one that the
-user has called. `explains_calls` replaces it. Errors from inside the function pass unchanged. The two are told apart by
-the traceback: if the call itself has failed, no frame of the function is in it.
+user has called. Errors from inside the function pass unchanged. The two are told apart by the traceback: if the call
+itself has failed, no frame of the function is in it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ Hint = Callable[[Sequence[Any], Mapping[str, Any]], str]
 
 
 def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Callable[[_Target], _Target]:
-    """Make a decorator of a function or class: a call whose arguments do not fit raises a TypeError with help.
-
-    Args:
-        hint: Knows more about some wrong calls; its text replaces the name of a similar argument.
-        name: The name for the error if most users know the class under another one than its own.
+    """Make a decorator of a function or class: a call whose arguments do not fit raises a TypeError with help. The text
+    of `hint` replaces the name of a similar argument.
     """
 
     def decorate(target: _Target) -> _Target:

@@ -18,11 +18,6 @@ def own_groups(
 
     In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
     do not exist.
-
-    Args:
-        controller: Such as `memory`.
-        root: See `ROOT`.
-        own: See `OWN`.
     """
     top = os.fspath(root)
     lines = [line.split(":", 2) for line in read_text(own).splitlines() if line.count(":") >= 2]

@@ -48,7 +48,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The hint for an error: the known name that is most similar to `name`; empty if none is similar."""
+    """The hint for an error: the known name most similar to `name`, or empty."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), 1)
@@ -78,11 +78,7 @@ def require_flag(name: str, value: object) -> None:
 
 
 def require_texts(name: str, values: Any) -> None:
-    """Require a list of texts.
-
-    Raises:
-        TypeError: If it is not a list, or contains anything but text.
-    """
+    """Require a list of texts; otherwise raise a TypeError."""
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"{name} must be a list of texts, but it is {shown(values)}")
     for index, value in enumerate(values):
@@ -112,11 +108,7 @@ def check_num_samples(num_samples: Any) -> int:
 
 
 def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
-    """Return a duration in seconds.
-
-    Args:
-        duration: Seconds, or a timedelta. None and 0 mean no limit, for which the result is None.
-        name: The name of the argument, for the error text.
+    """Return a duration in seconds: seconds or a timedelta. None and 0 mean no limit, for which the result is None.
 
     Raises:
         ValueError: If it is not a duration, or negative.

@@ -1,9 +1,8 @@
 """Descriptors: how many files a driver may have open, and how the limit is divided.
 
 Each worker needs up to three descriptors in the driver. If workers used all descriptors (`ulimit -n`: 256 on macOS,
-1024 on most Linux systems), the driver could not open the file for a trial's next result. So a part of the limit is
-reserved: for files that stay open (with a low limit, loggers keep fewer files open), and for files that are open for a
-short time. If there are not enough descriptors for all workers, fewer run at the same time.
+1024 on most Linux systems), the driver could not open the file for a trial's next result. If there are not enough
+descriptors for all workers, fewer run at the same time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Errors of the disk: a write, a sync or a rename in a run's directory that the system refuses ends the run.
 
-The run can be resumed, because everything that was acknowledged is on record. So nothing is tried again: the user frees
-space, or repairs the disk, and resumes.
+The run can be resumed, because everything that was acknowledged is on record.
 """
 
 from __future__ import annotations
@@ -42,14 +41,7 @@ def refusal(path: str, action: str, error: OSError) -> str:
 
 
 def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskError:
-    """The error that ends a run.
-
-    Args:
-        run_path: The run's directory.
-        path: The file or directory that is refused.
-        action: What could not be done to it, as a participle.
-        error: The refusal.
-    """
+    """The error that ends a run. `action`, a participle, is what could not be done to `path`."""
     if error.errno in _FULL:
         way_out = "free some space"
     else:

@@ -6,8 +6,7 @@ Trials and other programs read and write a run's directory at the same time. So 
 * It replaces a file that others read in one step, so that they see either the old or the new content.
 * It follows no link when it removes something, because a link may lead anywhere.
 
-Otherwise paths are ordinary: `lock.check_own_directory` has checked the run's directory before the run is written. A
-`mode` is that of a new file or directory, before the umask. The functions raise `SpecialFileError` for a file that is
+A `mode` is that of a new file or directory, before the umask. The functions raise `SpecialFileError` for a file that is
 not regular, and `OSError` if the system refuses an operation.
 """
 
@@ -77,12 +76,8 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, allo
     """Open a regular file, and return the descriptor. Never waits for the other end of a FIFO.
 
     Every file that user code may have replaced is opened here, for reading and for writing. A link is followed.
-
-    Args:
-        path: The file.
-        flags: The flags of `os.open`. Without `O_CREAT` the file must exist. `O_TRUNC` is not allowed, because it would
-            come before the check.
-        allows_devices: Whether it may be a character device, such as `/dev/null`.
+    `O_TRUNC` is not allowed, because it would come before the check. `allows_devices` admits a character device, such
+    as `/dev/null`.
     """
     try:
         if flags & os.O_CREAT:  # the files of most trials are new, and what this call creates needs no look
@@ -142,9 +137,6 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[Binar
             replaced, not followed.
         mode: The permissions.
         sync: Whether to sync content and name to disk at the end; this blocks.
-
-    Yields:
-        The file, for reading and writing.
     """
     path = os.path.abspath(path)
     directory = os.path.dirname(path)
@@ -174,11 +166,8 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -
 def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
     """Write a file that is usually new, without a temporary one. An existing file is replaced.
 
-    Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
-    file remains until it is written again.
-
-    Returns:
-        Whether the file is new.
+    Use it only for files that are not read before their directory is complete: a kill leaves a part of the file.
+    Returns whether the file is new.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -195,7 +184,7 @@ def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
 
 
 def make_directory(path: str, mode: int = 0o777) -> None:
-    """Create a directory if it does not exist. Its parent must exist: a run's directory that is gone is not made."""
+    """Create a directory if it does not exist."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, mode)
 
@@ -209,14 +198,8 @@ def free_name(prefix: str) -> str:
 
 
 def look_at_disk(trial_directory: str, error: BaseException) -> DiskError | None:
-    """Look whether the disk of the run is the one that has refused something. If so, no trial is to blame.
-
-    Args:
-        trial_directory: A directory of the run. A block is written there.
-        error: What a trial has met. Only a refusal of a disk is looked at.
-
-    Returns:
-        The error that ends the run if that block is refused, too; otherwise None.
+    """Write a block to the disk of the run, after a trial's `error`: the error that ends the run if that is refused,
+    too; otherwise None. Then no trial is to blame.
     """
     if not is_of_disk(error):
         return None
@@ -307,11 +290,7 @@ def discard_tree(path: str) -> None:
 def remove_tree_steps(path: str) -> Generator[None, None, None]:
     """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
-    Directories without read or write permission are removed as well; some programs create such directories. A missing
-    entry is not an error, because another program may remove the same files.
-
-    Yields:
-        None after every few entries, so that a thread can do more urgent work between them.
+    A missing entry is not an error, because another program may remove the same files.
     """
     with contextlib.suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
@@ -388,13 +367,7 @@ def search_path() -> list[str]:
 
 
 class StorageContext(NamedTuple):
-    """The directories of a run and of one of its trials.
-
-    Attributes:
-        storage_fs_path: The directory that contains the runs.
-        experiment_dir_name: The name of the run's directory.
-        trial_dir_name: The name of the trial's directory; empty without a trial.
-    """
+    """The directories of a run and of one of its trials."""
 
     storage_fs_path: str
     experiment_dir_name: str
@@ -418,10 +391,8 @@ class StorageContext(NamedTuple):
 
 # -- appending ---------------------------------------------------------------------------------------------------------
 def finish_append(descriptor: int, data: bytes, written: int) -> None:
-    """Write the rest of a line of which only the first bytes were appended; or cut them off again. Blocks.
-
-    Raises:
-        OSError: The error that has cut the first write short. Then no part of the line is in the file.
+    """Write the rest of a line of which only the first bytes were appended. After an error, it cuts them off again and
+    raises it. Blocks.
     """
     try:
         while written < len(data):
@@ -436,8 +407,8 @@ class AppendFiles:
 
     One system call writes a whole line, so a line is safe even if the process is killed right after. How many files may
     be open depends on the process's own limit. To open another one, the file that was opened first is closed; its next
-    line opens it again. So any number of trials can be active without running out of descriptors. If descriptors run
-    out anyway, all files are closed, and each is opened again for its next line.
+    line opens it again. If descriptors run out anyway, all files are closed, and each is opened again for its next
+    line.
     """
 
     def __init__(self) -> None:
@@ -449,8 +420,7 @@ class AppendFiles:
     def open(self, key: str, path: str) -> int:
         """Open a file for appending, and return its size in bytes.
 
-        An incomplete last line, which a killed process may have left, is cut off. The file is created if necessary, but
-        its directory is not: a deleted directory must be noticed.
+        An incomplete last line, which a killed process may have left, is cut off.
         """
         if key in self._paths:
             self.close(key)
@@ -490,12 +460,6 @@ class AppendFiles:
         """Close a file that could not be written. If the disk has refused it, the run ends.
 
         Otherwise, such as after the removal of the trial's directory, warn once for each path. The run continues.
-        Nothing is lost, because the journal has all results. The next `open` tries again.
-
-        Args:
-            key: The file's key.
-            path: Its path, in the directory of a trial.
-            error: Why it could not be written.
 
         Raises:
             DiskError: If the run ends.
@@ -512,7 +476,7 @@ class AppendFiles:
             )
 
     def with_room(self, action: Callable[[], _T]) -> _T:
-        """Call `action`, which opens another file. If no descriptor is free, close our files and call it once more."""
+        """Call `action`, which opens another file."""
         try:
             return action()
         except OSError as error:

@@ -1,8 +1,7 @@
 """Which process made an object. A fork copies all objects, also those that only one process may use or end.
 
 Such objects are a run, its workers, a temporary directory, or the pipes of a worker. Each keeps its `Origin`. In a
-child that user code has forked, a copy of the object then leaves alone what belongs to the parent. A worker that was
-forked by the zygote is no such child, because it makes its objects after the fork.
+child that user code has forked, a copy of the object then leaves alone what belongs to the parent.
 """
 
 from __future__ import annotations

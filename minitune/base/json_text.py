@@ -2,7 +2,7 @@
 
 `dumps` never fails. It replaces each value that JSON cannot represent: NaN becomes `null`, an infinity becomes
 `"Infinity"` or `"-Infinity"`, a numpy scalar becomes a number, and a small array becomes a list. Keys and all other
-values become short texts. Errors of an object's own methods are caught.
+values become short texts.
 """
 
 from __future__ import annotations
@@ -42,10 +42,6 @@ def json_chunks(
     Args:
         default: Replaces a value that JSON cannot represent. Without it, such a value raises a TypeError.
         separators: The texts between items and after keys.
-
-    Returns:
-        The function of a value and its depth, 0. It raises ValueError for NaN and infinities, and RecursionError for a
-        value that contains itself.
     """
     between, behind_key = separators
     chunks: Callable[[Any, int], Iterable[str]] = _json.make_encoder(
@@ -59,9 +55,8 @@ def _refuse(value: Any) -> Any:
 
 
 def json_decoder() -> Callable[[str], Any]:
-    """Make a function that decodes JSON without surrounding spaces. It is faster than `json.loads`.
-
-    The function raises json.JSONDecodeError for any other text.
+    """Make a function that decodes JSON without surrounding spaces. It raises json.JSONDecodeError for any other
+    text.
     """
     decoder: Any = json.JSONDecoder()
     scan = decoder.scan_once  # not in the stubs
@@ -87,8 +82,7 @@ _indented_items = json_chunks(separators=(",\n  ", ": "))
 def dumps(value: Any) -> str:
     """Any `value` as one line of strict ASCII JSON, which every parser reads.
 
-    The encoder in C gets the value as it is. Only if it refuses the value, or if the nesting may be deep, the value is
-    cleaned first.
+    The encoder in C gets the value as it is.
     """
     try:
         line = "".join(try_chunks(value, 0))
@@ -125,7 +119,7 @@ _PLAIN_ITEMS = 50_000
 
 
 def is_plain(tree: dict[Any, Any]) -> bool:
-    """Whether JSON keeps the types of everything in a value. It may still change some numbers and texts.
+    """Whether JSON keeps the types of everything in a value.
 
     Exact types are compared, because an instance of a subclass (an enum, a numpy float) would lose its type.
     """
@@ -197,7 +191,7 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """A plain value in place of another one. If it is NaN or an infinity, it must be cleaned."""
+    """A plain value in place of another one."""
     number = scalar_of(value)
     if number is not None:
         return number

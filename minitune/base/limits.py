@@ -13,10 +13,7 @@ from minitune.error import TuneError
 
 
 def with_limits(reason: str) -> str:
-    """A reason why a process or thread cannot be started, with the limits that may be behind it.
-
-    The text has no numbers that change, so that the same reason is told once.
-    """
+    """A reason why a process or thread cannot be started, with the limits that may be behind it."""
     import resource
 
     found = {}

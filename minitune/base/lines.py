@@ -32,9 +32,6 @@ class LineSplitter:
     """Splits an output into lines while it comes.
 
     What a carriage return has overwritten is forgotten, and so is a line that is too long. So the memory has a bound.
-
-    Attributes:
-        too_long: The number of lines that were longer than `LONGEST_BYTES`.
     """
 
     def __init__(self) -> None:
@@ -43,11 +40,7 @@ class LineSplitter:
         self._is_too_long = False
 
     def feed(self, output: bytes) -> Iterator[tuple[bytes, str | None]]:
-        """Take the next bytes.
-
-        Yields:
-            These bytes in pieces, each with the line that it ends, or with None.
-        """
+        """Take the next bytes, and yield them in pieces, each with the line that it ends, or with None."""
         begin = 0
         while begin < len(output):
             end = output.find(b"\n", begin) + 1 or len(output)
@@ -63,7 +56,7 @@ class LineSplitter:
                 yield piece, shown_line(piece)
 
     def end(self) -> str | None:
-        """The line that has begun; None if there is none or it is too long. The next byte begins a new one."""
+        """The line that has begun; None if there is none or it is too long."""
         line = None
         if self._is_too_long:
             self.too_long += 1

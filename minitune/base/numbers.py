@@ -5,8 +5,7 @@ scalar of NumPy, JAX, TensorFlow or torch, an array with one element. A text, a 
 with several elements is no number. NaN is a number. So is a masked element of NumPy, as NaN: the number below the mask
 is not meant.
 
-`as_objective` converts the value of an objective where it enters. Whatever decides by other metrics asks `as_number` or
-`known_number`.
+`as_objective` converts the value of an objective where it enters.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ def sortable(value: Any) -> float | None:
 
 
 def item_of(value: Any) -> Any:
-    """The Python object in a scalar of another library or in an array without dimensions; other values as given.
-
-    A value with a unit stays as it is, because its item may be a bare int.
-    """
+    """The Python object in a scalar of another library or in an array without dimensions; other values as given."""
     try:
         if len(value.shape):
             return value
@@ -82,7 +78,7 @@ def has_unit(value: Any) -> bool:
 
 
 def no_number(value: Any) -> str:
-    """Describe a value that is not a number, and say how to make a number of it. The text is for an error message."""
+    """Describe a value that is not a number, and say how to make a number of it."""
     import datetime  # here, because workers, which load this module, need none
 
     kind = type(value)
@@ -131,11 +127,7 @@ def _as_builtin(value: Any) -> float | None:
 
 
 def _element(value: Any) -> Any:
-    """The only element of an array or of a scalar of another library; `value` itself if it has several, or a unit.
-
-    Raises:
-        Exception: If `value` is neither.
-    """
+    """The only element of an array or of a scalar of another library; `value` itself if it has several, or a unit."""
     if math.prod(value.shape) != 1 or has_unit(value):
         return value
     masked = sys.modules.get("numpy.ma")

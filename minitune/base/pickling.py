@@ -2,9 +2,8 @@
 
 From the driver to a worker, lambdas, closures and objects of the user's main module are pickled by value (cloudpickle),
 because a worker does not import that module again. The worker enters them into its own `__main__`, so that plain
-`pickle` finds them there. From a worker to the driver, objects are pickled by reference if possible, because the driver
-has the main module. For a later process, they are pickled by value, but that process prefers the class in its own main
-module.
+`pickle` finds them there. For a later process, they are pickled by value, but that process prefers the class in its own
+main module.
 
 In all functions, `what` is the name of the value in errors, such as `the trainable`. If a value cannot be pickled, they
 raise a TypeError that names the path to the part that causes this.
@@ -53,10 +52,7 @@ class _NotPlainError(Exception):
 
 
 class _PlainPickler(pickle.Pickler):
-    """Pickles numbers, strings, built-in containers and objects of this package, which every process can load.
-
-    It is faster than cloudpickle, which runs Python code for each object that is not built in.
-    """
+    """Pickles numbers, strings, built-in containers and objects of this package, which every process can load."""
 
     def reducer_override(self, value: Any) -> Any:
         """Called for each object that has no built-in type."""
@@ -70,13 +66,8 @@ class _PlainPickler(pickle.Pickler):
 
 
 def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
-    """Pickle `value` to a file, like `dumps`. Blocks while it writes.
-
-    Args:
-        value: Any object.
-        file: An open binary file, or an object with its `write` method. Its OSErrors are raised.
-        what: The name of the value.
-        buffer_callback: Called for each large buffer. If it returns a true value, the buffer stays in the pickle.
+    """Pickle `value` to a binary file, like `dumps`. `buffer_callback` is called for each large buffer; if it returns a
+    true value, the buffer stays in the pickle. Blocks while it writes.
     """
     import cloudpickle
 
@@ -96,7 +87,6 @@ def by_value_pickler() -> Any:
     """Cloudpickle's pickler class, except that code keeps the name of its file. Importing cloudpickle is slow.
 
     cloudpickle 3.1.3 replaces the name by a constant, so that equal functions of two notebook cells have equal pickles.
-    Without the name, a traceback of a trial would show neither the user's file nor its lines.
     """
     import cloudpickle
 
@@ -200,17 +190,9 @@ class ByteCounter:
 def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = None) -> bytes:
     """Pickle `value` for a process that may run another version of the user's script.
 
-    Classes of the main module are pickled by value, as with `dumps`. But the loading process prefers the class of the
-    same name in its own main module: `config["colour"] is Colour.RED` must also be true after a resume.
-
-    Args:
-        value: Any object.
-        what: The name of the value.
-        refer: Called for each object in `value`. If it does not return None, the returned reference is pickled in place
-            of the object; the `resolve` of `loads_referring` gets it.
-
-    Returns:
-        The bytes, for `pickle.loads`; with `refer`, for `loads_referring`.
+    Classes of the main module are pickled by value, as with `dumps`. If `refer` returns a reference for an object, that
+    is pickled in its place; `loads_referring` gets it. But the loading process prefers the class of the same name in
+    its own main module: `config["colour"] is Colour.RED` must also be true after a resume.
     """
     buffer = io.BytesIO()
     dump_for_later(value, buffer, what, refer=refer)
@@ -218,10 +200,7 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
 
 def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
-    """Unpickle the bytes of `dumps_for_later`. May run code of the program that wrote them.
-
-    `resolve` returns the object for a reference of `refer`.
-    """
+    """Unpickle the bytes of `dumps_for_later`. May run code of the program that wrote them."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, reference: Any) -> Any:
@@ -301,10 +280,8 @@ def find_unpicklable(value: Any) -> str | None:
 
 
 def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
-    """Find the global and closure variables of `function` that cannot be pickled. May take seconds for large objects.
-
-    Returns:
-        For each such variable, the path to its unpicklable part, as `find_unpicklable` returns it.
+    """The global and closure variables of `function` that cannot be pickled, each with its path as in
+    `find_unpicklable`. May take seconds for large objects.
     """
     variables = {**dict(_global_variables(function)), **dict(_closure_variables(function))}
     found = {name: find_unpicklable(value) for name, value in variables.items()}
@@ -434,9 +411,8 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
     """Unpickle a pickle of `dumps` or cloudpickle. May run user code and import modules.
 
     Classes and functions that came by value from the driver's `__main__` are entered into the `__main__` of this
-    process, because `pickle.dumps(Net())` in a trial looks up `Net` there. Existing names in `__main__` are not
-    replaced, so nothing changes in the process that runs the user's script. `buffers` are the large buffers that are
-    not in the pickle.
+    process, because `pickle.dumps(Net())` in a trial looks up `Net` there. `buffers` are the large buffers that are not
+    in the pickle.
     """
     return _EnteringUnpickler(file, buffers=buffers).load()
 
@@ -455,8 +431,7 @@ def load_value(data: bytes) -> Any:
 class _EnteringUnpickler(pickle.Unpickler):
     """Enters classes and functions that were pickled by value into the `__main__` of this process.
 
-    cloudpickle first creates an empty class or function, and then fills it with one of its state setters. This class
-    replaces these setters.
+    cloudpickle first creates an empty class or function, and then fills it with one of its state setters.
     """
 
     replaces = False  # existing objects of the same names
@@ -495,8 +470,8 @@ class _WaryPickler(pickle.Pickler):
 def dump_value(value: Any) -> bytes:
     """In a worker, pickle a value for the driver, by reference if possible, because the driver has the main module.
 
-    An object that only this process knows is pickled by value. A value that is not plain is loaded again at once as a
-    test: if an object cannot be loaded, or crashes the process that loads it, this happens here and not in the driver.
+    A value that is not plain is loaded again at once as a test: if an object cannot be loaded, or crashes the process
+    that loads it, this happens here and not in the driver.
     """
     try:
         return _dump_value(value)

@@ -3,7 +3,7 @@
 Each call of such a function first runs these imports. A run does them once, before it forks the workers, which saves
 time in each trial. This is safe only for installed packages. When a user's own module is imported, it may do work that
 belongs to one trial: create a temporary directory, draw a random number, open a log file. So the preload ends before
-the first import of such a module. It also leaves out the imports after that, since they may depend on it.
+the first import of such a module.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ INSTALLED = {"site-packages", "dist-packages"}
 
 
 def import_ahead(value: Any) -> None:
-    """Import the installed packages that a function or a `Trainable` class imports first. Blocks.
-
-    Errors are ignored, because the function itself will raise them again. Other values are ignored, too.
-    """
+    """Import the installed packages that a function or a `Trainable` class imports first. Blocks."""
     if not callable(value):
         return
     with contextlib.suppress(BaseException):  # an imported module may raise anything
@@ -45,10 +42,8 @@ def import_ahead(value: Any) -> None:
 
 
 def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The absolute imports at the beginning of a Python function, up to the first relative one.
-
-    Yields:
-        Pairs of the module's name and the names that are imported from it.
+    """Yield the absolute imports at the beginning of a Python function, up to the first relative one: a module's name,
+    and the names imported from it.
     """
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -84,10 +79,7 @@ def _first_function(value: Any) -> Any:
 
 
 def _is_installed(package: str) -> bool:
-    """Whether a top-level package or module is installed, or part of Python or of minitune, judging by its path.
-
-    A package that is installed as a link to its sources ("editable") counts as the user's own.
-    """
+    """Whether a top-level package or module is installed, or part of Python or of minitune, judging by its path."""
     import importlib.util
 
     if package == _OURS:

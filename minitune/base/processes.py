@@ -28,11 +28,7 @@ _START = 19  # in ticks since the boot
 
 
 def read(path: str) -> bytes:
-    """Read a file of `/proc`; `open` would need twice as many system calls.
-
-    Raises:
-        OSError: If the process has ended, or we may not read it.
-    """
+    """Read a file of `/proc`; `open` would need twice as many system calls."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         parts = []
@@ -44,10 +40,8 @@ def read(path: str) -> bytes:
 
 
 def stat(pid: int) -> list[bytes] | None:
-    """Return the fields that `proc(5)` lists for `/proc/<pid>/stat` from the third on; None if the process is dead.
-
-    Raises:
-        OSError: If it cannot be found out.
+    """Return the fields of `/proc/<pid>/stat` from the third on (`proc(5)`); None if the process is dead. OSError: it
+    cannot be found out.
     """
     try:
         fields = _fields(f"/proc/{pid}/stat")
@@ -112,10 +106,7 @@ def boot_id() -> str:
 
 
 def is_ending(pid: int) -> bool:
-    """Whether a process is dead or exiting, so that no signal can speed up or stop its end.
-
-    Only Linux shows that a process is exiting; elsewhere only dead processes count.
-    """
+    """Whether a process is dead or exiting, so that no signal can speed up or stop its end."""
     if not sys.platform.startswith("linux"):
         return not life(pid)
     try:
@@ -218,11 +209,8 @@ def _is_childless() -> bool:
 def children(pid: int, has_one_thread: bool = False) -> list[int]:
     """Return the processes whose parent is `pid`, including zombies. Empty if it has ended.
 
-    On Linux, a file lists them, which is a hundred times cheaper than the scan of all processes that psutil makes.
-
-    Args:
-        pid: The parent.
-        has_one_thread: Whether it is known to have only its main thread, so that one file lists all children.
+    On Linux, a file lists them, a hundred times cheaper than psutil's scan; `has_one_thread` says that one file is
+    enough.
     """
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)

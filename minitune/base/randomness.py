@@ -33,11 +33,7 @@ def lending(is_seeded: bool) -> Iterator[None]:
 
 
 class GlobalDraws:
-    """A stream of random numbers for some user code. Each loan continues where the last one ended.
-
-    Args:
-        source: The generator that seeds the stream at the first loan.
-    """
+    """A stream of random numbers for some user code. Each loan continues where the last one ended."""
 
     def __init__(self, source: random.Random):
         self._source = source
@@ -110,15 +106,9 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
 def seed_process(seed: int, iteration: int = 0, failures: int = 0) -> None:
     """Seed the global generators of `random`, and of numpy and torch if they are loaded.
 
-    The seeds depend only on the arguments. So a trial draws the same numbers in every run with the same seed, and
-    different trials draw different numbers. A trial that continues from a checkpoint draws new numbers; they do not
+    The seeds depend only on the arguments. A trial that continues from a checkpoint draws new numbers; they do not
     depend on how many times it was paused. A retried trial also draws new numbers, because with the same ones it might
     fail again.
-
-    Args:
-        seed: The trial's seed.
-        iteration: The iteration from which the trial continues; 0 for a new trial.
-        failures: How many times the trial has failed.
     """
     again = f"/failures/{failures}" if failures else ""
     seed_global_generators(random.Random(f"{seed}/iteration/{iteration}{again}").getrandbits(32))

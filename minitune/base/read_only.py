@@ -1,9 +1,8 @@
 """A list and a dict that refuse changes: the driver's own data, as plug-ins get it.
 
-Both are a real `list` and a real `dict`, so everything that reads such objects works as usual. Each method that changes
-the object raises a TypeError that says what to do instead. The owner of a `ReadOnlyList` changes it by the methods of
-`list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected, so the owner puts copies of them
-there. Copies and pickles are plain.
+Each method that changes the object raises a TypeError that says what to do instead. The owner of a `ReadOnlyList`
+changes it by the methods of `list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected.
+Copies and pickles are plain.
 """
 
 from __future__ import annotations
@@ -21,12 +20,7 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class ReadOnlyList(list[_Item]):
-    """A list that only its owner can change.
-
-    Args:
-        items: The items.
-        refusal: The text of the error: that the list is read-only, and what to do instead.
-    """
+    """A list that only its owner can change. `refusal` is the text of the error: what to do instead."""
 
     __slots__ = ("_refusal",)
 
@@ -43,12 +37,7 @@ class ReadOnlyList(list[_Item]):
 
 
 class ReadOnlyDict(dict[_Key, _Value]):
-    """A dict that cannot be changed.
-
-    Args:
-        items: The items.
-        refusal: The text of the error: that the dict is read-only, and what to do instead.
-    """
+    """A dict that cannot be changed."""
 
     __slots__ = ("_refusal",)
 

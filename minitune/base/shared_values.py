@@ -2,9 +2,9 @@
 
 A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. Who stores a
 value decides how long it lives: a `ValueFile` has those of a process, an `ObjectStore` those that the journal of a run
-names, in the run's directory, and `hold` keeps an object in this process. All of them are read in one way.
+names, in the run's directory, and `hold` keeps an object in this process.
 
-A file contains a value's pickle, followed by its large buffers. A value starts at an offset where a mapping may begin::
+A file contains a value's pickle, followed by its large buffers.
 
     header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
 
@@ -79,14 +79,12 @@ class ObjectRef:
 
     Attributes:
         path: The file. Empty if the value is an object of this process, or another store has it (`fetchers`).
-        offset: The value's offset in the file, in bytes.
         token: The sha256 of a value in a run's directory, a random text elsewhere. The value's header has its first 16
             characters, which shows whether the path still belongs to the same value. The empty one accepts any value.
         number: The number of the value within the process that has called `put`; 0 if minitune itself has stored it.
         size_bytes: The size of the file if the reference stands for a value in a configuration, else 0. Unpickling such
             a reference returns the value. So a configuration with large values is small in the journal and in messages
             to a worker.
-        shown: The text for such a value; `repr()` returns it.
     """
 
     path: str
@@ -115,9 +113,9 @@ class ObjectRef:
     def get(self) -> Any:
         """The value. Blocks while it is loaded.
 
-        Large buffers, such as those of numpy arrays, are mapped. A page of them is copied when it is written to. So a
-        value with large buffers belongs to the caller, and so does a value of `put`: each call loads it again, and no
-        trial sees another one's changes. All callers in a process share any other value; treat it as read-only.
+        Large buffers, such as those of numpy arrays, are mapped. So a value with large buffers belongs to the caller,
+        and so does a value of `put`: each call loads it again, and no trial sees another one's changes. All callers in
+        a process share any other value; treat it as read-only.
 
         Raises:
             ObjectLostError: If the value no longer exists.
@@ -132,10 +130,7 @@ class ObjectRef:
 
 
 def hold(value: Any) -> ObjectRef:
-    """A reference to an object of this process, which lives as long as the reference. It need not be picklable.
-
-    Pickling and loading the reference in this process gives the same reference. In another process it has no object.
-    """
+    """A reference to an object of this process, which lives as long as the reference. It need not be picklable."""
     ref = ObjectRef("", token=f"{os.getpid()}-{next(_tokens)}")
     _held[ref.token] = ref
     _loaded[_key(ref)] = value, False
@@ -148,10 +143,7 @@ def _without_file(token: str) -> ObjectRef:
 
 
 def preload(ref: ObjectRef) -> None:
-    """Load a value in advance, for the first `get` in this process or in one that is forked from it. Blocks.
-
-    If the value is a function that begins with imports of installed packages, import these packages as well.
-    """
+    """Load a value in advance, for the first `get` in this process or in one that is forked from it. Blocks."""
     with _loading:
         value, _ = _loaded.get(_key(ref)) or _keep(ref)
     from minitune.base.preload import import_ahead  # imported here, because a driver never needs it
@@ -202,7 +194,7 @@ def _read_stored(path: str, token: str) -> Any:
 def noting() -> Iterator[list[ObjectRef]]:
     """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
 
-    Another machine cannot read the file. Not thread-safe.
+    Not thread-safe.
     """
     global _noted
     before = _noted
@@ -228,20 +220,9 @@ def write_value(
     digest: Any = None,
     most_bytes: float = math.inf,
 ) -> tuple[str, int]:
-    """Write a value to an open file. Blocks while it writes; large buffers are not copied on the way.
-
-    Args:
-        descriptor: The file, open for writing.
-        offset: The offset of the value. A mapping must be able to begin there.
-        value: Any object. After an error, the incomplete value is cut off.
-        what: The name of the value.
-        dump: The function that pickles the value.
-        digest: An object of `hashlib`. If given, it is updated with everything after the header, and the token is the
-            digest.
-        most_bytes: The largest size of the value. A larger one is an OSError, as on a full disk.
-
-    Returns:
-        The token, and the offset of the value's end.
+    """Write a value to an open file, at an offset where a mapping can begin; return its token, and the offset of its
+    end. `digest` is updated with everything after the header. More than `most_bytes` is an OSError, as on a full disk.
+    Blocks while it writes. After an error, the incomplete value is cut off.
     """
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
     sink = _Sink(file, digest, most_bytes - _HEADER.size)
@@ -264,18 +245,14 @@ def write_value(
 
 
 def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> int:
-    """Update a digest as `write_value` does, without a file. Blocks while it pickles the value. Returns its size."""
+    """Update a digest as `write_value` does, without a file. Blocks while it pickles the value."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
     return _HEADER.size + sink.written_bytes
 
 
 class _Sink:
-    """Writes the parts of a value to a file (if given) and to a digest (if given), at most `most_bytes` in all.
-
-    Attributes:
-        written_bytes: The number of bytes so far.
-    """
+    """Writes the parts of a value to a file (if given) and to a digest (if given), at most `most_bytes` in all."""
 
     def __init__(self, file: BinaryIO | None, digest: Any, most_bytes: float = math.inf):
         self.written_bytes = 0
@@ -321,15 +298,9 @@ def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
 
 
 def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
-    """Load a value. Blocks while it reads the pickle; large buffers are only mapped. May run user code.
-
-    Args:
-        ref: The value. If it is no longer there, a FileNotFoundError is raised.
-        maps: Whether to map large buffers. With False they are read: each mapping needs a descriptor, so a process that
-            loads many values could run out of them.
-
-    Returns:
-        The value, and whether it has mapped buffers. Writing to them changes only this value.
+    """Load a value, and return whether it has mapped buffers. FileNotFoundError: it is no longer there. Without `maps`,
+    buffers are read: each mapping needs a descriptor. Blocks while it reads the pickle; large buffers are only mapped.
+    May run user code.
     """
     fetch = fetchers.get(ref.token)
     if fetch is not None:
@@ -389,7 +360,7 @@ def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bo
 def _content(
     file: BinaryIO, offset: int, places: list[tuple[int, int]], maps: bool
 ) -> tuple[mmap.mmap | bytearray, int]:
-    """The part of a file that contains the given ranges, and its offset. Writing to it does not change the file."""
+    """The part of a file that contains the given ranges, and its offset."""
     begin = places[0][0]
     end = places[-1][1]
     if maps and end - begin >= _MAP_BYTES:
@@ -409,16 +380,7 @@ def _aligned(offset: int, to_bytes: int) -> int:
 
 
 class _OpenFile:
-    """An open file of values.
-
-    Args:
-        descriptor: The file, open for reading and writing; this object closes it.
-        path: See below.
-        name: Its name in a directory, which `close` removes; empty if it has none.
-
-    Attributes:
-        path: The path by which this user's processes can open it.
-    """
+    """An open file of values."""
 
     def __init__(self, descriptor: int, path: str, name: str = ""):
         self.path = path
@@ -445,14 +407,8 @@ class ValueFile:
     """Any number of stored values. They exist as long as this object and this process. Thread-safe.
 
     On Linux, values lie in anonymous memory, which is faster than a file, as long as `memory_bytes` is enough for them.
-    The others are in a file on disk. Both are without a name: other processes open them through this process, and the
-    system frees them when this process ends in any way. On other systems, the file has a name, and `close` or the end
-    of the interpreter removes it.
-
-    Args:
-        directory: The directory of the file. It is created if necessary, but its parents are not.
-        elsewhere: How to use another directory, for the error text when the disk is full.
-        memory_bytes: How much anonymous memory the values may take.
+    The others are in a file on disk. The system frees both when this process ends in any way. On other systems, the
+    file has a name, and `close` or the end of the interpreter removes it.
     """
 
     def __init__(self, directory: str, elsewhere: str, memory_bytes: int = 0):
@@ -466,10 +422,7 @@ class ValueFile:
         self._finalizer = weakref.finalize(self, only_here(_release), self._opened)
 
     def put(self, value: Any, what: str = "the value") -> ObjectRef:
-        """Store any value, and return its handle. Blocks while it writes.
-
-        A value that turns out to be too large for the memory is pickled twice.
-        """
+        """Store any value, and return its handle. Blocks while it writes."""
         with self._lock:
             return self._add_to_memory(value, what) or self._add_to_disk(value, what)
 
@@ -549,8 +502,7 @@ def _release(opened: list[_OpenFile]) -> None:
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> ObjectRef:
     """Pickle `value` to a file that only this user can read, and return its handle. Blocks while it writes.
 
-    Large buffers are written without a copy in memory. Either the whole file appears or nothing. An existing file is
-    replaced. The file's directory must exist.
+    Large buffers are written without a copy in memory. The file's directory must exist.
     """
     target = os.path.abspath(path)
     with files.new_file(target, files.BLOB_MODE) as file:
@@ -565,12 +517,9 @@ class ObjectStore:
     So equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file, so that
     memory never holds a second copy.
 
-    Syncing 200 MB may take a second, which is too long for the driver's loop. So the background sync of the journal
-    first syncs the files that its records name (`sync`). After a power cut before that, the journal may name a file
-    that is not whole. Each load finds that by the checksum, and `journal.repair` gives up the records from there on.
-
-    Args:
-        directory: The directory of the files. It is created when needed.
+    The background sync of the journal first syncs the files that its records name (`sync`), since 200 MB may take a
+    second. After a power cut before that, the journal may name a file that is not whole. Each load finds that by the
+    checksum, and `journal.repair` gives up the records from there on.
     """
 
     def __init__(self, directory: str):
@@ -582,7 +531,7 @@ class ObjectStore:
 
     @classmethod
     def to_read(cls, directory: str) -> ObjectStore:
-        """The store of a directory for reading. Callers share one store and its loaded values while it is in use."""
+        """The store of a directory for reading."""
         store = _stores.get(directory)
         if store is None:
             store = cls(directory)
@@ -633,7 +582,7 @@ class ObjectStore:
         return ObjectRef(self._path(name), token=name, size_bytes=size_bytes, shown=text)
 
     def _has(self, stored: ObjectRef) -> bool:
-        """Whether the file of a value is there and whole. A file of an earlier driver is read once to find out."""
+        """Whether the file of a value is there and whole."""
         try:
             if os.path.getsize(stored.path) != stored.size_bytes:
                 return False
@@ -648,7 +597,7 @@ class ObjectStore:
         return True
 
     def sync(self) -> None:
-        """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.
+        """Sync the stored files to the disk. Blocks.
 
         Raises:
             OSError: If a sync fails.
@@ -684,11 +633,7 @@ class ObjectStore:
         return read_value(ObjectRef(self._path(name)), maps=False)[0]
 
     def check(self, name: str) -> None:
-        """Check that the file of a value is whole. Blocks while it reads the file.
-
-        Raises:
-            ObjectLostError: If it is not; the text says what is wrong.
-        """
+        """Check that the file of a value is whole; otherwise raise ObjectLostError. Blocks while it reads the file."""
         path = self._path(name)
         try:
             is_whole = digest_of(path, _sha256()) == name

@@ -20,12 +20,7 @@ CALLBACKS = "callbacks"
 
 
 class PluginState(NamedTuple):
-    """The state of one plug-in, or of all callbacks.
-
-    Attributes:
-        plugin: The name of its class. Only a plug-in of the same class can load the state.
-        contents: The contents of its files, by name.
-    """
+    """The state of one plug-in, or of all callbacks."""
 
     plugin: str
     contents: dict[str, bytes]

@@ -50,11 +50,8 @@ Part: TypeAlias = "str | Table"
 
 
 def format_cell(value: Any, max_length: int) -> str:
-    """A value as one short line: numbers as in `number_text`, and only the end of a long text.
-
-    Args:
-        value: Any value; the text of None is empty.
-        max_length: The maximum number of characters; numbers are never cut.
+    """A value as one short line of at most `max_length` characters: numbers in full as in `number_text`, only the end
+    of a long text; None is empty.
     """
     if value is None:
         return ""
@@ -144,8 +141,6 @@ class Table:
     Attributes:
         ranking: The positions of the columns, the most important first. A narrow terminal lacks the last ones. If it is
             empty, no column is left out.
-        titles: Texts above rows, by the position of the row.
-        is_framed: Whether the table has a frame, and numbers are aligned right.
     """
 
     columns: Sequence[Column]
@@ -156,11 +151,7 @@ class Table:
     def narrowed(self, width: int | None) -> tuple[Table, list[str]]:
         """Return the table with the columns that fit, and the headers of those that do not.
 
-        If not all fit, the columns become brief. The remaining space then goes to the full columns, the least important
-        first.
-
-        Args:
-            width: The width of the terminal; None means no limit.
+        If not all fit, the columns become brief.
         """
         if self.is_framed:
             space = 3
@@ -186,11 +177,7 @@ class Table:
         return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=()), left_out
 
     def lines(self, width: int | None = None) -> list[str]:
-        """The table as text.
-
-        Args:
-            width: The maximum width; a wider table gets no frame. None means no limit.
-        """
+        """The table as text of at most `width` columns (None: no limit); a wider table gets no frame."""
         if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
             rows = zip(*(column.texts for column in self.columns), strict=True)
             return [", ".join(filter(None, cells)) for cells in rows]
@@ -278,18 +265,10 @@ def bar(part: float) -> str:
 
 
 def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: str = "trial") -> str:
-    """An SVG picture, as HTML: a dot for the value of each trial, and a line for the best value so far.
+    """An SVG picture, as HTML: a dot for each (number, value) pair, and a line for the best value so far; empty if
+    fewer than two are finite.
 
     Values that are much worse than most are drawn at the edge, because they would leave no space for the others.
-
-    Args:
-        values: Pairs of a trial's number and its value, in the order of the numbers.
-        metric: The name of the values.
-        mode: `min` or `max`.
-        each: The noun for a trial, in the line above the picture.
-
-    Returns:
-        HTML; empty if fewer than two of the values are finite.
     """
     values = [(x, y) for x, y in values if math.isfinite(y)]
     if len(values) < 2:

@@ -1,7 +1,6 @@
 """Text for people: short texts of values, text that fits a terminal, standard output, warnings logged once.
 
-Users' values may be anything: a huge list, or an object whose `__repr__` fails. So the time for a short text does not
-depend on the size of the value.
+Users' values may be anything: a huge list, or an object whose `__repr__` fails.
 """
 
 from __future__ import annotations
@@ -66,9 +65,8 @@ _said: set[str] = set()
 
 # -- short texts of values ---------------------------------------------------------------------------------------------
 def plain_number(value: Any) -> Any:
-    """A single number or text of another library, such as `np.float64(0.27)`, as Python's own; other values as given.
-
-    Python and NumPy would otherwise show the name of its type in lists, in dicts and wherever `repr` is used.
+    """A single number or text of another library, such as `np.float64(0.27)`, as Python's own; other values as
+    given.
     """
     if type(value) in _OWN_TYPES:
         return value
@@ -85,7 +83,7 @@ def number_text(value: float) -> str:
 
 
 def plain_numbers(value: Any) -> Any:
-    """A value whose numbers are Python's own, also in its lists, tuples and dicts. A large value stays as it is."""
+    """A value whose numbers are Python's own, also in its lists, tuples and dicts."""
     return value if is_long(value) else _plain_numbers(value)
 
 
@@ -108,13 +106,7 @@ def name_of_int(value: int) -> str:
 
 
 class ShortRepr(reprlib.Repr):
-    """Shows the beginning of large values, and survives a failing `__repr__`.
-
-    Args:
-        length: Characters of a text, of bytes, or of anything else without members.
-        members: How many members of a list, a tuple or a dict are shown; by default what `reprlib` shows.
-        level: How deep containers are shown.
-    """
+    """Shows the beginning of large values, and survives a failing `__repr__`."""
 
     def __init__(self, length: int = 200, members: int | None = None, level: int | None = None):
         super().__init__()
@@ -128,7 +120,7 @@ class ShortRepr(reprlib.Repr):
             self.maxlevel = level
 
     def repr1(self, value: Any, level: int) -> str:
-        """Called by `reprlib` for each value. It sorts dicts and sets, so a large one is cut here."""
+        """Called by `reprlib` for each value."""
         kind = type(value)
         if kind in _SORTED and len(value) > _MANY:
             members = islice(value.items() if kind is dict else value, _MANY)
@@ -144,7 +136,7 @@ class ShortRepr(reprlib.Repr):
     repr_bytearray = repr_bytes
 
     def repr_int(self, value: int, level: int) -> str:
-        """Called by `reprlib` for an int. Its own version fails where Python refuses to print all the digits."""
+        """Called by `reprlib` for an int."""
         if value.bit_length() < PRINTED_BITS:
             return super().repr_int(value, level)
         return name_of_int(value)
@@ -190,12 +182,10 @@ def _width_of_character(character: str) -> int:
 def printable(text: str) -> str:
     """`text` without anything that controls a terminal.
 
-    Names, values and errors come from users' code and from files that other programs can write. A terminal would obey
-    the control characters in them: they move the cursor, forge lines or set the title. All output of this package
-    passes through here, in `Console`, `echo` or the filter of the logger.
+    Names, values and errors come from users' code and from files that other programs can write. All output of this
+    package passes through here, in `Console`, `echo` or the filter of the logger.
 
-    Tabs and line ends stay, and a carriage return becomes a line end. An escape sequence, such as a colour, is removed.
-    Each other control character becomes `?`.
+    An escape sequence, such as a colour, is removed. Each other control character becomes `?`.
     """
     return _CONTROLS.sub(_replacement, text)
 
@@ -293,9 +283,6 @@ class Console:
     """Writes to standard output. After a failed write (closed stream, broken pipe, full disk), it writes nothing more.
 
     It cleans texts (see `printable`).
-
-    Args:
-        stream: Another stream to write to. By default, the `sys.stdout` of the moment.
     """
 
     def __init__(self, stream: Any = None) -> None:
@@ -387,12 +374,7 @@ logger.addFilter(_clean_record)
 
 
 def warn_once(text: str, about: str | None = None) -> None:
-    """Log a warning, but only once in this process.
-
-    Args:
-        text: The warning.
-        about: Identifies the warning if its text differs from call to call.
-    """
+    """Log a warning once in this process; `about` identifies it if its text differs from call to call."""
     key = about or text
     if key not in _said:
         _said.add(key)

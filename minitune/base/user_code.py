@@ -1,8 +1,8 @@
 """The user's code that a thread runs for the driver: a hook of a plug-in, or a trial of the inline executor.
 
-A signal handler reads it. An exception that the handler raises in the user's code leaves that code as its own
-exceptions do. In our own code it could come between the two halves of a step, such as a record and what follows from
-it. So a handler raises only where `user_code.running` is set.
+An exception that the handler raises in the user's code leaves that code as its own exceptions do. In our own code it
+could come between the two halves of a step, such as a record and what follows from it. So a handler raises only where
+`user_code.running` is set.
 """
 
 from __future__ import annotations
@@ -15,13 +15,7 @@ from typing import Any
 
 
 class _UserCode(threading.local):
-    """Of each thread: the innermost of its calls of the user's code.
-
-    Attributes:
-        running: The hook that was called, or a text that names the code, and when the call began, by
-                `time.monotonic`; None outside of such a call. Where hooks are called, it is set without `runs`, which
-            would take several calls more for each hook.
-    """
+    """Of each thread: the innermost of its calls of the user's code."""
 
     running: tuple[Any, float] | None = None
 
@@ -31,11 +25,7 @@ user_code = _UserCode()
 
 @contextmanager
 def runs(what: Any) -> Iterator[None]:
-    """A context in which the calling thread runs the user's code.
-
-    Args:
-        what: The hook, or a text that names the code.
-    """
+    """A context in which the calling thread runs the user's code."""
     outer = user_code.running
     try:
         user_code.running = what, time.monotonic()

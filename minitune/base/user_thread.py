@@ -1,7 +1,6 @@
 """The thread that runs the code of a trial, in a process that the trial has to itself.
 
-It is the main thread of the process, unless the process needs its main thread for other work and says so. The global
-random generators belong to that thread's trial, and threads without a session of their own report for it.
+It is the main thread of the process, unless the process needs its main thread for other work and says so.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A trial has a state (`trial`), a lifecycle (`lifecycle`), reasons why it ends (`endings`) and statistics of its metrics
 (`metric_analysis`). `trial_maker` makes the trials of an experiment. `trial_info` is what a worker gets of a trial, and
 `parameter_files` writes its configuration for users. `goal` says what a run optimises, and which trials are the best.
-Ray Tune has `Experiment` here. It stands in `minitune.driver.experiment`, as it is made of plug-ins and trainables.
 """
 
 from minitune._alias import listing, submodules

@@ -1,7 +1,7 @@
 """Endings: why a trial or a run has ended, or an attempt of a trial has failed or was lost, as data.
 
 An `Ending` has a kind, a text for people, and the facts that the text mentions. Code asks the kind and the facts, never
-the text, so every text can be reworded. The journal has all three.
+the text, so every text can be reworded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ from typing import Any, NamedTuple
 
 
 class EndKind(Enum):
-    """A kind of ending. Its value stands in journals and in the output of `--json`.
-
-    Attributes:
-        text: What has happened, as a clause.
-    """
+    """A kind of ending. Its value stands in journals and in the output of `--json`."""
 
     text: str
 

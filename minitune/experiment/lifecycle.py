@@ -12,8 +12,7 @@ same way::
       +------------- RETRY, UNPAUSE, REVIVE (of a later driver) ----+
 
 Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
-flight. In every other phase it owns no actor. So no flag such as "is saving" is needed, and events of a released actor
-belong to no trial. The five statuses that users see are derived from the phase.
+flight. In every other phase it owns no actor. The five statuses that users see are derived from the phase.
 """
 
 from __future__ import annotations

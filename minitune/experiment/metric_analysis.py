@@ -73,9 +73,6 @@ class MetricAnalysis:
         Args:
             key: The metric's flattened name.
             scope: `max`, `min`, `avg`, `last`, `last-5-avg` or `last-10-avg`.
-
-        Returns:
-            The value, or None if the metric was never reported.
         """
         self._take_in()
         known = self._metrics.get(key)
@@ -98,8 +95,7 @@ class MetricAnalysis:
 
     def _take_in_plain(self, key: str, column: Sequence[Any]) -> bool:
         """Add a column of floats, or of ints. Return False, without a change, if it has NaN or a very large number.
-
-        The values are added one after the other, so that the rounded sum does not depend on how rows are grouped.
+        Adds one value after the other, so that the sum does not depend on how rows are grouped.
         """
         # With a NaN in the column, `max` and `min` may miss it, but the sum below does not.
         highest = max(column)
@@ -137,13 +133,7 @@ class MetricAnalysis:
 
 
 class _Shape:
-    """The keys and types of a result. Results with equal keys and types share one shape.
-
-    Attributes:
-        metrics: The keys that may be metrics.
-        are_plain: For each of `metrics`, whether its value is a float or an int, not another type of number.
-        pick: Returns the values of `metrics` in a result.
-    """
+    """The keys and types of a result. Results with equal keys and types share one shape."""
 
     __slots__ = ("are_plain", "kinds", "metrics", "names", "pick")
 

@@ -1,7 +1,6 @@
 """The files of a trial with its configuration: `params.json` for people and other tools, and `params.pkl`.
 
-Nothing of ours reads them: the journal has each configuration, so they can be written again at any time. Where the
-executor allows it, the trial's worker writes them, in parallel with the driver.
+Nothing of ours reads them: the journal has each configuration, so they can be written again at any time.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ def write_parameters(directory: str, config: dict[str, Any]) -> None:
     """Write a configuration to `params.json`, and to `params.pkl` if JSON does not hold it exactly. Blocks.
 
     Large values of the configuration are stored in separate files. They are short texts in `params.json` and references
-    in `params.pkl`. Loading `params.pkl` returns the values as long as the run is not moved.
-
-    Args:
-        directory: The trial's directory.
-        config: Its configuration, with an `ObjectRef` in place of each large value.
+    in `params.pkl`.
 
     Raises:
         OSError: If a file cannot be written.

@@ -15,15 +15,7 @@ from minitune.experiment.goal import Goal, Metric
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What a driver runs. A field that is None is unknown, and is not compared.
-
-    Attributes:
-        metric: The metric, or a list of several.
-        mode: Its mode, or those of several.
-        num_samples: The number of samples of each experiment; -1 for no limit.
-        trainables: The name of each experiment's trainable.
-        code: For each experiment, what `code_hash` says of its trainable; empty if it says nothing.
-    """
+    """What a driver runs. A field that is None is unknown, and is not compared."""
 
     metric: Metric = None
     mode: Metric = None
@@ -73,13 +65,8 @@ class Difference(NamedTuple):
 def compared(
     before: RunDescription, now: RunDescription, has_only_others: Callable[[Sequence[str]], bool]
 ) -> list[Difference]:
-    """Compare the description of a run with that of the driver that is to continue it.
-
-    Args:
-        before: As the last driver recorded it.
-        now: That of the next driver.
-        has_only_others: Called with the names of metrics. Returns whether the run has results, but none with these
-            metrics. It may read the run, so it is called only if the metric has changed.
+    """Compare the description of a run with that of the next driver. `has_only_others` says whether the run has
+    results, but none with these metrics; it may read the run.
     """
     found = list(_of_goals(before.goal, now.goal, has_only_others))
     for what, then, present in (

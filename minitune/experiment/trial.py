@@ -1,7 +1,7 @@
 """Trial: one configuration and its state in the run.
 
-A trial is pure data: it refers to no process and no plug-in. Only the table in `lifecycle` allows changes of its phase.
-Its parts are the present `Attempt`, the `Progress` that a rollback undoes, and the checkpoints that it has kept.
+A trial is pure data: it refers to no process and no plug-in. Its parts are the present `Attempt`, the `Progress` that a
+rollback undoes, and the checkpoints that it has kept.
 """
 
 from __future__ import annotations
@@ -66,10 +66,8 @@ class Attempt:
     """One attempt to run a trial: it has one actor and one configuration.
 
     Attributes:
-        number: 0 before the first attempt.
         actor_id: The name of its actor. Events of actors of earlier attempts have other names, so they are told apart.
         config: The configuration to which its reports belong, even if the trial gets another one meanwhile.
-        pid: The process of its worker; None until the worker is ready.
         start_time: When its worker was ready, in seconds since the epoch; None until then.
     """
 
@@ -82,13 +80,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there.
-
-    Attributes:
-        metrics: Its last nested result, without the configuration; empty without a report.
-        config: The configuration with which `metrics` were reported; None without a report.
-        analysis: The statistics of all its reports.
-    """
+    """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there."""
 
     num_reports: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -102,11 +94,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class KeptCheckpoint:
-    """A committed checkpoint together with the progress of its trial at that time, for a rollback.
-
-    Attributes:
-        progress: The trial's progress when it was saved, with the result that it belongs to.
-    """
+    """A committed checkpoint together with the progress of its trial at that time, for a rollback."""
 
     record: CheckpointRecord
     progress: Progress
@@ -120,24 +108,16 @@ class KeptCheckpoint:
 class Trial:
     """One configuration, its place in the run, and its state and results.
 
-    Plug-ins may set further attributes on it. They exist as long as the driver.
-
     Args:
-        trainable_name: Name of the trainable, for display.
-        config: The resolved configuration.
         trial_id: Unique within the run; by default eight random hex digits.
-        number: Position in the order of submission.
         evaluated_params: The drawn values of the searched parameters by path (`"a/b"`).
         experiment_tag: `"<counter>_k=v,..."`.
         resources: The resources that it needs.
         experiment_path: Directory of the run.
-        stopping_criterion: Limits by flattened metric name.
         max_failures: How often it is tried again after a failure; -1 for no limit.
         stub: Accepted for Ray Tune's signature. It has no effect.
         placement_group_factory: Ray Tune's name for `resources`.
         restore_path: Directory of a checkpoint to start from.
-        trial_name_creator: Makes the trial's name from the trial.
-        trial_dirname_creator: Makes the name of its directory from the trial.
         storage: Ray Tune's form of `experiment_path`, such as `Experiment.storage`.
 
     Raises:
@@ -252,10 +232,6 @@ class Trial:
     def move(self, step: Step, reason: str | Ending = "") -> None:
         """Take one step of the lifecycle.
 
-        Args:
-            step: The step.
-            reason: Why, for the trial's history. It is an `Ending` if the trial, or its attempt, has ended.
-
         Raises:
             TuneError: If the table does not allow the step. The trial is unchanged, and the text has its history.
         """
@@ -364,9 +340,9 @@ class Trial:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration as plug-ins and users get it: a copy that refuses changes. Nested values are plain copies.
+        """The configuration as plug-ins and users get it: a copy that refuses changes.
 
-        It is a copy of `current_config`, which the driver itself uses. Setting it calls `set_config`.
+        Setting it calls `set_config`.
         """
         return ReadOnlyDict(copy_tree(self.current_config), _READ_ONLY)
 
@@ -385,10 +361,7 @@ class Trial:
 
     @property
     def reported_config(self) -> dict[str, Any]:
-        """The configuration for people: that of the last result, or the present one if there is no result yet.
-
-        A trial that was given another configuration has not used it before its next result.
-        """
+        """The configuration for people: that of the last result, or the present one if there is no result yet."""
         return self.current_config if self.progress.config is None else self.progress.config
 
     def shown_parameter(self, path: str) -> Any:
@@ -451,10 +424,7 @@ class Trial:
         self.progress.metrics = metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
-        """Make a nested result of the present attempt the last one, count it, and add it to the statistics.
-
-        A caller that has the completed result, flattened, passes it as `flat`: flattening takes most of the time.
-        """
+        """Make a nested result of the present attempt the last one, count it, and add it to the statistics."""
         config = self.attempt.config
         progress = self.progress
         progress.num_reports += 1
@@ -489,10 +459,7 @@ class Trial:
             self.progress.metrics = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def completes(self) -> None:
-        """Mark the last result of a finished trial as `done`.
-
-        Such results take most of the memory of a large run. So equal texts in them are interned.
-        """
+        """Mark the last result of a finished trial as `done`."""
         if not self.progress.metrics:
             return
         shared: dict[str, Any] = {}
@@ -508,7 +475,7 @@ class Trial:
     def roll_back(self, to: KeptCheckpoint | None) -> None:
         """Return to the progress at a checkpoint, or to the beginning if `to` is None.
 
-        Later results no longer count. The journal and the trial's files keep them.
+        Later results no longer count.
         """
         self.progress = Progress() if to is None else to.progress.copy()
 
@@ -582,7 +549,7 @@ class Trial:
 
     @property
     def pickled_error_file(self) -> str | None:
-        """Path of `error.pkl` if the trial has failed, else None. Not every exception can be written to that file."""
+        """Path of `error.pkl` if the trial has failed, else None."""
         return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
@@ -608,7 +575,7 @@ def _for_users(progress: Progress) -> dict[str, Any]:
 
 
 def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    """A copy for plug-ins and users. Its lists and dicts are copies too, unless they are nested too deeply for that."""
+    """A copy for plug-ins and users."""
     try:
         return {key: copy_tree(value) for key, value in metrics.items()}
     except RecursionError:
@@ -628,13 +595,7 @@ def _renamed(old: str, new: str, value: str) -> str:
 
 
 class InheritedCheckpoint(NamedTuple):
-    """Another trial's checkpoint, from which a trial continues until it has its own newer one.
-
-    Attributes:
-        donor: The trial that owns the checkpoint.
-        metrics: The donor's result with this checkpoint.
-        taken_at: The progress of the receiving trial at that time, for a rollback.
-    """
+    """Another trial's checkpoint, from which a trial continues until it has its own newer one."""
 
     donor: Trial
     record: CheckpointRecord

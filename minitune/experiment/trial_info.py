@@ -1,4 +1,4 @@
-"""TrialInfo: the data that a worker gets about its trial. A worker needs nothing else of this folder."""
+"""TrialInfo: the data that a worker gets about its trial."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ class TrialInfo(NamedTuple):
     Attributes:
         seed: The trial's seed, which is derived from the run's seed.
         attempt: 1 for the first attempt, 2 for the first retry.
-        next_checkpoint: Number of the next checkpoint to be written.
         failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
-        writes_parameters: Whether the worker writes the parameter files.
     """
 
     trial_id: str
@@ -31,8 +29,5 @@ class TrialInfo(NamedTuple):
     resources: Resources = Resources.of(None)
 
     def fields(self) -> tuple[Any, ...]:
-        """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly.
-
-        `TrialInfo._make((*fields, resources))` is the same data again.
-        """
+        """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly."""
         return self[:-1]

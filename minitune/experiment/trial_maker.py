@@ -14,11 +14,7 @@ from minitune.settings import setting
 
 
 class TrialIds:
-    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
-
-    Args:
-        prefix: The beginning of every id: by default `MINITUNE_TRIAL_ID_PREFIX`, or else five random hex digits.
-    """
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments."""
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix or setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5]
@@ -26,18 +22,7 @@ class TrialIds:
 
 
 class TrialMaker:
-    """Makes the trials of one experiment and numbers them.
-
-    Args:
-        trainable_name: Name of the trainable.
-        ids: The ids of the run, if several experiments share them; by default new ids.
-        experiment_number: The number of this experiment in the run.
-        request: The resources of each trial, or a function that returns them for a configuration.
-        stopping_criterion: Limits by flattened metric name.
-        max_failures: How often a failed trial is tried again.
-        name_creator: Makes the trial's name from the trial, or None.
-        start_checkpoint: The checkpoint from which every trial starts, or None.
-    """
+    """Makes the trials of one experiment and numbers them."""
 
     def __init__(
         self,

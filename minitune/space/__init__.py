@@ -1,4 +1,4 @@
-"""Search spaces: what users write as `param_space`, and what it means. The names of `domains` are here, too.
+"""Search spaces: what users write as `param_space`, and what it means.
 
 Modules
 -------

@@ -2,8 +2,7 @@
 
 A run that is resumed with another space would mix the two. The older space comes from a pickle, so it contains other
 objects even if the user has changed nothing. Therefore only values that can be compared count as different: numbers,
-strings, containers, domains, classes (by name), arrays, and objects whose class defines `==`. Functions, other objects
-and references of `put` cannot be compared, so they count as equal.
+strings, containers, domains, classes (by name), arrays, and objects whose class defines `==`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ _FUNCTION = object()
 
 
 def differences(before: Any, now: Any) -> list[str]:
-    """Return the differences between two search spaces.
-
-    Returns:
-        A text such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)` for each place, with its path; empty if no
-            difference was found. If there are many, the last text shows how many more there are.
+    """The differences between two search spaces, as texts such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)`. If
+    there are many, the last text says how many more.
     """
     found = list(_differing(before, now, ()))
     texts = []

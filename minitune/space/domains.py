@@ -1,8 +1,7 @@
 """Parameters of a search space: functions for users (`uniform`, `choice`), the domains they create, and samplers.
 
-A domain defines the possible values of a parameter. A sampler defines how a value is drawn. Ranges and distributions
-agree with Ray Tune, but the random numbers differ. All draws use pure Python and the given `random.Random`, so a seed
-gives the same values in every process and on every supported Python.
+Ranges and distributions agree with Ray Tune, but the random numbers differ. All draws use pure Python and the given
+`random.Random`, so a seed gives the same values in every process and on every supported Python.
 """
 
 from __future__ import annotations
@@ -75,9 +74,6 @@ def random_generator(random_state: Any = None) -> random.Random:
         random_state: An int seed; a `random.Random`, which is used directly; a numpy `Generator` or `RandomState`, from
             which a seed is drawn; or None to draw a seed from the global generator (see `draw_global_seed`).
 
-    Returns:
-        The generator.
-
     Raises:
         TypeError: If `random_state` has another type.
     """
@@ -117,11 +113,7 @@ def component_seed(seed: int, component: str) -> int:
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class Sampler:
-    """Defines how values of a domain are drawn. A subclass overrides `draw`.
-
-    The samplers of this module call a method of the domain, such as `draw_uniform`, which each kind of domain defines
-    for the samplers that it can have.
-    """
+    """Defines how values of a domain are drawn. A subclass overrides `draw`."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """Draw one value of `domain`."""
@@ -247,10 +239,6 @@ class Domain:
     def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
         """Set the sampler.
 
-        Args:
-            sampler: The sampler.
-            allow_override: Whether it may replace a sampler that was set before.
-
         Raises:
             ValueError: If a sampler was set before and `allow_override` is False.
         """
@@ -310,8 +298,7 @@ class Categorical(Domain):
     """One of several values of any type. The values are not converted.
 
     Args:
-        categories: The values. A set has no order, so its values are sorted by type and text. Otherwise a seed would
-            give other values in another process.
+        categories: The values. A set has no order, so its values are sorted by type and text.
 
     Raises:
         ValueError: If there are no values.
@@ -499,13 +486,7 @@ def is_grid(value: Any) -> bool:
 
 
 def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
-    """Whether `value` is a possible value of `space`.
-
-    Args:
-        space: A search space or a part of one.
-        value: Any value.
-        by_functions: The answer for functions of the user, which may return anything.
-    """
+    """Whether `value` is a possible value of a search space. `by_functions` is the answer for functions of the user."""
     domain = as_domain(space)
     if domain is not None:
         return domain.is_valid(value) and (by_functions or not domain.is_function())

@@ -1,8 +1,7 @@
 """Guesses: the points that users want to be tried first (`points_to_evaluate`), as the search space has them.
 
 All searchers use these functions, so that they treat a guess alike. Its values get the types of their domains: 5.0
-becomes 5 for an int, and a category is the space's own object. An unknown name is an error. A value that its domain
-cannot have, and one in place of another constant, is used, and a warning names it.
+becomes 5 for an int, and a category is the space's own object. An unknown name is an error.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ class Guess(NamedTuple):
     """A guess in a search space.
 
     Attributes:
-        space: The space with the values in it.
-        fixed: The paths of the values that are new, or differ from the space's constants.
         outside: Those of `fixed` whose domains cannot have the value.
         changed: Those of `fixed` that have another constant, or no domain.
     """
@@ -58,10 +55,8 @@ class Guess(NamedTuple):
 def guess_of(space: dict[str, Any], point: Mapping[str, Any], *, whole: bool = False) -> Guess:
     """Place a guess in a search space.
 
-    Args:
-        space: The space. It is not changed.
-        point: Values for some parameters, nested like the space or with paths such as `"a/b"` as keys.
-        whole: Whether a part of a category, such as its kind alone, gets the category's other members too.
+    `point` is nested like the space, or has paths such as `"a/b"` as keys. With `whole`, a part of a category, such as
+    its kind alone, gets the category's other members too.
 
     Raises:
         ValueError: If a name is not in the space. The message has a similar one.
@@ -93,16 +88,8 @@ def noted_guesses(
     *,
     whole: bool = False,
 ) -> list[Guess]:
-    """Place guesses, and log a warning for each value outside of its domain or in place of another constant.
-
-    Args:
-        space: See `guess_of`.
-        points: The guesses.
-        outside_is: What happens to a value outside of its domain.
-        whole: See `guess_of`.
-
-    Raises:
-        ValueError: See `guess_of`.
+    """Place guesses as `guess_of` does, and log a warning for each value outside of its domain or in place of another
+    constant.
     """
     guesses = [guess_of(space, point, whole=whole) for point in points]
     for guess in guesses:

@@ -2,8 +2,7 @@
 
 A searcher supports choices, and numbers that are drawn uniformly, log-uniformly or from a normal distribution, with or
 without quantisation. Functions, and domains or samplers that the user has written, are not parameters. They stay in the
-result of `draw` and get their values when the trial is created. This module also compares configurations
-(`config_key`), counts them (`space_size`), and maps a parameter's values to an axis for kernels (`Axis`).
+result of `draw` and get their values when the trial is created.
 """
 
 from __future__ import annotations
@@ -83,13 +82,10 @@ def parameters(space: Any) -> list[Parameter]:
 
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
     """Create a configuration, parameter by parameter. Parameters below a category follow only if it was chosen.
-
-    Args:
-        space: The search space. It is not changed.
-        choose: Returns a parameter's value; for a choice, the index of the category.
+    `choose` returns a parameter's value; for a choice, the index of the category.
 
     Returns:
-        The space with these values. Dicts and lists are new; other elements that are not parameters are unchanged.
+        The space with these values; dicts and lists are new.
 
     Raises:
         ValueError: If there is a grid.
@@ -98,13 +94,8 @@ def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
 
 
 def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], None] | None = None) -> dict[str, Any]:
-    """The parameters' values in a configuration: the inverse of `draw`.
-
-    Args:
-        space: The search space.
-        config: A configuration, or a part of one. Parameters that are missing in it, or are still domains, are left
-            out.
-        on_outside: Called for each value that the parameter cannot have. The value is left out, with everything below.
+    """The parameters' values in a configuration, or a part of one: the inverse of `draw`. `on_outside` is called for
+    each value that the parameter cannot have, which is left out with everything below.
 
     Returns:
         The values by parameter name; for a choice, the index of the category. If several categories match the value,
@@ -263,7 +254,7 @@ def category_of(categories: Any, value: Any) -> int | None:
 
 
 def _is_part(space: Any, value: Any) -> bool:
-    """Whether `value` is a part of a possible value of `space`. An empty part is ambiguous, so it does not count."""
+    """Whether `value` is a part of a possible value of `space`."""
     if type(space) is dict and isinstance(value, dict):
         return bool(value) and all(key in space and _is_part(space[key], value[key]) for key in value)
     return fits(space, value)
@@ -282,8 +273,8 @@ def config_key(config: Any) -> str:
     """A short text that is the same for equal configurations, in every process.
 
     Numbers are compared by value, independently of their type (1, 1.0, numpy's numbers), but True is not a number. NaN
-    equals itself. A list equals a tuple with equal members. The order of a dict's keys does not matter. Other objects
-    are equal if their pickles are equal.
+    equals itself. A list equals a tuple, and the order of a dict's keys does not matter. Other objects are equal if
+    their pickles are equal.
     """
     return _digest(_canonical(config).encode("utf-8", "surrogatepass"))
 
@@ -386,12 +377,7 @@ class Axis:
     from n to n + 1, since a draw is rounded down. A normal distribution has no bounds; the interval from 0 to 1 covers
     four standard deviations to either side.
 
-    Args:
-        domain: A searchable `Float` or `Integer`.
-
     Attributes:
-        low: The lower end of the axis: 0 or minus infinity.
-        high: The upper end of the axis: 1 or infinity.
         prior_sd: The standard deviation of the prior: a kernel at 0.5 that represents the whole domain.
         width: The mean width of a cell; 0 for a continuous parameter.
         count: The number of values; None for a continuous parameter.

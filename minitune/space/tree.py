@@ -1,7 +1,6 @@
 """A search space as a tree: find its domains, set values, merge given values into it, and make a trial's tag.
 
-A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inner nodes; all other values are leaves. A
-tag is the text of a trial's searched values, sorted by path; file names can contain it.
+A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inner nodes; all other values are leaves.
 """
 
 from __future__ import annotations
@@ -33,13 +32,7 @@ class RecursiveDependencyError(TuneError):
 
 
 class ConfigView(AttributeDict):
-    """The configuration that a `sample_from` function gets. Reading a parameter without a value raises an error.
-
-    Args:
-        config: The configuration.
-        asking: The domain of the parameter whose function is called. Code that reads all parameters at once
-            (`**config`, `items()`) does not see this parameter; otherwise such code could never run.
-    """
+    """The configuration that a `sample_from` function gets. Reading a parameter without a value raises an error."""
 
     __slots__ = ("_asking",)
 
@@ -109,15 +102,8 @@ def copy_tree(value: Any) -> Any:
 
 
 def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]]:
-    """Find the domains and grids in `value`.
-
-    Args:
-        value: A search space or a part of one.
-        path: The path of `value`.
-
-    Yields:
-        Pairs of path and domain. A grid is a `Categorical` with the sampler `Grid`. Domains inside the categories of
-        another domain are found later, after that domain got its value.
+    """Yield path and domain of each domain and grid in `value`. Domains inside the categories of another domain are
+    found after that domain got its value.
     """
     domain = as_domain(value)
     if domain is not None:
@@ -150,11 +136,7 @@ def has_unresolved_values(value: Any) -> bool:
 
 
 def assign_value(tree: Any, path: Path, value: Any) -> Any:
-    """Set `value` at `path`. Dicts and lists are changed in place; tuples are replaced.
-
-    Returns:
-        The tree. It is a new object only if the tree is a tuple or `path` is empty.
-    """
+    """Set `value` at `path`. Dicts and lists are changed in place; tuples are replaced. Returns the tree."""
     if not path:
         return value
     key = path[0]
@@ -183,7 +165,7 @@ def path_text(path: Path) -> str:
 
 
 def value_at_text(tree: Any, text: str, default: Any = None) -> Any:
-    """The value at the path with this text (see `path_text`), or `default`. A key may itself contain `/`."""
+    """The value at the path with this text (see `path_text`), or `default`."""
     if isinstance(tree, (list, tuple)):
         index, slash, rest = text.partition("/")
         if not index.isdecimal() or int(index) >= len(tree):
@@ -217,12 +199,7 @@ def topmost(paths: list[Path]) -> list[Path]:
 
 
 def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
-    """The values at `paths` in a configuration. A dict is split into its leaves.
-
-    Args:
-        tree: The configuration.
-        paths: Paths of which none is below another.
-    """
+    """The values at `paths` in a configuration. A dict is split into its leaves."""
     found: dict[Path, Any] = {}
     for path in paths:
         value = tree
@@ -237,14 +214,8 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
 
 
 def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True) -> tuple[Any, list[Path]]:
-    """Replace parts of a search space by given values.
-
-    Args:
-        space: The space, or the part of it at `path`. It is not changed.
-        values: Values for some parameters, nested like the space. For a list with domains, they may also be a dict from
-            indices to values.
-        path: The path of `space`.
-        unknown_keys: Whether `values` may contain parameters that the space does not have.
+    """Replace parts of a search space by given values, nested like it. For a list with domains, they may be a dict by
+    index. `unknown_keys` admits parameters that the space does not have.
 
     Returns:
         The space with the values, and the paths whose values are new or differ from the space's constants.
@@ -322,24 +293,14 @@ def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
 
 # -- tags --------------------------------------------------------------------------------------------------------------
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
-    """Format searched parameters for a tag, with characters that file names allow.
-
-    Args:
-        resolved_vars: Values by path, such as `{("model", "width"): 64}`.
-
-    Returns:
-        `"width=64,..."`, sorted by path. Floats have four digits; objects are shown by name.
+    """Searched parameters for a tag, sorted by path, such as `width=64,...`, with characters that file names allow.
+    Floats have four digits.
     """
     return _tag_of(sorted(resolved_vars.items(), key=lambda item: path_key(item[0])))
 
 
 def format_tag(counter: int, searched: Mapping[Path, Any]) -> str:
-    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched.
-
-    Args:
-        counter: The trial's number.
-        searched: Values by path, in the order of `leaves`.
-    """
+    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
     if not searched:
         return str(counter)
     return f"{counter}_{_tag_of(searched.items())}"
@@ -356,7 +317,7 @@ def _tag_of(pairs: Iterable[tuple[Path, Any]]) -> str:
 
 
 def _tag_text(value: Any) -> str:
-    """A value as text for a tag. Characters that file names do not allow are replaced by `_`."""
+    """A value as text for a tag."""
     try:
         text = _value_text(value)
     except Exception:  # too many digits, a list that contains itself, or an error of the object

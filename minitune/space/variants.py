@@ -6,7 +6,7 @@ to create, and iteration can start anywhere. Each point has its own generator, s
 variant does not depend on the variants before it.
 
 Within one point, random parameters are drawn first. Then come grids inside the drawn values; each of their points is
-another variant. Functions are called last, in as many passes as their dependencies need.
+another variant.
 """
 
 from __future__ import annotations
@@ -72,12 +72,7 @@ _Grids = list[tuple[Path, Categorical]]
 
 
 class Variant(NamedTuple):
-    """One configuration.
-
-    Attributes:
-        resolved_vars: The values of the searched parameters, by path. A dict is split into its leaves.
-        config: The whole configuration. No other variant shares its dicts and lists.
-    """
+    """One configuration."""
 
     resolved_vars: dict[Path, Any]
     config: dict[str, Any]
@@ -93,12 +88,7 @@ class Variant(NamedTuple):
 
 @dataclass
 class Position:
-    """The position of a table's next variant.
-
-    Attributes:
-        point: The index of the grid point within the round.
-        branch: How many variants of this point the table has returned.
-    """
+    """The position of a table's next variant."""
 
     round: int = 0
     point: int = 0
@@ -109,8 +99,6 @@ class VariantTable:
     """All variants of a space, created on demand.
 
     Args:
-        space: The search space. The table does not change it, and other code must not change it either.
-        num_samples: The number of rounds; -1 means no limit.
         points: Points to evaluate: values for some parameters. Each point is one round, and they come first. If there
             are more points than rounds, the table still returns all of them.
         constant_grid_search: Draw random parameters once for each round instead of for each grid point.
@@ -174,7 +162,7 @@ class VariantTable:
 
     @property
     def untouched(self) -> int:
-        """How many points of the grid no round tries, because each round has a point to evaluate. At least so many."""
+        """How many points of the grid no round tries, because each round has a point to evaluate."""
         if self._rounds > len(self._plans):
             return 0
         return max(0, self._free_plan.grid_size - sum(plan.grid_size for plan in self._plans))
@@ -282,12 +270,7 @@ class VariantTable:
 
 
 class _Plan:
-    """The space of one round, with its domains sorted into grids, random parameters and functions.
-
-    Args:
-        space: The space.
-        searched: Paths that count as searched although they already have a value.
-    """
+    """The space of one round, with its domains sorted into grids, random parameters and functions."""
 
     def __init__(self, space: Any, searched: list[Path]):
         # By path, so that the draws do not depend on the order in which the user has written the keys.
@@ -301,7 +284,7 @@ class _Plan:
         self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
-        """The variants of grid point `index`. There are several only if one of its values contains another grid."""
+        """The variants of grid point `index`."""
         config = copy_tree(self.space)  # a trial may change its configuration
         todo = self._others
         if self._grids:
@@ -327,16 +310,7 @@ class _Plan:
 def generate_variants(
     space: dict[str, Any], constant_grid_search: bool = False, random_state: Any = None
 ) -> Iterator[Variant]:
-    """All variants of one round.
-
-    Args:
-        space: The search space.
-        constant_grid_search: Draw random parameters once instead of for each grid point.
-        random_state: See `minitune.space.domains.random_generator`.
-
-    Yields:
-        Pairs of the searched parameters by path, and the configuration.
-    """
+    """Yield the variants of one round: the searched parameters by path, and the configuration."""
     seed = random_generator(random_state).getrandbits(64)
     yield from VariantTable(space, constant_grid_search=constant_grid_search, seed=seed)
 
@@ -353,14 +327,7 @@ def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unre
 
 
 def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """Complete a searcher's configuration: draw the domains that the searcher does not support, and call the functions.
-
-    Args:
-        config: The space with the searcher's values. It is changed.
-        rng: The generator for the domains.
-
-    Returns:
-        The configuration.
+    """Complete a searcher's configuration in place: draw the domains that it does not support, and call the functions.
 
     Raises:
         ValueError: If there is a grid.
@@ -393,10 +360,8 @@ def _expand(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Rand
 
 
 def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait for them.
-
-    Raises:
-        RecursiveDependencyError: If functions depend on each other in a circle.
+    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait for
+    them.
     """
     while True:
         config, grids, functions = _draw(config, todo, rng)
@@ -447,10 +412,8 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
 
 
 def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
-    """Call the functions once. A function that needs the value of another one must be called again.
-
-    Returns:
-        The configuration, the functions to call again, and the domains inside the returned values.
+    """Call the functions once. Returns the configuration, the functions that need the value of another one, and the new
+    domains.
     """
     if not functions:
         return config, [], []
