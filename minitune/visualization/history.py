@@ -377,7 +377,11 @@ class _HistoryReader(Decisions):
         self._on_point(self.trials[record["trial"]], record["metrics"])
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
-        value = value_at_text(metrics, self._metric) if self._metric is not None else None
+        value = None
+        if self._metric is not None:
+            value = metrics.get(self._metric)  # nearly always: this is called for each result
+            if value is None:
+                value = value_at_text(metrics, self._metric)
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         history.points.append(
             ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))
@@ -395,7 +399,9 @@ class _HistoryReader(Decisions):
 
 def finite_number(value: Any) -> float:
     """The value as a float; NaN if it is not a finite number."""
-    number = as_number(value)
+    number = value
+    if type(value) is not float:
+        number = as_number(value)
     if number is None or not math.isfinite(number):
         return math.nan
     return float(number)

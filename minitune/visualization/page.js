@@ -5,7 +5,15 @@
 // Nothing here makes markup of a text: elements get their texts through textContent. The content security policy of the
 // page allows no style attribute, so sizes that depend on data are set through element.style.
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
+let DATA = null;
+/** The data of the page: JSON, or JSON that is deflated and in base64, see `fill_page`. */
+async function readData() {
+  const { type, textContent } = document.getElementById("data");
+  if (type === "application/json") return JSON.parse(textContent);
+  const bytes = Uint8Array.from(atob(textContent), (letter) => letter.charCodeAt(0));
+  const json = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(json).text());
+}
 const MOST_CURVES = 300, MOST_POINTS = 3000, MOST_LINES = 1000, LEVELS = 8, CELLS = 28, NONE = "(none)";
 // The states of a trial, in the order of legends, and the class of each.
 const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", interrupted: "interrupted", running: "running", pending: "pending", "not started": "pending" };
@@ -1623,7 +1631,8 @@ function listen(since, onMessage, onBreak) {
   source.addEventListener("problem", (event) => { banner.textContent = JSON.parse(event.data); banner.hidden = false; });
   source.onerror = () => { banner.textContent = "Not connected: the server has ended, or the machine does not answer. This page shows the last state that it knows."; banner.hidden = false; if (onBreak) onBreak(); };
 }
-function start() {
+async function start() {
+  DATA = await readData();
   if (DATA.list) {
     const host = el("div");
     main.replaceChildren(el("h1", {}, document.title), banner, host);

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import shlex
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -41,6 +42,8 @@ _OUTPUT_BYTES = 4000
 """The end of a trial's output that the page shows."""
 _FILE_OUTPUT_BYTES = 1_500_000
 """The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
+_MOST_JSON = 1_000_000
+"""The number of characters from which on the data of a page is deflated, to about a fifth."""
 _DIGITS = 7
 """Points of a learning curve have so many digits, which no screen can tell from more."""
 
@@ -92,6 +95,12 @@ def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None 
         histories: The runs.
         only: The one plot to show instead of the whole report: its `view`, and the settings that it begins with.
     """
+    title = f"minitune: {', '.join(history.name for history in histories)}"
+    return fill_page(title, _data_of(histories, only))
+
+
+def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) -> str:
+    """The data of a page as JSON. The parts from which it is made are gone once it is: each has tens of megabytes."""
     runs = []
     for history in histories:
         data = RunData(history)
@@ -100,8 +109,7 @@ def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None 
         if only is None:
             data.add_details()
         runs.append(data.text())
-    title = f"minitune: {', '.join(history.name for history in histories)}"
-    return fill_page(title, f'{{"runs":[{",".join(runs)}],"only":{json_text.dumps(only)}}}')
+    return f'{{"runs":[{",".join(runs)}],"only":{json_text.dumps(only)}}}'
 
 
 def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
@@ -112,10 +120,15 @@ def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
     policy += "; base-uri 'none'; form-action 'none'"
     if is_live:
         policy += "; connect-src 'self'"
+    data_type = "application/json"
+    if len(data) > _MOST_JSON:
+        data_type = "application/deflate"
+        data = base64.b64encode(zlib.compress(data.encode(errors="replace"))).decode()
     texts = {
         "<!--POLICY-->": policy,
         "<!--TITLE-->": html.escape(title),
         "/*STYLE*/": style,
+        "DATA_TYPE": data_type,
         "/*DATA*/": data.replace("<", "\\u003c"),
         "/*SCRIPT*/": script,
     }
@@ -176,7 +189,8 @@ class RunData:
         self.history = history
         self.version = 0
         self.importances: dict[str, Any] | None = None
-        self._texts: dict[str, tuple[int, str]] = {}  # by trial id: the version and the JSON
+        self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
+        self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
         self._metrics: list[str] = []
         self.update()
 
@@ -191,7 +205,8 @@ class RunData:
             changed = history.trials
         self.version += 1
         for each in changed:
-            self._texts[each.trial.trial_id] = self.version, json_text.dumps(self._of_trial(each))
+            self._versions[each.trial.trial_id] = self.version
+            self._texts.pop(each.trial.trial_id, None)
 
     def add_details(self) -> None:
         """Add to each trial what the page shows of it alone. Blocks while outputs are read."""
@@ -203,13 +218,15 @@ class RunData:
         for each in sorted(history.trials, key=lambda each: (not each.failed, place.get(each.number, len(best)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
             left_bytes -= len(details["output"].encode())
-            data = {**self._of_trial(each), "details": details}
-            self._texts[each.trial.trial_id] = self.version, json_text.dumps(data)
+            self._texts[each.trial.trial_id] = json_text.dumps({**self._of_trial(each), "details": details})
 
     def text(self, since: int = 0) -> str:
         """The run as JSON, with the trials that have changed after version `since`."""
-        entries = (self._texts[each.trial.trial_id] for each in self.history.trials)
-        trials = ",".join(text for version, text in entries if version > since)
+        changed = [each for each in self.history.trials if self._versions[each.trial.trial_id] > since]
+        for each in changed:
+            if each.trial.trial_id not in self._texts:
+                self._texts[each.trial.trial_id] = json_text.dumps(self._of_trial(each))
+        trials = ",".join(self._texts[each.trial.trial_id] for each in changed)
         return f'{json_text.dumps(self._of_run())[:-1]},"trials":[{trials}]}}'
 
     def _of_run(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization.history import RunHistory
-from minitune.visualization.page import RunData
+from minitune.visualization.page import RunData, fill_page
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
@@ -428,3 +429,12 @@ def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
         plots.plot_pareto_front(stopped, ["loss"], ["min"])
     with pytest.raises(ValueError, match=r"no trial of 3 has reported 'sizes'; reported were: "):
         plots.plot_pareto_front(stopped, ["loss", "sizes"], ["min", "max"])
+
+
+def test_a_page_with_much_data_is_deflated() -> None:
+    data = json.dumps({"runs": [], "text": "<\ud800é" + "ab" * 1_000_000})
+    page = fill_page("many trials", data).decode()
+    packed = re.search(r'<script type="application/deflate" id="data">(.*?)</script>', page, re.DOTALL)
+    assert packed is not None
+    assert len(page) < 300_000
+    assert zlib.decompress(base64.b64decode(packed[1])).decode() == data
