@@ -1,6 +1,6 @@
 """The driver: one run, from its plan to its last record.
 
-It calls plug-ins, executors and the record; none of them imports it. It knows executors by their protocol only.
+It calls plug-ins, executors and the record; none of them imports it.
 
 Modules
 -------

@@ -1,7 +1,7 @@
 """TrialActions: the one place that carries out decisions about trials.
 
 A decision (continue, save, pause, end, exploit) follows from a trial's own report, or from a scheduler's request in a
-hook for another trial. Both are carried out here, so each step is taken, recorded and passed to plug-ins in one order.
+hook for another trial.
 
 A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
 `commit` has written the records of all events that are waiting.
@@ -163,11 +163,8 @@ class TrialActions:
             self.remove(trial, self._run.state.ending)
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
-        """Before a retry, replace a useless newest checkpoint by the one before it.
-
-        Args:
-            trial: The trial whose attempt has failed.
-            refused: Whether the attempt failed to load its checkpoint. The last complete checkpoint is kept anyway.
+        """Before a retry, replace a useless newest checkpoint by the one before it. `refused`: the attempt failed to
+        load its checkpoint; the last complete one is kept anyway.
         """
         if (
             trial.trial_id in self._run.state.inherited
@@ -333,7 +330,7 @@ class TrialActions:
 
 
 def about(trial: Trial) -> dict[str, str]:
-    """The `extra` of a log message about a single trial. A handler or filter finds the trial's id in the log record."""
+    """The `extra` of a log message about a single trial."""
     return {"trial_id": trial.trial_id}
 
 

@@ -15,12 +15,7 @@ from minitune.space.parameters import config_key
 
 
 class EarlierResults:
-    """The finished trials of a run, by their configurations.
-
-    Args:
-        state: The trials.
-        recorder: Makes the directories of trials that get no worker.
-    """
+    """The finished trials of a run, by their configurations."""
 
     def __init__(self, state: RunState, recorder: Recorder):
         self._state = state
@@ -31,8 +26,8 @@ class EarlierResults:
     def report(self, spec: ActorSpec) -> Report | None:
         """What the trial of a new actor reports without training; None if it has to train.
 
-        Makes the trial's directory and its parameter files, as a worker would. The trial gets no checkpoint; the
-        earlier trial has one.
+        Makes the trial's directory and its parameter files, as a worker would, and no checkpoint: the earlier trial has
+        one.
         """
         info = TrialInfo(*spec.args[0])
         trial = self._state.unfinished[info.trial_id]

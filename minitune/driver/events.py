@@ -1,8 +1,7 @@
 """What follows from each event of an actor.
 
-Two tables say which method handles an event: by its type, and for an answer by the phase of its trial. The loop looks
-into them (`TuneController`). For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if
-due, decision.
+Two tables say which method handles an event: by its type, and for an answer by the phase of its trial. For one report
+the order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
 
 A handler acts on an actor that is still running. An event of an actor that was let go finds no running trial; only its
 exit matters, because the trial's next attempt waits for it.
@@ -53,12 +52,7 @@ _RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 
 
 class EventHandler:
-    """Handles the events of actors.
-
-    Attributes:
-        of_type: The method for an event of each type that is no answer.
-        of_answer: The method for the answer to a call, by the phase of its trial.
-    """
+    """Handles the events of actors."""
 
     def __init__(
         self,
@@ -266,14 +260,7 @@ class ReportHandler:
     def _write(
         self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
     ) -> None:
-        """Write a result of any kind and its decision to the loggers' files and to the journal.
-
-        Args:
-            running: The trial and its actor.
-            result: The result.
-            checkpoint: The checkpoint that came with it.
-            ends: Why the trial ends with this result, if it does.
-        """
+        """Write a result of any kind and its decision to the loggers' files and to the journal."""
         trial = running.trial
         completed = complete(result, trial.attempt.config)
         self._run.hooks.log(trial, completed)
@@ -328,12 +315,8 @@ class ReportHandler:
         self._actions.carry_out(running, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
-        """Take in a committed checkpoint, then remove surplus checkpoints.
-
-        Args:
-            trial: The trial.
-            record: The checkpoint in the trial's directory.
-            reported: True if it came with a report, whose record in the journal already names it.
+        """Take in a committed checkpoint, then remove surplus checkpoints. `reported`: its record in the journal
+        already names it.
         """
         checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
         self._run.hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)

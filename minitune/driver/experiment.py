@@ -50,20 +50,11 @@ class Experiment:
     Args:
         name: The name of the run and its directory. Empty or None for `<trainable>_<date>`.
         run: A function, a `Trainable` subclass, or a registered name.
-        stop: When a trial stops: a dict of metrics and limits, a callable, a `Stopper`, or a list of callables and
-            stoppers.
         time_budget_s: Seconds, or a timedelta, after which the run ends.
         config: The search space: a dict or None.
-        resources_per_trial: The resources of each trial, if the trainable does not set them itself.
-        num_samples: How often the space is sampled; -1 for no limit.
-        storage_path: The directory that holds runs; by default `default_storage_path()`.
         storage_filesystem: Accepted for Ray Tune's signature. It must be None.
-        sync_config: Accepted for Ray Tune's signature. It has no effect, which is logged once.
         checkpoint_config: Which checkpoints are made and kept: a `CheckpointConfig`, or a dict of its fields.
-        trial_name_creator: Makes a trial's name from the trial.
-        trial_dirname_creator: Makes the name of a trial's directory from the trial.
         log_to_file: Names of the files of a trial's output: True, one name, or a pair (stdout, stderr).
-        export_formats: Accepted for Ray Tune's signature. It has no effect, which is logged once.
         max_failures: How often a failed trial is tried again; -1 for no limit.
         restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
         local_dir: Old name of `storage_path`.
@@ -154,11 +145,7 @@ class Experiment:
     # -- used by a run ---------------------------------------------------------------------------------------------
 
     def new_maker(self, **numbering: Any) -> TrialMaker:
-        """A maker of this experiment's trials for one run.
-
-        Args:
-            **numbering: `ids` and `experiment_number` of `TrialMaker`, if the run has several experiments.
-        """
+        """A maker of this experiment's trials for one run."""
         return TrialMaker(
             self.trainable_name,
             request=self.request if self._depends_on_config else self.request({}),
@@ -326,10 +313,6 @@ class Experiment:
     def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
         """Make an experiment from a dict.
 
-        Args:
-            name: The run's name.
-            spec: The other arguments by name. The key `env` sets `config["env"]`.
-
         Raises:
             TuneError: If there is no trainable, or a key is not an argument.
         """
@@ -373,10 +356,8 @@ class Experiment:
 
 
 def convert_to_experiments(experiments: Any) -> list[Experiment]:
-    """Convert the argument of `run_experiments` to a list of experiments.
-
-    Args:
-        experiments: An `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these.
+    """Convert an `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these to a list of
+    experiments.
 
     Raises:
         TuneError: If it has another type, or is empty.
@@ -443,11 +424,7 @@ class HasToDict(Protocol):
 
 
 def as_space(space: Any, name: str = "param_space") -> dict[str, Any]:
-    """Convert a search space to a new dict.
-
-    Args:
-        space: A dict, None, or an object with `to_dict`.
-        name: The name of the argument.
+    """Convert a dict, None, or an object with `to_dict` to a new dict.
 
     Raises:
         ValueError: If it has another type, or is a single grid.
@@ -471,7 +448,7 @@ def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
 
 
 def _way_to_space(value: Any) -> str:
-    """A hint how to write a space as a dict if the user gave something else; may be empty."""
+    """A hint how to write a space as a dict; may be empty."""
     if isinstance(value, Domain):
         return "; give the parameter a name: {'x': uniform(0, 1)}"
     if hasattr(value, "to_dict"):
@@ -495,7 +472,9 @@ def _limited_samples(num_samples: int) -> int:
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:
-    """`budget_s`, but at most the time that is left until the end that an environment variable sets. None: no limit."""
+    """`budget_s` (None: no limit), but at most the time that is left until the end that an environment variable
+    sets.
+    """
     if not setting("END_AT"):
         return budget_s
     left_s = max(0.0, number_setting("END_AT") - time.time())

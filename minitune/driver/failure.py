@@ -2,7 +2,7 @@
 
 A failure is the trial's own fault: its trainable raises, its worker dies, it breaks a time limit, a metric is missing.
 A loss is probably not the trial's fault: the parent process of the workers has died, or a signal has ended the worker
-that may be meant for the whole run. The trial goes back to PENDING, and `Backoff` says when its next attempt starts.
+that may be meant for the whole run.
 """
 
 from __future__ import annotations
@@ -97,13 +97,8 @@ class Failures:
     def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
         """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
 
-        If it loses one worker after the other, it has failed.
-
-        Args:
-            running: The trial and its actor.
-            error: Its error, if it has failed.
-            by_signal: Whether the worker was lost by a signal that may be meant for the whole run.
-            gone: True if the actor has already exited.
+        If it loses one worker after the other, it has failed, with `error`. `by_signal`: the signal may be meant for
+        the whole run. `gone`: the actor has already exited.
         """
         trial = running.trial
         # After so many losses in a row the trial itself is probably the cause.
@@ -135,12 +130,7 @@ class Failures:
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
-
-        Args:
-            running: The trial and its actor.
-            error: The failure.
-            final: True if another attempt cannot help.
-            gone: True if the actor has already exited.
+        `final`: another attempt cannot help. `gone`: the actor has already exited.
         """
         trial = running.trial
         fault = self._run.recorder.directories.fault(trial)
@@ -222,12 +212,7 @@ def _directory_error(trial: Trial, fault: OSError) -> TrialError:
 
 
 def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
-    """The error of a trial whose trainable has raised.
-
-    Args:
-        remote: The worker's error.
-        starting: True if the trainable could not even be loaded or set up.
-    """
+    """The error of a trial whose trainable has raised, or could not even be loaded or set up (`starting`)."""
     remote = remote.with_sources()
     text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint)))
     if starting:
@@ -246,11 +231,8 @@ def raised_by_signal(remote: RemoteError) -> bool:
 
 
 def died_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial whose worker has died.
-
-    Returns:
-        An error with cause, process, last report, peak memory, last lines of output, and the path of the whole output.
-        It is a `WorkerStartError` if the trainable was still being loaded or set up.
+    """The error of a trial whose worker has died: a `WorkerStartError` if the trainable was still being loaded or set
+    up. It has the cause, peak memory, last lines of output and the path of the rest.
     """
     kind: type[TrialError] = WorkerDiedError
     when = ""
@@ -290,13 +272,7 @@ def facts_of(error: TrialError) -> dict[str, Any]:
 
 
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
-    """The error of a trial that was ended because it has exceeded a time limit.
-
-    Args:
-        trial: The trial.
-        overdue: The limit.
-        event: The end of its worker. Its last lines have the stacks of that time.
-    """
+    """The error of a trial that has exceeded a time limit. The last lines of `event` have the stacks of that time."""
     what = f"not done after {overdue.limit_s:.1f} s"
     if overdue.kind == REPORT:
         what = f"no report for {overdue.limit_s:.1f} s"
@@ -330,14 +306,6 @@ class Objectives:
     """Makes the objectives of each result plain numbers, and finds results that lack one, or have no number there.
 
     A wrong name of a metric ends the run before every trial fails.
-
-    Args:
-        names: The flattened names of the metrics that run, scheduler and searcher go by, and whether a result must have
-            one.
-        is_bare: Whether they use the number that a trainable returns without a name.
-
-    Attributes:
-        is_over: Whether no result needs to be looked at any more.
     """
 
     def __init__(self, names: Mapping[str, bool], *, is_bare: bool = False):
@@ -348,11 +316,8 @@ class Objectives:
         self._reported: set[str] = set()
 
     def settle(self, result: dict[str, Any]) -> MissingMetricError | None:
-        """Make the objectives of a result plain numbers.
-
-        Returns:
-            The error of the trial if the result lacks a metric, or has no number in its place; else None. A result with
-            automatic keys only is no error. Where a metric may be missing, it may also be None.
+        """Make the objectives of a result plain numbers, in place; return the trial's error if it lacks a metric, or
+        has no number in its place. A result with automatic keys only is no error.
         """
         if not self._is_bare:
             for name in self._names:
@@ -410,10 +375,6 @@ class Objectives:
 
     def has_failed(self, error: MissingMetricError, trials: Iterable[Trial]) -> None:
         """A trial has failed with an error of `settle`.
-
-        Args:
-            error: The error.
-            trials: All trials of the run.
 
         Raises:
             MissingMetricError: If it is the second one for this metric, and no trial has ever reported it.

@@ -1,9 +1,8 @@
 """Hooks: all calls of the driver to plug-ins, in the right order. An error in a hook names the hook.
 
-A plug-in is a scheduler, a searcher, a stopper or a callback. Each method of `Hooks` is one event: the controller calls
-it, and the method calls the plug-ins in their order. `tell` is for the events that only callbacks hear. `DriverContext`
-is a scheduler's view of the run in its hooks. A scheduler uses it to request an action on another trial. The request is
-carried out after the hook has returned, so no trial changes while a hook runs.
+A plug-in is a scheduler, a searcher, a stopper or a callback. `DriverContext` is a scheduler's view of the run in its
+hooks. A scheduler uses it to request an action on another trial, which follows after the hook has returned, so no trial
+changes while a hook runs.
 """
 
 from __future__ import annotations
@@ -120,20 +119,6 @@ class Hooks:
 
     Most hooks of most plug-ins do nothing. So the hooks that are overridden are looked up once per run, and only those
     are called.
-
-    Args:
-        scheduler: Decides about trials.
-        search_alg: Suggests configurations.
-        stopper: Stops trials, or all of them.
-        callbacks: The callbacks, in the order of their calls.
-        state: The trials.
-        totals: The executor's resources, by name.
-
-    Attributes:
-        context: The scheduler's view of the run: the first argument of its hooks.
-        iteration: The number of turns of the loop before this one.
-        logs: The callbacks at the end of the list that are loggers and can write a finished line.
-        are_set_up: Whether all callbacks know that the run has begun.
     """
 
     scheduler: TrialScheduler
@@ -251,10 +236,7 @@ class Hooks:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files.
 
         Only a callback with a hook that a KeyboardInterrupt has ended is not called: it would probably hang again.
-
-        Args:
-            trials: All trials.
-            after_error: True if another exception ends the run. Errors of the hooks are then logged.
+        After another exception, errors of the hooks are only logged.
 
         Raises:
             TuneError: The error of the first hook that raised one.
@@ -360,16 +342,8 @@ class Hooks:
     def decide(
         self, trial: Trial, result: dict[str, Any], *, ends: bool = False, ending: Ending | None = None
     ) -> Decision:
-        """Pass a new result to stopper, scheduler and searcher, in this order.
-
-        Args:
-            trial: The trial.
-            result: The nested result. If the trial must stop, `done` is set in it.
-            ends: True if the trial has ended by itself.
-            ending: How it has ended, if its report says more than that.
-
-        Returns:
-            The decision.
+        """Pass a new result to stopper, scheduler and searcher, in this order, and return the decision. If the trial
+        must stop, `done` is set in `result`. `ends`: the trial has ended by itself.
         """
         # The scheduler is not asked about a trial that ends anyway. Scheduler and searcher get its result once, as that
         # of a trial that has completed.
@@ -413,13 +387,8 @@ class Hooks:
         return Ending(EndKind.SCHEDULER, text, {**(facts or {}), "scheduler": self.scheduler.short_name})
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
-        """Pass a recorded result to the same plug-ins again, which an earlier driver has called.
-
-        Args:
-            trial: The trial.
-            result: The nested result from the journal.
-            flat: The flattened result.
-            decision: The recorded decision. The present answers of the plug-ins are ignored.
+        """Pass a recorded result to the same plug-ins again, which an earlier driver has called. Their answers are
+        ignored: `decision` is on record.
         """
         if self._on_stop:
             self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
@@ -516,12 +485,7 @@ class Hooks:
 
 
 class _Caller:
-    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow.
-
-    Attributes:
-        interrupted: The plug-in with the last hook that was ended by a KeyboardInterrupt, or the hook itself if it is
-            no method; a new object if there is none.
-    """
+    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow."""
 
     def __init__(self) -> None:
         self.interrupted: object = object()
@@ -532,12 +496,6 @@ class _Caller:
 
     def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         """Call hooks one after the other with the same arguments, and return the answer of the last one.
-
-        Args:
-            hooks: The hooks, bound to their plug-ins.
-            trial: The trial that the calls are about, if any.
-            *args: The arguments.
-            **kwargs: The keyword arguments.
 
         Raises:
             TuneError: See `call_plugin`.
@@ -591,7 +549,7 @@ def _is_left(hook: Any, base: Any) -> bool:
 
 
 def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
-    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing. None has no hooks."""
+    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing."""
     found: dict[str, _HookList] = {}
     for name in vars(base):
         if name.startswith("on_"):

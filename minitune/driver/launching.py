@@ -1,7 +1,7 @@
 """TrialSource draws trials from the searcher. TrialLauncher starts waiting trials while the executor has room.
 
 A trial that can never start is a `Refusal`. It ends the present `launch`, which returns it, because the end of that
-trial may change which trial is next, and may end the run. The controller decides what follows.
+trial may change which trial is next, and may end the run.
 """
 
 from __future__ import annotations
@@ -49,9 +49,6 @@ class Refusal(Exception):
 
 class TrialSource:
     """Draws trials from the searcher, and adds them to the run.
-
-    Args:
-        run: The run. Its executor says which trials could start.
 
     Raises:
         Refusal: By the methods, if a drawn trial can never start. It is added to the run nevertheless.
@@ -123,13 +120,7 @@ class TrialSource:
 
 
 class TrialLauncher:
-    """Starts trials, and lets the source draw some while there is room.
-
-    Args:
-        run: The run.
-        actions: Carries out what the scheduler asks for when it chooses.
-        on_started: Called for a trial whose worker is ready at once.
-    """
+    """Starts trials, and lets the source draw some while there is room."""
 
     def __init__(
         self,
@@ -151,7 +142,7 @@ class TrialLauncher:
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
 
-        Does not block. Trials are drawn one by one: the first worker starts before the second configuration is drawn.
+        Does not block.
 
         Returns:
             The first trial that can never start; call `launch` again. None if all is done.
@@ -273,7 +264,7 @@ class TrialLauncher:
             self._on_started(running, started)
 
     def _worker_kind(self, trial: Trial) -> _WorkerKind:
-        """The part of a start that many trials share. A worker has only the environment that it was started with."""
+        """The part of a start that many trials share."""
         env = trial.current_config.get("env")
         name = env if isinstance(env, str) and has_env_creator(env) else ""
         number = trial.experiment_number
@@ -289,7 +280,7 @@ class TrialLauncher:
         return kind
 
     def _lacks_descriptors(self, error: OSError) -> bool:
-        """Whether a trial cannot start only because too many files are open. Then no trial starts for a while."""
+        """Whether a trial cannot start only because too many files are open."""
         if not descriptors.is_lack(error):
             return False
         cause = f"could not make a directory for a trial: {error.strerror}"
@@ -308,19 +299,14 @@ class TrialLauncher:
 
 
 class _WorkerKind(NamedTuple):
-    """What the workers of an experiment have in common.
-
-    Attributes:
-        factory: Makes the actor of a trial.
-        reuse_key: The key by which a trial finds a parked worker; None if workers are not reused.
-    """
+    """What the workers of an experiment have in common."""
 
     factory: ActorFactory
     reuse_key: str | None
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
-    """The error text for a trial that cannot be pickled. It names the part of the configuration that is the cause."""
+    """The error text for a trial that cannot be pickled."""
     try:
         require_picklable(trial.current_config, f"the configuration of trial {trial.name}")
     except TypeError as named:

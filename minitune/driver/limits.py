@@ -43,8 +43,6 @@ class Backoff:
     A worker that could not be started says nothing about its trial. Then *no* worker is started for a while, because
     the next one would be refused, too.
 
-    Times are seconds of the executor's clock.
-
     Attributes:
         is_active: Whether some trial or the next start of a worker may have to wait. If not, most calls can be skipped.
         has_come_up: Whether a worker of the run was ever ready.
@@ -71,16 +69,8 @@ class Backoff:
         return self.num_in_row(trial_id) + 1 >= limit
 
     def in_vain(self, trial_id: str, cause: str, *, by_signal: bool = False) -> float:
-        """An attempt was in vain.
-
-        Args:
-            trial_id: The trial.
-            cause: The cause, in one line.
-            by_signal: Whether a signal has ended it that may be meant for the whole run. That is no reason to end the
-                run as hopeless: the driver waits for its own copy of the signal.
-
-        Returns:
-            How many seconds the trial should wait.
+        """An attempt was in vain; return how many seconds the trial should wait. `by_signal`: it may be meant for the
+        whole run, so it is no reason to end the run as hopeless.
         """
         self.is_active = True
         wait_s = _step(self._in_row[trial_id])
@@ -187,12 +177,7 @@ def _step(num_before: int) -> float:
 
 # -- time limits -------------------------------------------------------------------------------------------------------
 class Overdue(NamedTuple):
-    """A limit that an actor has exceeded.
-
-    Attributes:
-        kind: `REPORT` or `TRIAL`.
-        limit_s: The limit, in seconds.
-    """
+    """A limit that an actor has exceeded."""
 
     actor_id: str
     kind: str
@@ -200,15 +185,7 @@ class Overdue(NamedTuple):
 
 
 class Deadlines:
-    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit.
-
-    Args:
-        report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
-
-    Attributes:
-        are_set: Whether there is any limit. If not, a caller can skip all calls.
-    """
+    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit."""
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
         self._limits_s = {

@@ -1,7 +1,6 @@
 """The run of this driver: `OpenRun` has a directory and a journal, `MemoryRun` has neither.
 
-The driver uses both in the same way. An `OpenRun` locks the directory against other drivers and writes its records to
-the journal. A `MemoryRun` passes its records to a listener and does not keep them.
+An `OpenRun` locks the directory against other drivers and writes its records to the journal.
 """
 
 from __future__ import annotations
@@ -38,15 +37,8 @@ class OpenRun:
     """A context in which a run's directory belongs to this driver. Entering takes the lock and opens the journal.
 
     Args:
-        run: The run's directory.
-        is_new: True to start a new journal, False to continue the existing one.
-        checkpoints: Which checkpoints are kept, one config for each experiment.
-        metric: The run's metric, or None.
-        mode: Its mode, or None.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
             names.
-        time_budget_s: Seconds after which this driver ends the run; None for no limit. Other processes show it.
-        limits: The stopping criterion of each experiment's trials, for the same purpose.
         listen: Called with each record when it has been added to the journal.
         lock: The lock of the directory, if this process holds it already; None to take it.
 
@@ -148,12 +140,7 @@ class OpenRun:
         return self._journal.offset == 0
 
     def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
-        """Write the first records of this driver. Blocks for a sync.
-
-        Args:
-            description: What this driver runs.
-            first: The `run` record of a new run, or None.
-        """
+        """Write the first records of this driver. Blocks for a sync."""
         if first is not None:
             self._journal.append(first)
         driver = self._driver
@@ -198,7 +185,7 @@ class OpenRun:
 class MemoryRun:
     """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files.
 
-    Its arguments are those of `OpenRun`. It does not create the directory `run`.
+    Its arguments are those of `OpenRun`.
     """
 
     def __init__(

@@ -3,10 +3,10 @@
 A run creates its parts before its directory. So this module checks all that can be checked without the trials, and
 writes nothing.
 
-`build_components` follows an order: It chooses the searcher first, because the scheduler may refuse that searcher. Then
-it builds the scheduler, because the searcher must know whether the scheduler may stop trials early. It configures the
-searcher last. Scheduler and searcher each get a seed of their own from the base seed of the run, so another scheduler
-does not change which configurations are drawn.
+It chooses the searcher first, because the scheduler may refuse that searcher. Then it builds the scheduler, because the
+searcher must know whether the scheduler may stop trials early. It configures the searcher last. Scheduler and searcher
+each get a seed of their own from the base seed of the run, so another scheduler does not change which configurations
+are drawn.
 """
 
 from __future__ import annotations
@@ -48,12 +48,7 @@ logger = logging.getLogger("minitune")
 
 @dataclass
 class Components:
-    """The plug-ins of a run, configured and seeded.
-
-    Attributes:
-        callbacks: In the order in which they are called; loggers are last.
-        reporter: Shows the progress, or None.
-    """
+    """The plug-ins of a run, configured and seeded."""
 
     search_alg: SearchAlgorithm
     scheduler: TrialScheduler
@@ -83,17 +78,7 @@ def build_components(plan: Plan, seed: int) -> Components:
 
 
 def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:
-    """The scheduler of the plan, seeded and configured.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-        search_alg: What `chosen_searcher` returned. The scheduler may refuse it.
-
-    Raises:
-        ValueError: If the scheduler is not a scheduler, metric or mode is set in two places, or the scheduler cannot
-            work with the rest of the plan.
-    """
+    """The scheduler of the plan, seeded and configured."""
     tune = plan.tune_config
     scheduler = tune.scheduler
     if scheduler is None:
@@ -130,12 +115,6 @@ def build_search_alg(
     plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
 ) -> SearchAlgorithm:
     """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-        search_alg: What `chosen_searcher` returned.
-        stops_early: Whether the run's scheduler may stop trials early. The searcher needs to know this.
 
     Raises:
         ValueError: If the searcher was already configured with a space and the plan's space also has domains.
@@ -187,10 +166,6 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
 
 def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
     """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are missing.
-
-    Args:
-        plan: Has the user's callbacks. The sequence is not changed.
-        reporter: The run's reporter, or None.
 
     Raises:
         ValueError: If an object is not a callback.
@@ -256,9 +231,6 @@ def load_libraries(plan: Plan) -> None:
     A library may set variables or start threads when it is first imported, and they stay. `minitune.testing.smoke`
     calls this before it looks for leftovers of a run, so that it does not count those.
 
-    Args:
-        plan: The plan. Its objects are not changed.
-
     Raises:
         ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
         ImportError: If the searcher's library is not installed.
@@ -269,10 +241,6 @@ def load_libraries(plan: Plan) -> None:
 
 def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     """The executor of the plan. For a deterministic run, it delivers events in logical order. Writes nothing.
-
-    Args:
-        plan: The plan.
-        directory: Returns the run's directory. The executor calls it before it stores the first value.
 
     Raises:
         ValueError: If no executor has that name.

@@ -4,6 +4,7 @@
 experiment from the configs, a `Plan` holds both, and the driver builds its parts from the plan. While `Tuner` and `run`
 load the rest of the package, the process that workers are forked from starts. So this module imports little.
 
+
 A searcher or scheduler keeps what it learns, and users pass one object to several runs. Each run gets the object in
 the state before its first run: the first run gets the object itself, later runs get copies. The record of a run stores
 that state as well, for a resume.
@@ -56,11 +57,6 @@ class Plan:
     """Experiments that run together, and their configs.
 
     Attributes:
-        experiments: The trainables and their spaces. The run uses the name, stopper and output files of the first one.
-        tune_config: A shallow copy of the user's `TuneConfig`.
-        run_config: A shallow copy of the user's `RunConfig`.
-        id_prefix: The prefix of the trials' ids; None for the default.
-        raises: Whether `fit` or `run` raises an error at the end of the run if a trial has failed.
         zygote: The process that workers are forked from, until the executor takes it.
     """
 
@@ -213,17 +209,7 @@ def experiment_of(
     resources_per_trial: Mapping[str, Any] | Resources | None = None,
     restore: str | os.PathLike[str] | Checkpoint | None = None,
 ) -> Experiment:
-    """The experiment of a trainable, its space and the configs. Raises the errors of `Experiment`.
-
-    Args:
-        trainable: The trainable.
-        param_space: The search space.
-        tune_config: Has the number of samples, the time budget and the functions for names.
-        run_config: Has the name, the directory, the stop criterion, the output files, and the rules for checkpoints and
-            failures.
-        resources_per_trial: The resources of each trial, if the trainable does not set them.
-        restore: The checkpoint from which every trial starts.
-    """
+    """The experiment of a trainable, its space and the configs. Raises the errors of `Experiment`."""
     failure = run_config.failure_config or FailureConfig()
     return Experiment(
         run_config.name,
@@ -246,8 +232,6 @@ def experiment_of(
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
 def for_this_run(plugin: _Plugin) -> _Plugin:
     """The searcher or scheduler that a run uses: the object itself for its first run, a copy for each later run.
-
-    A copy has the state from before the first run, so two runs with one object do not affect each other.
 
     Raises:
         ValueError: If an earlier run used the object and it cannot be copied.

@@ -41,9 +41,6 @@ class Replay(Story):
     """A `Story` that also calls the plug-ins. It fills the state of a run, and then prepares the trials that continue.
 
     Args:
-        run: The run's directory as it is now; it may have been moved.
-        state: An empty state, which the replay fills.
-        hooks: The fresh plug-ins.
         makers: One for each experiment. They make the trials for the fresh searcher, and continue the ids of the run.
         snapshot: The states that plug-ins load. They are told only what was recorded after it.
 
@@ -213,10 +210,7 @@ class Replay(Story):
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
-        """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record.
-
-        Without its directory the trial starts over.
-        """
+        """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record."""
         trial.num_failures = 0
         inherited = self.state.inherited.get(trial.trial_id)
         if inherited is not None and not matches(inherited.record, inherited.donor.local_path):

@@ -58,7 +58,7 @@ class _ReportText:
         self.line = self._pattern("".join(try_chunks(line, 0))) + "\n"
 
     def record(self, trial: Trial) -> str:
-        """The record of a report of the trial's current attempt, with `%s` for the report's number and each value."""
+        """The record of a report of the current attempt, with `%s` for the number and each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
         record = records.result(trial.trial_id, trial.attempt.number, 0, metrics, _CONTINUE)
@@ -74,7 +74,7 @@ class _ReportText:
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | None:
-    """The shape of these keys, which are texts, and types. Many trials share it. None if such reports are not plain."""
+    """The shape of these keys, which are texts, and types. Many trials share it."""
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = PLAIN.issuperset(kinds)
@@ -101,15 +101,7 @@ def _text_of_config(trial: Trial) -> str | None:
 
 
 class ReportPath:
-    """Writes the reports of one attempt that have the shape of the previous one.
-
-    Args:
-        trial: The trial.
-        shape: The shape.
-        config_text: The configuration of the attempt in `result.json`.
-        logs: The loggers of this package.
-        add_encoded: Adds a record to the journal that is already JSON.
-    """
+    """Writes the reports of one attempt that have the shape of the previous one."""
 
     def __init__(
         self,
@@ -164,10 +156,8 @@ class ReportPath:
         )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result with this path's keys and types, and its decision. The loggers write first.
-
-        Returns:
-            False if the result needs the general path. Then nothing has been written.
+        """Write a result with this path's keys and types, and its decision. The loggers write first. Returns False, and
+        writes nothing, if the result needs the general path.
         """
         trial = self._trial
         shape = self._shape

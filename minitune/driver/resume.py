@@ -2,10 +2,10 @@
 
 The driver reads the journal from its start. It restores searcher, scheduler, stopper and callbacks, either from their
 saved states or by replaying the journal to them (`Fresh` says which). Then it continues like a new run, in the same
-directory. The run's lock keeps a second driver out. The run's first record determines the trainable and the seed.
+directory. The run's lock keeps a second driver out.
 
-A resume uses the present code, so the search space may differ from the recorded one. If the call names the run, the run
-continues with a warning. `minitune resume SCRIPT` has to find the run, so it refuses a run with another space.
+A resume uses the present code, so the search space may differ. If the call names the run, the run continues with a
+warning. `minitune resume SCRIPT` has to find the run, so it refuses a run with another space.
 """
 
 from __future__ import annotations
@@ -57,10 +57,6 @@ class Fresh:
 
     A plug-in that the user passes again gets its saved state only if its class defines how to save it. Otherwise the
     journal is replayed to it.
-
-    Attributes:
-        tune: Whether the user has passed the plug-ins of the `TuneConfig` again: searcher and scheduler.
-        run: Whether the user has passed the plug-ins of the `RunConfig` again: stoppers and callbacks.
     """
 
     tune: bool = True
@@ -77,11 +73,7 @@ class Resumption:
     """How to resume an earlier run.
 
     Attributes:
-        choice: For finished, unfinished and failed trials each, whether they continue.
         add_samples: How many samples to add to the run.
-        fresh: The plug-ins that the user has passed again; by default all.
-        has_other_space: Whether the run began with another space, if the caller has already compared the spaces. None:
-            the driver compares them, and warns if they differ.
         objects: Kept alive until the run has been read; see `RecordedTuner.objects`.
     """
 
@@ -98,10 +90,6 @@ class ResumedDriver(Driver):
 
     If that run has ended and its search space differs from the plan's, the driver starts no new trials, unless the user
     adds samples, or has raised `num_samples`.
-
-    Args:
-        plan: The recorded plan, or a plan made from the present code.
-        wanted: The run, and how to resume it.
     """
 
     is_new = False
@@ -283,12 +271,7 @@ def _changes(plan: Plan, run: RunDirectory) -> list[str]:
 
 
 def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
-    """Warn that a run continues with another search space than it began with.
-
-    Args:
-        run: The run's directory.
-        changes: The result of `differences`.
-    """
+    """Warn that a run continues with another search space than it began with."""
     logger.warning(
         "the search space differs from that of the run in %s (%s); existing trials keep their configurations; "
         "if the run has not ended, new trials are drawn from the new space",
@@ -340,13 +323,7 @@ def _renewed(value: Any, successors: Mapping[ObjectRef, ObjectRef]) -> Any:
 
 # -- which run to resume ---------------------------------------------------------------------------------------------
 class _Candidate(NamedTuple):
-    """A run that `run_to_resume` may choose. It prefers the candidate that compares as the largest.
-
-    Attributes:
-        has_keys: Whether the run's space has the same parameters as the plan's.
-        is_unfinished: Whether the run may have trials left to run.
-        begun_s: When the run began, in seconds since the epoch.
-    """
+    """A run that `run_to_resume` may choose. It prefers the candidate that compares as the largest."""
 
     has_keys: bool
     is_unfinished: bool
@@ -363,9 +340,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
     It refuses a run with another space, because the run would mix two spaces. Under `minitune resume --force`, an
     unfinished run with the same parameters continues anyway. Any other run stays unchanged, and a new run begins.
-
-    Returns:
-        The run's directory; None outside of `minitune resume`, or if there is no such run.
+    Returns the directory; None outside of `minitune resume`, or if there is no such run.
 
     Raises:
         RunLockedError: If another process has the run open, and there is no other candidate.
@@ -449,5 +424,5 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
 
 
 def _may_be_named(name: str, given: str | None) -> bool:
-    """Whether a run with this name may have been created under the given name. A number is added to a taken name."""
+    """Whether a run with this name may have been created under the given name."""
     return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())

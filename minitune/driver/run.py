@@ -1,7 +1,7 @@
 """Driver: opens a run, runs its trials until all have ended, and closes the run's record.
 
-`Driver.open` creates a new run. `minitune.driver.resume.ResumedDriver` opens an earlier run instead. After that, both
-do the same. Before you change this module, know three rules:
+`Driver.open` creates a new run. `minitune.driver.resume.ResumedDriver` opens an earlier run instead. Before you change
+this module, know three rules:
 
 * The driver checks everything before it writes to disk. So it creates the plug-ins and the executor first
   (`make_parts`), and the run's directory after them.
@@ -95,15 +95,7 @@ _HANGS_S = 0.5
 # -- a run -----------------------------------------------------------------------------------------------------------
 @dataclass
 class Outcome:
-    """What a driver returns when it ends.
-
-    Attributes:
-        trials: All trials, in order of submission.
-        interrupted: Whether a signal ended the run before all trials had ended.
-        failed_fast: The trial whose failure ended the run, or None.
-        raises: Whether `fit` raises that failure.
-        took_s: How long this driver ran, in seconds.
-    """
+    """What a driver returns when it ends."""
 
     run: RunDirectory
     trials: list[Trial]
@@ -137,10 +129,6 @@ class Driver:
 
     Each part registers its clean-up as soon as it exists. `close` cleans up in reverse order, so it works after a
     failure at any point of `open` or `loop`.
-
-    Attributes:
-        seed: The base seed of the run.
-        controller: Handles the events of the workers, and starts, stops and pauses trials.
     """
 
     is_new = True
@@ -456,14 +444,7 @@ def open_run_of(
     lock: RunLock | None = None,
     listen: Callable[[records.Record], None] | None = None,
 ) -> OpenRun:
-    """The run's directory as a context.
-
-    Args:
-        plan: The plan.
-        run: The directory.
-        lock: The lock of the directory of a new run, as `create_run_directory` returns it; None for an earlier run.
-        listen: Called with each record.
-    """
+    """The run's directory as a context."""
     creators = [experiment.trial_dirname_creator for experiment in plan.experiments]
     return OpenRun(
         run,
@@ -484,13 +465,8 @@ class Interrupts:
     """Signals that end a run.
 
     A signal is noted, and the loop of the driver ends the run in order. But the loop is not reached while a hook of a
-    plug-in hangs, or a trial of the inline executor. Then the handler says what runs, and how long it has run. The
-    second Ctrl-C raises a KeyboardInterrupt there. So does one of the signals that end the process, if the code has run
-    for long enough to assume that it hangs.
-
-    Attributes:
-        name: The first signal, or None.
-        lets_unwind: Whether the running trials get their time to end after a KeyboardInterrupt of the handler.
+    plug-in hangs, or a trial of the inline executor. The second Ctrl-C raises a KeyboardInterrupt there. So does one of
+    the signals that end the process, if the code has run for long enough to assume that it hangs.
     """
 
     def __init__(self) -> None:
@@ -507,8 +483,7 @@ class Interrupts:
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
         """A context in which signals end the run instead of the process.
 
-        It installs handlers only in the main thread, and restores the previous handlers when it exits. A signal that is
-        ignored (`nohup`) stays ignored.
+        A signal that is ignored (`nohup`) stays ignored.
         """
         self._wake = wake
         outer = user_code.running

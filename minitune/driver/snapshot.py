@@ -8,8 +8,7 @@ beginning. Callbacks are told nothing: they have handled the recorded events, ev
 The file is whole before it gets its name, and counts once the journal has its checksum. So a resume never reads a torn
 file, and does not depend on file dates. The last two snapshots are kept, since the newest may be damaged later.
 
-A plug-in that saves itself to files (`Searcher.save`, `TrialScheduler.save`) writes them to a scratch directory. Their
-contents are its state.
+A plug-in that saves itself to files (`Searcher.save`, `TrialScheduler.save`) writes them to a scratch directory.
 """
 
 from __future__ import annotations
@@ -59,12 +58,7 @@ _STATE = "state.pkl"
 
 
 class Snapshot(NamedTuple):
-    """The states of the plug-ins at one moment.
-
-    Attributes:
-        offset: The states include the journal up to this offset, in bytes.
-        states: The state of each component that has one.
-    """
+    """The states of the plug-ins at one moment."""
 
     offset: int = 0
     states: Mapping[str, PluginState] = {}
@@ -103,7 +97,7 @@ def load(
     context: DriverContext,
     trials: Mapping[str, Trial],
 ) -> None:
-    """Let a plug-in load its state. This runs its code. States refer to trials by id, and to the context.
+    """Let a plug-in load its state. This runs its code.
 
     Raises:
         StateRefusedError: If that raises an error.
@@ -127,18 +121,7 @@ def load(
 
 
 class SnapshotKeeper:
-    """Takes snapshots of a run's plug-ins.
-
-    Args:
-        run: The run's directory.
-        recorder: Records in the journal which snapshots were taken.
-        hooks: The plug-ins.
-        loaded: The snapshot with which the run was resumed.
-        past: The `state` records of earlier drivers.
-
-    Attributes:
-        due_s: When to take the next snapshot, by `time.monotonic`.
-    """
+    """Takes snapshots of a run's plug-ins."""
 
     def __init__(
         self,
@@ -182,7 +165,6 @@ class SnapshotKeeper:
         """Take the last snapshot again with the present states of the callbacks.
 
         After an interrupt or an error, the other plug-ins may know what no resume should: that all trials have ended.
-        The callbacks have handled the events since then, which no resume tells them again.
         """
         states = {**self._last.states, **self._states_of([CALLBACKS])}
         self._write(Snapshot(self._last.offset, states))
@@ -304,9 +286,8 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
 
 
 def class_names(plugin: Any) -> str:
-    """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of callbacks.
-
-    The state of the callbacks has the class name of each callback in it.
+    """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of
+    callbacks.
     """
     if isinstance(plugin, tuple):
         return "callbacks"
@@ -318,7 +299,7 @@ def class_names(plugin: Any) -> str:
 
 
 def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
-    """The pickled state of one callback. Each is pickled alone, so that a failure does not affect the others."""
+    """The pickled state of one callback, alone, so that a failure does not affect the others."""
     try:
         with runs(callback.get_state):
             state = callback.get_state()
@@ -337,7 +318,7 @@ def _told(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> Iterator[str]:
-    """A temporary directory in the run's directory, with these files. It is removed at the end of the `with` block."""
+    """A temporary directory in the run's directory, with these files."""
     directory = os.path.join(run.path, files.temporary_name())
     origin = Origin()
     os.mkdir(directory, 0o700)

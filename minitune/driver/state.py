@@ -1,4 +1,4 @@
-"""RunState: the state of a run in the driver. It has the settings, the trials, and what may happen to them next.
+"""RunState: the state of a run in the driver.
 
 Trials are indexed by their phase, so that no event needs a scan over all trials. Only `RunState.move` changes the phase
 of a trial, so the indices always agree with the phases.
@@ -41,13 +41,7 @@ GRACE_S = 10.0
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 class TrialSettings(NamedTuple):
-    """The settings of all trials of one experiment.
-
-    Attributes:
-        trainable: The trainable, stored once with the executor.
-        checkpoints: When a class trainable is saved.
-        saves: Whether the trainable is a class, which can be saved between two steps.
-    """
+    """The settings of all trials of one experiment."""
 
     trainable: ObjectRef
     checkpoints: CheckpointConfig = CheckpointConfig()
@@ -58,9 +52,7 @@ class RunSettings(NamedTuple):
     """The settings of a run that the controller needs.
 
     Attributes:
-        experiments: The settings of each experiment. `Trial.experiment_number` is an index of this list.
         metric: The run's metric, a list of metrics, or None.
-        max_concurrent_trials: How many trials may run at the same time; None means no limit.
         max_ahead: How many trials may wait for a worker; None: it depends on the machine.
         reuse_actors: Whether the worker of a finished trial runs the next one.
         grace_s: How many seconds a trial has to unwind.
@@ -98,8 +90,7 @@ class TrialQueue:
     """Trials in order of arrival, grouped by their resource requests.
 
     Trials with equal requests form one group. So one check per distinct request shows whether a trial can start, with
-    any number of trials. Every operation is O(1) in the number of trials; `heads` is O(k log k) in the number k of
-    distinct requests.
+    any number of trials.
     """
 
     def __init__(self) -> None:
@@ -160,7 +151,6 @@ class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
-        decision: The decision to carry out after the save in flight.
         requested: A request that does not come from the trial's own report (from a scheduler's hook for another trial,
             or because the run ends). It is carried out when the call in flight has returned.
         ends_by_itself: True if the trainable has reported that it is done.
@@ -259,7 +249,7 @@ class WaitingTrials:
 
 
 class Request(NamedTuple):
-    """A scheduler's request about a trial. It is carried out after the hook has returned.
+    """A scheduler's request about a trial.
 
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
@@ -273,9 +263,8 @@ class Request(NamedTuple):
 
 
 class RunState:
-    """The trials of a run in order of submission, with indices, pending requests and limits.
-
-    Every operation is O(1) or O(log n).
+    """The trials of a run in order of submission, with indices, pending requests and limits. Operations are O(1) or
+    O(log n).
 
     Attributes:
         supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
@@ -311,7 +300,7 @@ class RunState:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal ends the run. Then its trials stay unfinished in the journal, and can be resumed."""
+        """Whether a signal ends the run."""
         return self.ending is not None and self.ending.kind is EndKind.INTERRUPTED
 
     def add(self, trial: Trial) -> None:
@@ -329,15 +318,7 @@ class RunState:
         list.__setitem__(self.trials, self.trials.index(old), fresh)
 
     def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
-        """Move a trial to its next phase, and update the indices.
-
-        Args:
-            trial: The trial.
-            step: The step.
-            reason: The reason, for the trial's story. It is an `Ending` if the trial, or its attempt, has ended.
-
-        Returns:
-            Whether the trial's public status has changed.
+        """Move a trial to its next phase, and update the indices. Returns whether its public status has changed.
 
         Raises:
             TuneError: If the transition table does not allow the step. Then nothing has changed.
@@ -365,7 +346,7 @@ class RunState:
         self.waiting.leaving[running.actor_id] = running
 
     def has_left(self, running: RunningTrial) -> None:
-        """Note that an actor that was let go has exited. If its trial has not ended, it may start again."""
+        """Note that an actor that was let go has exited."""
         self.may_start = True
         self.waiting.leaving.pop(running.actor_id, None)
         if running.trial.phase not in FINISHED:

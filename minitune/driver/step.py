@@ -24,12 +24,7 @@ from minitune.record.recorder import Recorder
 
 @dataclass(frozen=True)
 class Run:
-    """The run that the parts of the driver work on.
-
-    Attributes:
-        state: The trials, and the requests of schedulers.
-        recorder: Writes the events to the journal.
-    """
+    """The run that the parts of the driver work on."""
 
     executor: TrialExecutor
     state: RunState
@@ -82,12 +77,6 @@ def take(run: Told, trial: Trial, step: Step, why: str | Ending) -> None:
 
     A retry is recorded, and each change of the public status, except to RUNNING: the record of an attempt's start says
     that.
-
-    Args:
-        run: The run.
-        trial: The trial.
-        step: The step.
-        why: The reason; an `Ending` if the trial, or its attempt, has ended.
 
     Raises:
         TuneError: If the transition table does not allow the step, or a plug-in raises.

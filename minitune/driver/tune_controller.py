@@ -43,12 +43,7 @@ _ASKS_UNTIL_SAID = 100
 
 
 class LeftOver(NamedTuple):
-    """What an earlier driver of a resumed run has left over. By default, nothing.
-
-    Attributes:
-        was_ended: Whether the run had ended, so that it starts no new trials.
-        to_end: RUNNING trials without an actor. Their final results are recorded, but not their ends. With the endings.
-    """
+    """What an earlier driver of a resumed run has left over. By default, nothing."""
 
     was_ended: bool = False
     to_end: Sequence[tuple[Trial, Ending]] = ()
@@ -99,9 +94,6 @@ class TuneController:
         """One turn: ask, launch, wait, apply.
 
         Most turns bring one report, so this method checks only what may need work.
-
-        Args:
-            max_wait_s: The maximum wait for an event; None means no limit.
         """
         state = self._run.state
         waiting = state.waiting
@@ -150,8 +142,8 @@ class TuneController:
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
 
-        If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
-        would bring trial after trial, and the run would never come to the point where nothing runs.
+        If no attempt brings anything new, no trial starts while another one rests: a searcher without an end would
+        bring trial after trial.
         """
         backoff = self._run.state.backoff
         may_start = backoff.may_start(self._now_s())
@@ -224,7 +216,7 @@ class TuneController:
         return None if wait_s == math.inf else wait_s
 
     def _seconds_to_next_turn(self) -> float:
-        """When a plug-in needs the next turn. The stopper is not asked about a run that is ending."""
+        """When a plug-in needs the next turn."""
         if self._run.state.ending is not None:
             return math.inf
         return self._run.hooks.seconds_left()
@@ -271,9 +263,7 @@ class TuneController:
 
     def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
-
-        Args:
-            ending: Why the run ends, and its trials with it. After a signal the journal keeps the trials unfinished.
+        After a signal the journal keeps the trials unfinished.
         """
         if self._run.state.ending is not None:
             return
@@ -329,10 +319,8 @@ class TuneController:
         self._actions.is_over(trial)
 
     def unwind(self) -> bool:
-        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called.
-
-        Returns:
-            Whether there may be more of them. The executor kills workers that exceed the grace period.
+        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called. Returns whether
+        there may be more; the executor kills those that exceed the grace period.
         """
         if not self._run.state.waiting.leaving:
             return False
