@@ -2,8 +2,8 @@
 
 `minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`.
 Some modules have another name here than in Ray (`MOVED`). An alias is the same module object under a second name, never
-a copy. A copy would define each class twice, which breaks `isinstance` and pickle. So the finder gives the import
-system the real module, and undoes the changes that the import system then makes to it.
+a copy, which would break `isinstance` and pickle. So the finder gives the import system the real module, and undoes the
+changes that the import system then makes to it.
 
 A file that has aliases or left-out names below it looks like a package, and has a `__getattr__` (`_make_parent`), so
 `ray.tune.search.hyperopt.hyperopt_search` works without an import of it, too.
@@ -298,14 +298,7 @@ _PARENTS = _parents()
 
 
 def real_name(name: str) -> str | None:
-    """The real name of an aliased module.
-
-    Args:
-        name: The full name of a module below this package.
-
-    Returns:
-        The module's real name; None if `name` is not an alias.
-    """
+    """The real name of an aliased module of this package; None if `name` is no alias."""
     path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
     if head == RAY and rest:
@@ -399,18 +392,14 @@ def _make_parent(spec: ModuleSpec) -> None:
 class LeftOutError(ModuleNotFoundError):
     """Ray has this name, but this package leaves it out. The text says what to do instead.
 
-    `name` is None. With a name, `from minitune import rllib` would replace this text by Python's own text.
+    `name` is None: with a name, `from minitune import rllib` would replace this text by Python's own.
+
     """
 
 
 def left_out(name: str) -> str | None:
-    """What to do instead of using a name of Ray that this package leaves out.
-
-    Args:
-        name: The full name of a module below this package, or of a name in one.
-
-    Returns:
-        A phrase in the imperative; None if `name` is not in `NOT_HERE`.
+    """What to do instead of using a name of Ray that this package leaves out, as a phrase in the imperative; None if
+    `name` is not in `NOT_HERE`.
     """
     whole = name.removeprefix(_PREFIX).removeprefix(f"{RAY}.")
     head, _, rest = whole.partition(".")
@@ -441,12 +430,7 @@ class AliasLoader:
 
 
 def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """A `__getattr__` for a package, so that `package.module` works without an import of the module.
-
-    Args:
-        package: The package's name.
-        homes: Names that the package loads on first use, each with the module below the package that defines it.
-    """
+    """A `__getattr__` for a package, so that `package.module` works without an import of the module."""
 
     def load(name: str) -> Any:
         if homes and name in homes:
@@ -468,7 +452,7 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
 
 
 def listing(names: Sequence[str]) -> Callable[[], list[str]]:
-    """A `__dir__` for a package: its public names, also those that are not loaded yet. Editors complete from it."""
+    """A `__dir__` for a package: its public names, also those that are not loaded yet."""
     return lambda: sorted(names)
 
 

@@ -89,49 +89,23 @@ def run(
 ) -> ExperimentAnalysis:
     """Evaluate a trainable under many configurations. Blocks.
 
-    Args:
-        run_or_experiment: A function, a `Trainable` subclass, a registered name, an `Experiment`, or a list of these.
-            The experiments of a list run together, in one directory with the name of the first one. Attributes of an
-            `Experiment` have precedence over the arguments of this function.
-        name: The run's name.
-        metric: The metric to optimise, or a list of metrics; see `TuneConfig`.
-        mode: `"min"` or `"max"`, or a list of these.
-        stop: When a trial stops; see `RunConfig`.
-        time_budget_s: Seconds after which the run stops.
-        config: The search space.
-        resources_per_trial: The resources of each trial, such as `{"cpu": 2}`; not together with `with_resources`.
-        num_samples: How many samples to draw from the space; -1 means no limit.
-        storage_path: The directory that contains the runs.
-        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        search_alg: Suggests configurations: an object, or a name such as `"random"`.
-        scheduler: Stops, pauses and changes trials: an object, or a name such as `"asha"`.
-        checkpoint_config: Which checkpoints a trial saves and keeps. None keeps all; a resumed run keeps its own rule.
-        verbose: 0, 1 or 2.
-        progress_reporter: Shows the progress.
-        log_to_file: Names of the files for a trial's output; see `RunConfig`.
-        trial_name_creator: Names trials.
-        trial_dirname_creator: Names their directories.
-        sync_config: Accepted for Ray Tune's signature. It has no effect; a warning says so once.
-        export_formats: Accepted for Ray Tune's signature. It has no effect, which is logged once.
-        max_failures: How many times a failed trial is retried; -1 means no limit.
-        fail_fast: Whether a failure ends the run; `"raise"` raises it.
-        restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
-        resume: True or `"AUTO"` continues the run of this name if it exists, otherwise starts a new run. Suffixes such
-            as `"AUTO+ERRORED"` say which trials continue.
-        resume_config: Resume as with `resume`, and say in detail which trials continue.
-        reuse_actors: Whether the worker of a finished trial runs the next trial.
-        raise_on_failed_trial: Raise if a trial did not finish, unless the run was interrupted.
-        callbacks: `Callback` objects, called in this order.
-        max_concurrent_trials: How many trials may run at the same time.
-        keep_checkpoints_num: Old name of `CheckpointConfig.num_to_keep`.
-        checkpoint_score_attr: Old name of `CheckpointConfig.checkpoint_score_attribute`; `"min-x"`: smaller is better.
-        checkpoint_freq: Old name of `CheckpointConfig.checkpoint_frequency`.
-        checkpoint_at_end: Now `CheckpointConfig.checkpoint_at_end`.
-        chdir_to_trial_dir: See `TuneConfig`.
-        local_dir: Old name of `storage_path`.
-        max_retries: Another name of `max_failures`.
-        **old: Keywords of earlier versions: `loggers`, `repeat`, `trial_resources`, and keywords for clusters, which
-            have no effect. One warning names each.
+    Most arguments are fields of the configs, with the same meaning. Of `TuneConfig`: `metric`, `mode`,
+    `search_alg`, `scheduler`, `num_samples`, `time_budget_s`, `reuse_actors`, `max_concurrent_trials`,
+    `trial_name_creator`, `trial_dirname_creator` and `chdir_to_trial_dir`. Of `RunConfig`: `name`, `storage_path`,
+    `storage_filesystem`, `stop`, `verbose`, `progress_reporter`, `log_to_file`, `sync_config`, `callbacks` and
+    `checkpoint_config`. Of `FailureConfig`: `max_failures`, `fail_fast` and `max_retries`. The others:
+
+    - `run_or_experiment`: A trainable, a registered name, an `Experiment`, or a list of these, which run together in
+      one directory with the name of the first one. What an `Experiment` sets has precedence.
+    - `config`: The search space.
+    - `resources_per_trial`: Such as `{"cpu": 2}`; not together with `with_resources`.
+    - `restore`: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+    - `resume`: True or `"AUTO"` continues the run of this name if it exists. Suffixes such as `"AUTO+ERRORED"`, or
+      `resume_config`, say which trials continue.
+    - `raise_on_failed_trial`: Raise if a trial did not finish, unless the run was interrupted.
+    - `checkpoint_freq`, `checkpoint_at_end`, `keep_checkpoints_num` and `checkpoint_score_attr` are old names of fields
+      of `CheckpointConfig` (a score `"min-x"`: smaller is better), and `local_dir` of `storage_path`. `export_formats`
+      has no effect. Other keywords of earlier versions, such as `loggers` and `repeat`, are taken with a warning.
 
     Returns:
         The trials of the run, with methods that find the best one.
@@ -237,23 +211,12 @@ def run_experiments(
     search_alg: Searcher | SearchAlgorithm | str | None = None,
     **old: Any,
 ) -> list[Trial]:
-    """Run several experiments. Blocks.
+    """Run several experiments. Blocks. The arguments that are not named here are those of `run`.
 
-    Args:
-        experiments: An `Experiment`, a list of these, or a dict with a spec for each name. The keys of a spec are the
-            arguments of `Experiment`. A function in `config` whose only argument is `spec` is called for each trial.
-        scheduler: See `run`.
-        verbose: See `run`.
-        progress_reporter: See `run`.
-        resume: See `run`.
-        resume_config: See `run`.
-        reuse_actors: See `run`.
-        raise_on_failed_trial: See `run`.
-        concurrent: True runs all experiments together, in one directory with the name of the first one, and with its
-            stopper, time budget and output files. False runs one after the other, each in its own directory.
-        callbacks: See `run`.
-        search_alg: See `run`.
-        **old: See `run`.
+    `experiments` is an `Experiment`, a list of these, or a dict with a spec for each name. The keys of a spec are the
+    arguments of `Experiment`. A function in `config` whose only argument is `spec` is called for each trial. With
+    `concurrent`, all run together, in one directory with the name of the first one, and with its stopper, time budget
+    and output files. Otherwise one runs after the other, each in its own directory.
 
     Returns:
         The trials, in order of submission.
@@ -287,15 +250,8 @@ def run_experiments(
 
 
 def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
-    """Translate the arguments `resume` and `resume_config` of `run`.
-
-    Args:
-        resume: None or False for a new run; True or `"AUTO"` to continue one. Suffixes such as `"AUTO+ERRORED"` say
-            which trials continue; the last suffix has precedence.
-        resume_config: Has precedence over the suffixes.
-
-    Returns:
-        Which trials continue; None for a new run.
+    """Which trials continue, by the arguments `resume` and `resume_config` of `run`; None for a new run. The last
+    suffix of `resume` has precedence, and `resume_config` over all.
 
     Raises:
         TypeError: If `resume_config` is not a `ResumeConfig`.

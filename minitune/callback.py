@@ -90,7 +90,7 @@ class Callback:
         return None
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the state to save with the run. It must be picklable. None: there is nothing to save."""
+        """Return the state to save with the run, which must be picklable; None if there is none."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -2,10 +2,10 @@
 
 Commit protocol: The worker copies the content to `.tmp-<number>-<attempt>` in the trial's directory, lists it, and
 renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. A user who writes to the
-directory of `checkpoint_dir` has written there already, so nothing is copied. On a Ray cluster the driver
-renames it, so that an attempt that Ray has given up can commit nothing. The checkpoint is committed
-when the driver's journal names it. A directory that the journal does not name is a leftover of a killed worker; it is
-removed before the next attempt. Numbers increase over all attempts of a trial.
+directory of `checkpoint_dir` has written there already, so nothing is copied. On a Ray cluster the driver renames it,
+so that an attempt that Ray has given up can commit nothing. The checkpoint is committed when the driver's journal names
+it. A directory that the journal does not name is a leftover of a killed worker; it is removed before the next attempt.
+Numbers increase over all attempts.
 """
 
 from __future__ import annotations
@@ -271,14 +271,7 @@ def read_dict(directory: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """One committed checkpoint of a trial, as the journal records it.
-
-    Attributes:
-        number: Its number within the trial. Numbers increase over all attempts.
-        file_count: The number of files and links.
-        total_bytes: The total size of the files, in bytes.
-        names_crc: The CRC32 of the sorted list of names and sizes.
-    """
+    """One committed checkpoint of a trial, as the journal records it."""
 
     number: int
     file_count: int
@@ -302,12 +295,7 @@ def temporary_path(trial_directory: str | os.PathLike[str], number: int, attempt
 
 
 def temporary_directory(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
-    """Create the empty directory in which checkpoint `number` is prepared, and return its path.
-
-    Args:
-        trial_directory: The trial's directory.
-        number: The checkpoint's number.
-        attempt: The trial's attempt, so that two attempts never use the same directory.
+    """Create the empty directory in which checkpoint `number` of this attempt is prepared, and return its path.
 
     Raises:
         OSError: If the directory cannot be created.
@@ -324,17 +312,8 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
 def commit_copy(
     source: str | os.PathLike[str], trial_directory: str | os.PathLike[str], number: int, attempt: int
 ) -> CheckpointRecord:
-    """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
-
-    Args:
-        source: The user's directory. It is not changed. Links are copied as links. If `source` is the trial's directory
-            itself, the trial's checkpoints are left out. Otherwise each checkpoint would contain all earlier ones.
-        trial_directory: The trial's directory.
-        number: The checkpoint's number.
-        attempt: The trial's attempt.
-
-    Returns:
-        The record of the checkpoint.
+    """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies. Links are
+    copied as links. If `source` is the trial's directory itself, its checkpoints are left out.
 
     Raises:
         FileNotFoundError: If `source` is not a directory.
@@ -359,7 +338,7 @@ def commit_copy(
 
 @contextmanager
 def written_by_us(trial_directory: str) -> Iterator[None]:
-    """In the `with` block, only we write, and only to this directory. A full disk there ends the run.
+    """In the `with` block, only we write, and only to this directory.
 
     Raises:
         DiskError: If the disk of the run refuses what is written.
@@ -391,11 +370,7 @@ def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int)
 
 
 def discard_prepared(temporary: str, trial_directory: str | os.PathLike[str], error: BaseException) -> None:
-    """Remove a directory in which a checkpoint was prepared, because of an error.
-
-    Raises:
-        DiskError: If the reason of the error is that the disk of the run has refused what was written.
-    """
+    """Remove a directory in which a checkpoint was prepared, because of an error."""
     refused = files.look_at_disk(os.fspath(trial_directory), error)  # before the removal, which frees space
     with suppress(OSError):  # the next start of the trial removes it, too
         files.remove_tree(temporary)
@@ -405,9 +380,6 @@ def discard_prepared(temporary: str, trial_directory: str | os.PathLike[str], er
 
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
     """Commit a directory from `temporary_directory` as checkpoint `number`.
-
-    Returns:
-        The record of the checkpoint.
 
     Raises:
         ValueError: If the directory contains anything but files, directories and links.
@@ -439,11 +411,7 @@ class ManifestEntry(NamedTuple):
 
 
 def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[ManifestEntry]:
-    """Everything below `top`, sorted by name.
-
-    Args:
-        top: The directory.
-        leave_out: The names of directories to leave out. They are not read, since the driver may be removing them.
+    """Everything below `top`, sorted by name, but for the directories `leave_out`, which the driver may be removing.
 
     Raises:
         OSError: If a directory cannot be read, since its files would be missing.
@@ -494,7 +462,7 @@ def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: 
 
 
 def _put(path: str, make: Callable[[str], _T]) -> _T:
-    """Call `make`, which must not find anything at `path`. What it finds there is removed, unless it is a directory."""
+    """Call `make`, which must not find anything at `path`."""
     try:
         return make(path)
     except FileExistsError:

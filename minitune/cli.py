@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are safe to print. An argument may be the name of another user's file."""
+    """A parser whose errors are safe to print."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with status 2."""
@@ -87,14 +87,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        arguments: The arguments after `minitune`; by default those of this process.
-
-    Returns:
-        The exit status; see `minitune.commands`.
-    """
+    """Run one command with the arguments after `minitune`; return the exit status (see `minitune.commands`)."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     name = ALIASES.get(name, name)
     if name not in COMMANDS:

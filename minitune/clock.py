@@ -51,8 +51,7 @@ class VirtualClock:
     def sleep(self, duration_s: float, /) -> None:
         """Advance the clock by `duration_s` seconds. Negative durations are ignored.
 
-        If rounding would lose the duration, the clock advances to the next float. Otherwise code that waits for a tiny
-        remainder would wait forever.
+        If rounding would lose the duration, the clock advances to the next float.
         """
         if duration_s > 0:
             self.now_s = max(self.now_s + duration_s, math.nextafter(self.now_s, math.inf))
@@ -66,11 +65,7 @@ current: Clock = REAL
 
 @contextmanager
 def use(clock: Clock) -> Iterator[None]:
-    """Make `clock` the current clock inside a `with` block, for all threads of this process.
-
-    Args:
-        clock: The new clock. The previous one is restored at the end of the block.
-    """
+    """Make `clock` the current clock inside a `with` block, for all threads of this process."""
     global current
     previous = current
     current = clock

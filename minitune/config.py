@@ -23,11 +23,7 @@ _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
 def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, export_formats: object = None) -> None:
-    """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing.
-
-    Raises:
-        ValueError: If `storage_filesystem` is set.
-    """
+    """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing."""
     require(
         storage_filesystem is None,
         "storage_filesystem: None (mount the storage and pass the path)",
@@ -218,21 +214,7 @@ ResumeType = ResumeConfig.ResumeType
 
 @dataclass(repr=False)
 class SyncConfig(Config):
-    """Accepted for Ray Tune's signature. A run on one machine has no files to synchronise.
-
-    Attributes:
-        sync_period: Has no effect.
-        sync_timeout: Has no effect.
-        sync_artifacts: Has no effect.
-        sync_artifacts_on_checkpoint: Has no effect.
-        syncer: Has no effect.
-        sync_on_checkpoint: Has no effect.
-        upload_dir: Has no effect: mount the storage and pass its path as `storage_path`.
-        sync_to_driver: Has no effect.
-        sync_to_cloud: Has no effect.
-        node_sync_period: Has no effect.
-        cloud_sync_period: Has no effect.
-    """
+    """Accepted for Ray Tune's signature. A run on one machine has no files to synchronise."""
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -410,12 +392,7 @@ def _check_num_workers(num_workers: Any) -> None:
 
 
 def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
-    """Convert a user's argument to a config.
-
-    Args:
-        name: The argument's name, for the error text.
-        config: A config, a dict of its fields, or None for the defaults.
-        kind: The class of the config.
+    """Convert a config, a dict of its fields, or None for the defaults to a config of class `kind`.
 
     Raises:
         ValueError: If `config` has another type, or a field is unknown.

@@ -58,8 +58,8 @@ class TuneContext:
     def get_trial_seed(self) -> int | None:
         """The trial's own seed, from 0 to 2**32 - 1. It depends only on the run's seed and the trial's number.
 
-        So it is the same in each attempt, after a resume, and with any number of workers. Before the trial begins, it
-        seeds the global generators of `random`, and of numpy and torch if they are loaded.
+        So it is the same in each attempt, after a resume, and with any number of workers. It seeds the global
+        generators of `random`, and of numpy and torch if they are loaded, before the trial begins.
         """
         session = _session("get_trial_seed")
         return None if session is None else session.info.seed

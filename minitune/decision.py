@@ -1,4 +1,4 @@
-"""Decision: what a scheduler decides about a trial, as data. The controller carries it out, in one place."""
+"""Decision: what a scheduler decides about a trial, as data."""
 
 from __future__ import annotations
 

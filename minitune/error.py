@@ -1,8 +1,7 @@
 """The errors that users see, and how an exception travels from a worker to the driver.
 
 The text of an error says which rule was broken, by which value, where, and what to do. `TuneError` is the base class of
-the errors of a run; a `ValueError` or `TypeError` reports a bad argument. This module imports only the standard library
-and the settings, so every other module can use it.
+the errors of a run; a `ValueError` or `TypeError` reports a bad argument.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ class TuneError(Exception):
 
 
 class InvalidArgumentError(TuneError, ValueError):
-    """A bad argument for which Ray Tune raises one of these two classes, although the other one fits better.
-
-    Existing scripts catch one or the other.
-    """
+    """A bad argument for which Ray Tune raises one of these two classes, although the other one fits better."""
 
 
 class ConstraintError(TuneError, ValueError):
@@ -55,7 +51,7 @@ class SampleError(TuneError, ValueError):
 
 
 def sample_error(error: Exception, text: str) -> SampleError:
-    """The `SampleError` with this text for an error of a user's function. Keeps the user's frames in its traceback."""
+    """The `SampleError` with this text for an error of a user's function."""
     if not is_on("FULL_TRACEBACKS"):
         error.with_traceback(user_traceback(error))
     return dual_error(SampleError, error, text) or SampleError(text)
@@ -67,7 +63,6 @@ class TrialError(TuneError):
     Attributes:
         remote: The worker's description of the exception; None if the worker could not send one.
         cause: What happened, in one line, if the last line of the text does not say it.
-        died_s: When the trial's process died, in seconds since the epoch, if that was the failure; otherwise 0.
     """
 
     remote: RemoteError | None = None
@@ -85,7 +80,7 @@ class TrialError(TuneError):
 
 
 def _last_line_without_hints(text: str) -> str:
-    """The line of a traceback with the exception. An error that was read from `error.txt` has only its text."""
+    """The line of a traceback with the exception."""
     lines = [line for line in text.strip().split("\n") if not line.startswith(HINT)]
     return lines[-1] if lines else text
 
@@ -123,11 +118,7 @@ class CrashLoopError(TuneError):
 
 
 class DiskError(TuneError):
-    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed.
-
-    Attributes:
-        run_path: The run's directory.
-    """
+    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed."""
 
     run_path = ""
 
@@ -176,15 +167,7 @@ def clip(text: str) -> str:
 
 @dataclass(frozen=True)
 class RemoteError:
-    """An exception on its way from a worker to the driver: always as text, also as an object if it can be pickled.
-
-    Attributes:
-        type_name: Qualified name of the exception's class, such as `ValueError` or `mymodule.MyError`.
-        message: `str(exception)`, cut at `MESSAGE_LIMIT` characters.
-        traceback: The formatted traceback without the frames of minitune.
-        pickled: The pickled exception and its causes, up to the first one that the worker could not load again.
-        hint: A line that begins with `HINT`, if the error may come from where the code ran; else empty.
-    """
+    """An exception on its way from a worker to the driver: always as text, also as an object if it can be pickled."""
 
     type_name: str
     message: str
@@ -194,14 +177,7 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """Describe `error`. Works even if the exception's own methods raise.
-
-        Args:
-            error: The exception, with its traceback.
-
-        Returns:
-            The description.
-        """
+        """Describe an exception with its traceback. Works even if the exception's own methods raise."""
         try:
             message = str(error)
         except Exception as broken:
@@ -214,17 +190,15 @@ class RemoteError:
         )
 
     def load(self) -> BaseException | None:
-        """Rebuild the exception object, with its causes.
-
-        Returns:
-            The exception; None if it could not be pickled, or its class cannot be loaded in this process.
+        """Rebuild the exception object, with its causes; None if it could not be pickled, or its class cannot be loaded
+        here.
         """
         return None if self.pickled is None else _load_chain(self.pickled)
 
     def with_sources(self) -> RemoteError:
         """A copy whose traceback has the source lines of functions defined in notebook cells.
 
-        A cell is not a file. Only the process that ran the cell has its text, in `linecache`.
+        A cell is not a file.
         """
         return replace(self, traceback=_with_sources(self.traceback))
 
@@ -240,13 +214,7 @@ def format_traceback(error: BaseException) -> str:
 
     Frames of minitune before the user's first frame and after the last one do not help a user, so they are left out. If
     there is no frame of the user, only the frames that carried the call are left out. If minitune complains about a
-    value that the user's code returned, all frames are left out. Causes and contexts are treated in the same way.
-
-    Args:
-        error: The exception, with its traceback.
-
-    Returns:
-        The text, ending in a newline.
+    value that the user's code returned, all frames are left out.
     """
     try:
         formatted = traceback.TracebackException.from_exception(error)
@@ -258,13 +226,8 @@ def format_traceback(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception without minitune's frames around the user's, for a debugger.
-
-    Args:
-        error: The exception, with its traceback.
-
-    Returns:
-        The traceback; unchanged if it has no frame of the user.
+    """The traceback of an exception without minitune's frames around the user's, for a debugger; unchanged without a
+    frame of the user.
     """
     trace = error.__traceback__
     links = []
@@ -281,16 +244,8 @@ def user_traceback(error: BaseException) -> TracebackType | None:
 
 
 def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialError] = TrialError) -> TrialError:
-    """Build the error of a trial from its worker's description.
-
-    Args:
-        remote: The worker's description of the exception.
-        text: The message of the new error; by default the traceback.
-        kind: The class of the error.
-
-    Returns:
-        The error, with the user's exception as its `__cause__`. It is also an instance of the user's exception class,
-        if that class can be loaded and allows a subclass.
+    """Build the error of a trial from its worker's description. If possible, it is also an instance of the user's
+    exception class, and that exception is its `__cause__`.
     """
     text = remote.traceback.rstrip() if text is None else text
     original = remote.load()
@@ -307,8 +262,7 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
 def as_cause(error: TrialError) -> TrialError:
     """A copy of a trial's error without a cause, to be the cause of another error.
 
-    The text of a trial's error is already the traceback of the user's exception. That exception is also the error's
-    cause, so Python would print it twice.
+    The text of a trial's error is already the traceback of the user's exception, so Python would print it twice.
     """
     alone = copy.copy(error)
     alone.__cause__ = None
@@ -316,14 +270,8 @@ def as_cause(error: TrialError) -> TrialError:
 
 
 def trial_error_of_text(text: str, cause: str = "") -> TrialError:
-    """Build the error of a trial from its recorded text. Unpickles nothing.
-
-    Args:
-        text: The text of the trial's error file, or a cause in a few words.
-        cause: What happened, in one line, if known. It cannot be read from a traceback with a message of several lines.
-
-    Returns:
-        The error. It is also an instance of the exception's class if that is a built-in class.
+    """Build the error of a trial from the text of its error file, or from a cause in a few words. If possible, it is
+    also an instance of the exception's built-in class. Unpickles nothing.
     """
     error = _error_of_own_class(text) or TrialError(text)
     is_traceback = "Traceback (most recent call last)" in text  # else: how a worker died, or which limit was exceeded
@@ -356,16 +304,8 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
 def dual_error(
     kind: type[_Kind], original: Exception, text: str, reduce: Callable[[Any], tuple[Any, ...]] | None = None
 ) -> _Kind | None:
-    """An error that `except` finds under two classes.
-
-    Args:
-        kind: The first class.
-        original: An exception of the second class. The error gets its arguments and attributes.
-        text: The message.
-        reduce: The error's `__reduce__`; by default it is pickled as a `kind` with this text.
-
-    Returns:
-        An instance of both `kind` and the class of `original`; None if Python or the class does not allow it.
+    """An instance of both `kind` and the class of `original`, which `except` finds under both; None if that is not
+    possible. `reduce` is its `__reduce__`; by default it is pickled as a `kind` with this text.
     """
     user_class = type(original)
     if issubclass(user_class, kind):
@@ -430,13 +370,8 @@ _Link = tuple[str, bytes]
 
 
 class _Bare(NamedTuple):
-    """An exception without its own `__reduce__` and `__init__`: many classes cannot be loaded from their own pickles.
-
-    Attributes:
-        kind: Its class.
-        args: Its `args`.
-        state: Its attributes.
-        slots: See `_slots_of`.
+    """An exception without its own `__reduce__` and `__init__`: many classes cannot be loaded from their own
+    pickles.
     """
 
     kind: type[BaseException]
@@ -546,14 +481,7 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
 
 
 def format_stack(stack: traceback.StackSummary) -> str:
-    """Format the stack of a trial's thread: the user's frames only.
-
-    Args:
-        stack: The thread's frames, outermost first.
-
-    Returns:
-        The text; empty if there is no frame of the user.
-    """
+    """Format the stack of a trial's thread, outermost frame first: the user's frames only, or empty."""
     own = [_is_own_frame(frame.filename) for frame in stack]
     others = range(own.index(True), len(own)) if any(own) else ()  # the frames before started the thread
     kept = [i for i in others if not own[i] and stack[i].filename != threading.__file__]

@@ -1,7 +1,6 @@
 """Calls of plug-ins: the error of a hook names the hook, and a child process that a hook has forked gets an error.
 
-The driver calls schedulers, searchers, stoppers and callbacks (`minitune.driver.hooks`). The views call the user's
-reporter. Both use these functions.
+The driver calls schedulers, searchers, stoppers and callbacks (`minitune.driver.hooks`).
 """
 
 from __future__ import annotations
@@ -32,12 +31,6 @@ class PluginError(TuneError):
 def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
     """Call a hook of a plug-in.
 
-    Args:
-        hook: The hook, bound to the plug-in.
-        trial: The trial that the call is about, if any.
-        *args: The hook's arguments.
-        **kwargs: The hook's keyword arguments.
-
     Raises:
         ConstraintError: If a constraint of the search raises an error.
         PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
@@ -62,7 +55,7 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
 
 def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
-    """Raise the error of a hook, with the hook's name. Errors of functions of the search space need no hook's name."""
+    """Raise the error of a hook, with the hook's name."""
     if isinstance(error, ConstraintError):
         raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
     if isinstance(error, SampleError) and isinstance(error.__cause__, Exception):
@@ -76,7 +69,7 @@ def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) 
 
 
 def forked_error(who: str) -> TuneError:
-    """The error for a child that `who` has forked. If the child continued, the run would have two drivers."""
+    """The error for a child that `who` has forked: if it continued, the run would have two drivers."""
     return TuneError(
         f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
         "End the child with os._exit(), or use subprocess or multiprocessing"
@@ -101,7 +94,7 @@ def guarded(function: _Function, name: str) -> _Function:
 
 
 def hook_name(hook: Any) -> str:
-    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook. A text is a name already."""
+    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
     if isinstance(hook, str):
         return hook
     owner = getattr(hook, "__self__", None)

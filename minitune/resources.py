@@ -24,7 +24,7 @@ _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 class Resources:
     """A resource request. All its bundles are reserved together or not at all. Ray Tune's `PlacementGroupFactory`.
 
-    Equal requests are one object, so that each of many trials costs no comparison. Do not change its bundles.
+    Do not change its bundles.
 
     Args:
         bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first bundle is for the
@@ -84,9 +84,6 @@ class Resources:
         Args:
             request: A `Resources`, a dict such as `{"cpu": 1, "gpu": 0.5, "custom_resources": {"tokens": 2}}`, or None
                 for the default of one CPU.
-
-        Returns:
-            The request.
 
         Raises:
             ValueError: If `request` has another type, or an amount is invalid.
@@ -192,12 +189,7 @@ def _check_amount(name: str, amount: Any) -> float:
 
 
 class GpuShare(NamedTuple):
-    """A device, or a fraction of one, that a bundle holds.
-
-    Attributes:
-        id: The device's id as `CUDA_VISIBLE_DEVICES` takes it: an index or a UUID.
-        fraction: Between 0 (exclusive) and 1.
-    """
+    """A device, or a fraction of one, that a bundle holds."""
 
     id: str
     fraction: float
@@ -207,7 +199,6 @@ class BundleAllocation(NamedTuple):
     """The resources that one bundle of a trial has.
 
     Attributes:
-        resources: The amount of each resource, by name.
         env: Environment variables for a child process that uses this bundle: its devices and its number of threads.
     """
 
@@ -246,7 +237,7 @@ PlacementGroupFactory = Resources
 
 
 def amount_text(name: str, amount: float) -> str:
-    """An amount of a resource for an error text. Memory is a number of bytes, which is hard to read."""
+    """An amount of a resource for an error text."""
     if name != MEMORY:
         return f"{amount:g}"
     if amount < 2**20:

@@ -105,7 +105,6 @@ class Report(NamedTuple):
         metrics: The user's metrics, followed by the automatic keys. There is no `config`.
             None if a function has returned without new metrics: the driver repeats its last result, with `done`. None
             with a checkpoint: only the checkpoint is new.
-        checkpoint: The checkpoint of this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
         has_returned: True if the metrics are the return value of a function, so that no report will follow.
         ending: Why the trial has ended, if its sender knows. Such a sender saves nothing.
@@ -126,13 +125,6 @@ def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, An
     """Complete a result for plug-ins and files: add the trial's configuration as `config`.
 
     Inside of the package, results have no `config`. Only this function puts it in.
-
-    Args:
-        metrics: The nested result. It is not changed.
-        config: The configuration. It is not copied.
-
-    Returns:
-        A new dict with the keys in the order of Ray Tune.
     """
     result: dict[str, Any] = {}
     for name, value in metrics.items():
@@ -144,14 +136,9 @@ def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, An
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
-    """Turn nested mappings into one level: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
+    """Turn nested mappings into one level, in a new dict, ordered level by level as in Ray Tune.
 
-    Args:
-        result: Any mapping. Keys that are not strings are converted to strings. Empty mappings are kept as values.
-        delimiter: The text between the parts of a key.
-
-    Returns:
-        A new dict, ordered level by level as in Ray Tune. Values that are not mappings are not copied.
+    `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`. Keys become strings. Empty mappings are kept as values.
 
     Raises:
         ValueError: If a mapping contains itself or has too many levels.
@@ -180,12 +167,7 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
-    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
-
-    Args:
-        result: The result.
-        delimiter: The text between the parts of a key.
-    """
+    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out."""
     row: dict[str, Any] = {}
     nested: dict[str, Any] = {}
     for key, value in result.items():
@@ -201,11 +183,8 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
 def with_plain_keys(metrics: dict[Any, Any]) -> dict[Any, Any]:
     """Metrics with plain keys in all nested mappings: texts, numbers, bools, None, bytes, and tuples of these.
 
-    The text of such a key cannot fail. Any other key is replaced by its text. Call this where an error is that of the
-    trial or the plug-in that made the metrics, because the methods of a key may raise anything.
-
-    Returns:
-        The same dict if all keys are plain.
+    Any other key is replaced by its text. Call this where an error is that of the trial or the plug-in that made the
+    metrics, because the methods of a key may raise anything.
 
     Raises:
         TypeError: If a key has no text, or two keys of a mapping have the same one.
@@ -245,11 +224,7 @@ def _is_level(value: Any) -> bool:
 
 
 def _plain_key(key: Any) -> Any:
-    """A key as a plain one; the same object if it is plain.
-
-    Raises:
-        TypeError: If it has no text.
-    """
+    """A key as a plain one; the same object if it is plain."""
     kind = type(key)
     if kind in _PLAIN_KEYS or (kind is int and key.bit_length() <= _SHORT_BITS):
         return key
@@ -300,10 +275,6 @@ def assign(result: dict[str, Any], name: str, value: Any) -> bool:
 
 def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """Undo `flatten`: `{"eval/loss": 1}` becomes `{"eval": {"loss": 1}}`.
-
-    Args:
-        flat: A dict of one level. It is not changed. All levels of the result have its class.
-        delimiter: The text at which keys are split.
 
     Raises:
         TypeError: If one key is the beginning of another, such as `eval` and `eval/loss`.

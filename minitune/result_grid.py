@@ -59,10 +59,7 @@ class Result:
 
     Attributes:
         metrics: The last reported result, nested, with the automatic keys; `{"trial_id": ...}` if there is none.
-        config: The trial's configuration.
-        checkpoint: The latest checkpoint, or None.
         error: The `TrialError` of a failed trial, which is also an instance of the user's exception class; else None.
-        path: The trial's directory.
         best_checkpoints: The kept checkpoints, as (checkpoint, metrics) pairs. They are in ascending order of score if
             the run has a score attribute, else in order of time. `num_to_keep` limits their number. The latest
             checkpoint is always kept on disk, but may be missing here.
@@ -114,9 +111,9 @@ class Result:
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
         """Read the result of a trial from its directory. Blocks while it reads. Unpickles nothing.
 
-        Inside the run's directory, everything comes from the run's journal: the metrics, which checkpoints are
-        complete, and whether the trial has failed. If the trial's directory was moved out of its run, the metrics come
-        from `result.json`, else from `progress.csv`, and the trial has failed if there is an `error.txt`.
+        Inside the run's directory, everything comes from the run's journal. If the trial's directory was moved out of
+        its run, the metrics come from `result.json`, else from `progress.csv`, and the trial has failed if there is an
+        `error.txt`.
 
         Args:
             path: The trial's directory.
@@ -147,7 +144,7 @@ class Result:
 
     @classmethod
     def _of_files(cls, directory: str) -> Result:
-        """The result of a trial whose directory is outside of its run, or whose run has a damaged journal."""
+        """The result of a trial whose directory is outside of its run, or whose journal is damaged."""
         rows = logged_rows(directory)
         if rows is None:
             raise RuntimeError(f"{directory} is not a trial's directory: it has neither result.json nor progress.csv")
@@ -189,7 +186,7 @@ class Result:
         """Each stop, pause, promotion, exploit and failure of the trial, and each rung it has passed, with the reason.
 
         They come from the run's journal, so the trial's directory must be inside the run's. The list is empty if the
-        journal has no decision about the trial. `print(result.decisions[-1])` says why the trial ended.
+        journal has no decision about the trial.
 
         Raises:
             FileNotFoundError: If there is no journal.
@@ -270,13 +267,7 @@ class _Front(list[Result]):
 
 
 class ResultGrid(Sequence[Result]):
-    """The results of all trials of a run, in order of submission.
-
-    Args:
-        experiment_analysis: The trials, with the default metric and mode. `run` returns such an object.
-        interrupted: Whether Ctrl-C or another signal ended the run before all trials had ended.
-        checkpoint_config: The rule by which the run kept checkpoints; by default it kept all.
-    """
+    """The results of all trials of a run, in order of submission."""
 
     def __init__(
         self,
@@ -398,15 +389,11 @@ class ResultGrid(Sequence[Result]):
         return self._results[self._run.trials.index(best)]
 
     def get_estimates(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> list[Estimate]:
-        """What to expect of the trials if they were run again and again. Blocks for up to a second.
+        """What to expect of the trials if they were run again and again. The arguments are those of `get_best_result`.
+        Blocks for up to a second.
 
         A Gaussian process over the configurations of all trials tells noise from effects. It compares the trials that
         have run at least as many iterations as the best one.
-
-        Args:
-            metric: As in `get_best_result`.
-            mode: As there.
-            scope: As there.
 
         Returns:
             For each trial its value, its expected value, and an interval of about 90 %. First is the trial that is best
@@ -440,14 +427,10 @@ class ResultGrid(Sequence[Result]):
         return _Front(results, trials, self._run.goal if metric is None else Goal.of(metric, mode))
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
-        """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.
+        """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials. An existing
+        file is replaced.
 
         Importances need the extra `report`. Blocks while it reads the journal and writes the file.
-
-        Args:
-            path: The file. An existing file is replaced.
-            metric: The objective; by default the metric of the `TuneConfig`.
-            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
 
         Returns:
             The absolute path of the file.
@@ -464,10 +447,6 @@ class ResultGrid(Sequence[Result]):
         """How much each parameter affects the objective, with the uncertainty of each value.
 
         Needs the extra `report`. Blocks while it reads the journal and fits a model.
-
-        Args:
-            metric: The objective; by default the metric of the `TuneConfig`.
-            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
 
         Raises:
             ImportError: If scikit-learn is not installed.

@@ -1,6 +1,6 @@
 """The functions that Ray users call on `ray` itself, for one machine: totals of resources, and stored values.
 
-`init` starts nothing. It only sets the resources that the trials of this process may use.
+It only sets the resources that the trials of this process may use.
 """
 
 from __future__ import annotations
@@ -52,16 +52,7 @@ _OF_A_NODE = """
 
 @dataclass
 class _State:
-    """The state of this module in one process.
-
-    Attributes:
-        machine: The totals from `init`, or None.
-        is_used: Whether a run or a query has used the default totals without `init`.
-        local_mode: Whether runs that name no executor run their trials in this process.
-        address: The address of the cluster from `init`, or None.
-        values: The file in which `put` stores values; None before the first `put`.
-        origin: The process that created `values`.
-    """
+    """The state of this module in one process."""
 
     machine: Machine | None = None
     is_used: bool = False
@@ -115,22 +106,13 @@ def init(
     ignore_reinit_error: bool = False,
     **other: Any,
 ) -> RuntimeContext:
-    """Set the resources that all trials of this process may use together.
+    """Set the resources that all trials of this process may use together. May block for up to 10 s in `nvidia-smi` if
+    the machine has NVIDIA devices.
 
-    May block for up to 10 s in `nvidia-smi` if the machine has NVIDIA devices.
-
-    Args:
-        address: None, `"local"` or `"auto"` for this machine. Host and port of a Ray cluster, such as
-            `"10.0.0.1:6379"`, for runs with `TuneConfig(executor="ray")`; the cluster has its own totals. Other runs
-            use this machine, and the log has one warning.
-        num_cpus: The number of CPUs; by default the CPUs that this process may use.
-        num_gpus: The number of GPUs; by default the visible ones.
-        resources: Other resources by name, and `memory` in bytes.
-        local_mode: Run trials one at a time in this process, for debugging. `TuneConfig(executor=...)` and
-            `MINITUNE_EXECUTOR` have precedence.
-        ignore_reinit_error: Do nothing if `init` was called before, or a run was started.
-        **other: `redis_address`, the old name of `address`, and other arguments of Ray's `init`. The others have no
-            effect; one warning names them.
+    `address` is None, `"local"` or `"auto"` for this machine, or host and port of a Ray cluster, for runs with
+    `TuneConfig(executor="ray")`, which has its own totals. `resources` has other resources by name, and `memory` in
+    bytes. `local_mode` runs trials one at a time in this process, if no executor is named. `ignore_reinit_error` does
+    nothing if `init` was called before. Other arguments of Ray's `init` have no effect; one warning names them.
 
     Raises:
         RuntimeError: If `init` was called before, or a run was started.
@@ -231,9 +213,6 @@ def put(value: Any) -> ObjectRef:
     Args:
         value: Anything that can be pickled.
 
-    Returns:
-        A reference for `get`.
-
     Raises:
         TypeError: If the value cannot be pickled, or is itself a reference.
         OSError: If the file cannot be written.
@@ -259,8 +238,7 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
         timeout: Accepted for Ray's signature. It has no effect, since `get` never waits.
 
     Returns:
-        The value, as a separate copy for each call, so that no trial sees the changes of another one. Of a large array,
-        only the pages that are written to are copied.
+        The value, a separate copy for each call. Of a large array, only the pages that are written to are copied.
 
     Raises:
         ObjectLostError: If the value no longer exists.
@@ -289,11 +267,7 @@ def machine() -> Machine:
 
 @contextmanager
 def counted(executor: TrialExecutor) -> Iterator[None]:
-    """Within the block, `available_resources` counts the resources of this executor's trials.
-
-    The end of a run is the end of the block. The executor may exist longer, because the traceback of an error refers to
-    it.
-    """
+    """Within the block, `available_resources` counts the resources of this executor's trials."""
     _executors.add(executor)
     try:
         yield
@@ -307,10 +281,7 @@ def cluster_address() -> str | None:
 
 
 def check_address(address: Any) -> str | None:
-    """Check the argument `address` of `init`.
-
-    Returns:
-        The address if it names a cluster, else None.
+    """Check the argument `address` of `init`; return it if it names a cluster, else None.
 
     Raises:
         ValueError: If it is neither of this machine nor host and port of a cluster.

@@ -15,8 +15,6 @@ class Setting(NamedTuple):
     """One setting.
 
     Attributes:
-        default: The value if no variable is set.
-        also: Other variables from which the setting is read.
         is_number: Whether a value must be a number >= 0. A run checks this before it begins.
     """
 
@@ -101,12 +99,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
-    """The value of a setting, or its default.
-
-    Args:
-        name: The name in `SETTINGS`.
-        environ: The environment variables; by default those of this process.
-    """
+    """The value of a setting, or its default."""
     entry = SETTINGS[name]
     if environ is None:
         environ = os.environ

@@ -1,8 +1,7 @@
 """simulate: a run on learning curves instead of training, with a virtual clock.
 
 A simulation uses the same controller, searcher, scheduler, stoppers, callbacks, retries and rules for checkpoints as a
-real run. Only the training is replaced: `curve(config)` yields the results. So you can compare schedulers in seconds,
-on invented curves, on measured ones, or on the curves of an earlier run.
+real run. Only the training is replaced: `curve(config)` yields the results.
 """
 
 from __future__ import annotations
@@ -78,13 +77,7 @@ class Logged(NamedTuple):
 
 
 class Improvement(NamedTuple):
-    """A result that was better than all earlier results.
-
-    Attributes:
-        num_results: The number of results up to this one, including it.
-        time_s: Virtual seconds since the start of the run.
-        trial_id: The trial that reported the result.
-    """
+    """A result that was better than all earlier results."""
 
     num_results: int
     time_s: float
@@ -100,12 +93,6 @@ class Simulation:
         results: The trials' results, as from `Tuner.fit`. Their checkpoints are positions on curves, not directories.
             Their `get_rows` needs a run with a `storage_path`.
         log: All decisions and changes of trials, in order.
-        makespan_s: Virtual seconds from the start of the run to the end of the last trial.
-        worker_s: Virtual seconds that the workers existed, summed over the workers.
-        training_s: The part of `worker_s` that they spent on steps, including lost steps.
-        num_steps: How many steps they made, including lost and repeated ones.
-        metric: The metric of the objective, or None.
-        mode: `"min"`, `"max"` or None.
     """
 
     results: ResultGrid
@@ -164,25 +151,20 @@ def simulate(
 ) -> Simulation:
     """Run trials on learning curves instead of training. Blocks while it computes, but never waits.
 
-    The simulation starts, saves, pauses, resumes, retries and stops trials like those of a class trainable. A paused or
-    failed trial continues from its last checkpoint, which is a position on the curve of its configuration. A trial that
-    exploits another one continues from the donor's position, on the curve of its own new configuration. A trial ends
-    when its curve ends.
+    A paused or failed trial continues from its last checkpoint, which is a position on the curve of its configuration.
+    A trial that exploits another one continues from the donor's position, on the curve of its own new configuration.
 
     Args:
-        curve: One of four forms. (1) A function of the configuration that returns an iterable of (metrics, seconds),
-            one pair for each result; `seconds` is the duration of the step. After a restore, the function is called
-            again, and the steps before the checkpoint take no time. (2) A function of (configuration, state) that
-            yields (metrics, seconds, state), if a step depends on more than its position. It gets the state of the
-            checkpoint, or None at the start. (3) A mapping from keys to lists of (metrics, seconds). The default space
-            is then a grid of its keys under `"curve"`. (4) The directory or name of an earlier run, or a `PastRun`.
-            Its trials' curves, by trial id, are such a mapping.
+        curve: A function of the configuration that returns an iterable of (metrics, seconds), one pair for each result.
+            After a restore it is called again, and the steps before the checkpoint take no time. Or a function of
+            (configuration, state) that yields (metrics, seconds, state), where state is None at the start. Or a mapping
+            from keys to lists of (metrics, seconds); the default space is a grid of its keys under `"curve"`. Or the
+            directory or name of an earlier run, or a `PastRun`, whose curves are such a mapping.
         param_space: The search space, as for `Tuner`.
         tune_config: Searcher, scheduler, metric and limits, as for `Tuner`. Its executor is not used.
-        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. Without a `storage_path` the
-            simulation writes nothing; with one, it writes the journal and the loggers' files, but no checkpoints. It
-            shows nothing unless `verbose` is set.
-        num_workers: The CPUs of the simulated machine. A trial uses one, unless `resources_per_trial` says otherwise.
+        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. With a `storage_path`, the
+            journal and the loggers' files are written, but no checkpoints.
+        num_workers: The CPUs of the simulated machine.
         resources: Other resources of the machine, such as `{"GPU": 2}`.
         resources_per_trial: The resources of each trial.
         can_save: Whether trials can save checkpoints. If not, a paused or failed trial starts from the beginning.
@@ -255,12 +237,7 @@ def simulate(
 
 
 class _Log:
-    """Builds the decision log from the records of a run.
-
-    Args:
-        executor: The simulated executor. The log tells it about deleted checkpoints.
-        metric: The metric whose value goes into the log.
-    """
+    """Builds the decision log from the records of a run."""
 
     def __init__(self, executor: SimulatedExecutor, metric: str | None):
         self.entries: list[Logged] = []
@@ -394,11 +371,7 @@ class _SavingTrainable(Trainable):
 
 
 def _refuse_loggers(configured: RunConfig) -> None:
-    """Refuse loggers in a simulation without a directory.
-
-    Raises:
-        ValueError: If the callbacks contain a logger that writes files.
-    """
+    """Refuse loggers in a simulation without a directory."""
     callbacks: Iterable[Callback] = configured.callbacks or ()
     loggers = [type(one).__name__ for one in callbacks if isinstance(one, LoggerCallback)]
     if loggers and configured.storage_path is None:

@@ -28,12 +28,7 @@ _SHOWN = {DEFAULT_METRIC: "value"}
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A configuration and its metrics.
-
-    Attributes:
-        config: The configuration.
-        metrics: Its metrics by name; empty if it has failed.
-    """
+    """A configuration and its metrics."""
 
     config: dict[str, Any]
     metrics: dict[str, Any]
@@ -52,7 +47,8 @@ class Study:
     report once. A study can be pickled if its searcher can.
 
     Args:
-        space: The search space; only constants if the searcher has a space of its own.
+        space, on_duplicate, constraints, warm_start: As in a run. With `"reuse"`, `ask` does not return a configuration
+            twice.
         searcher: As `TuneConfig(search_alg=...)`: a `Searcher`, a `SearchAlgorithm`, or the name of one; None means
             random and grid search.
         metric: Name of the metric that is optimised, or a list of names for several objectives. Without a name, values
@@ -60,9 +56,6 @@ class Study:
         mode: `"min"` or `"max"`, or a list of these.
         num_samples: How often the space is sampled (the whole grid each time); -1 for no end.
         seed: The seed of all draws. With None it is drawn, as in a run.
-        on_duplicate: As in `TuneConfig`. With `"reuse"`, `ask` does not return a configuration twice.
-        constraints: As in `TuneConfig`.
-        warm_start: As in `TuneConfig`.
         points_to_evaluate: Configurations that `ask` returns first; values that they lack are drawn. A searcher that is
             an object has this argument itself.
 
@@ -170,12 +163,8 @@ class Study:
         self._end(trial, metrics)
 
     def add_evaluated_point(self, config: Mapping[str, Any], value: Any, *, error: bool = False) -> None:
-        """Let the searcher learn from a configuration that was tried elsewhere; it becomes part of the history.
-
-        Args:
-            config: The configuration.
-            value: As for `tell`; ignored if the configuration has failed.
-            error: Whether the configuration has failed.
+        """Let the searcher learn from a configuration that was tried elsewhere, with a value as for `tell`; it becomes
+        part of the history.
 
         Raises:
             NotImplementedError: If this searcher cannot.

@@ -55,8 +55,7 @@ class TuneConfig(Config):
 
     Attributes:
         mode: `"min"` or `"max"`. For several objectives, a list of these; `"obs"` marks a metric that is only observed.
-        metric: The metric to optimise, such as `"eval/loss"`. For several objectives, a list of metrics; then the
-            searcher must support several, and a scheduler that compares trials needs one of them as its own metric.
+        metric: The metric to optimise, such as `"eval/loss"`; a list for several objectives.
         search_alg: A `Searcher` or `SearchAlgorithm`, or its name; None means random and grid search.
         scheduler: A `TrialScheduler`, or its name; None means first in, first out.
         num_samples: How many samples to draw from the space. Each sample covers the whole grid. -1 means no limit.
@@ -65,41 +64,27 @@ class TuneConfig(Config):
         reuse_actors: Whether the worker of a finished trial runs the next trial.
         trial_name_creator: A function that returns the name of a trial.
         trial_dirname_creator: A function that returns the name of a trial's directory.
-        chdir_to_trial_dir: Whether a worker changes to the directory of its trial; None means that the variable
-            `RAY_CHDIR_TO_TRIAL_DIR` decides. Deprecated: set the variable.
-        seed: The base seed of everything random: configurations, searcher, scheduler and
-            `get_context().get_trial_seed()` each get a generator of their own. It also seeds the global generators
-            while functions in the search space run; their states are restored afterwards. A component's own seed has
-            precedence. None draws a seed from numpy's global generator if numpy is already imported, else from that of
-            `random`; `ResultGrid.seed` shows it.
-        deterministic: Whether searchers and schedulers make the same decisions in each run with the same seed,
-            independently of the speed of the trials and of the machine. Results count in a fixed order: the order of a
-            machine on which every report takes the same time. This order depends on `max_concurrent_trials`, so that
-            must be set, and the machine must have the resources for it. Workers may be idle while a faster trial waits
-            for a slower one.
-        executor: `"local"` runs trials in processes. `"inline"` runs them in this process, where a debugger works.
-            `"ray"` runs them in processes on the nodes of a Ray cluster (see the manual's page "More than one
-            machine"). Or a `TrialExecutor`.
-        trial_timeout_s: Seconds, or a timedelta, that one attempt of a trial may take, from the start of its worker;
-            None means no limit. A trial that takes longer is asked to stop, then killed, and has failed.
-        report_timeout_s: The same limit for the time between two reports. The `"inline"` executor cannot interrupt a
-            trial; it checks both limits when the trial reports.
-        on_duplicate: What to do with a configuration that this run has already tried. `"allow"` tries it again.
-            `"resample"` draws another one, and ends the search if there is none. `"reuse"` ends the new trial at once
-            with the last result of the earlier one; if the earlier trial has not finished yet, the new one runs.
-            Numbers are compared by value (1 equals 1.0, but not True), and NaN equals itself.
-        constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`. A
-            configuration that violates a constraint is drawn again; such a point of a grid is left out. If a searcher
-            suggests only such configurations, values are drawn at random. A point to evaluate that violates a
-            constraint is an error.
-        warm_start: Earlier runs to learn from, as directories, names below the storage path, or `ResultGrid` objects.
-            Their spaces must share parameters with this run's. A run whose trials rank differently has less weight. The
-            searchers `"auto"`, `"tpe"` and `"bohb"` support this. Other searchers are refused. A resumed run does not
-            need the earlier runs.
-        preload: Whether to load the trainable and its bound values once per run, and to import once the installed
-            packages that it imports first. This applies where workers are forked (on Linux). With False, or without
-            fork, each worker loads and imports everything itself. A module that must be imported again for each trial
-            needs False.
+        chdir_to_trial_dir: Deprecated: set the variable `RAY_CHDIR_TO_TRIAL_DIR`.
+        seed: The base seed of everything random. None draws one; `ResultGrid.seed` shows it. A component's own seed has
+            precedence. It also seeds the global generators while functions in the search space run, and restores them.
+        deterministic: Whether results count in the order of a machine on which every report takes the same time, so
+            that each run with the same seed makes the same decisions. `max_concurrent_trials` must be set. Workers may
+            be idle while a faster trial waits for a slower one.
+        executor: `"local"` runs trials in processes, `"inline"` in this process, where a debugger works, `"ray"` on the
+            nodes of a Ray cluster. Or a `TrialExecutor`.
+        trial_timeout_s: Seconds, or a timedelta, for one attempt of a trial; None means no limit. A trial that takes
+            longer is asked to stop, then killed, and has failed.
+        report_timeout_s: The same limit for the time between two reports. The `"inline"` executor checks both limits
+            only when the trial reports.
+        on_duplicate: For a configuration that was tried: `"allow"` tries it again, `"resample"` draws another one, and
+            ends the search if there is none, `"reuse"` ends the new trial with the result of the earlier one, if that
+            has finished.
+        constraints: Functions of the configuration that must return True. A configuration that violates one is drawn
+            again, and left out of a grid; a point to evaluate that does is an error.
+        warm_start: Earlier runs to learn from: directories, names, or `ResultGrid` objects. Their spaces must share
+            parameters with this run's. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
+        preload: Whether a process that forks the workers loads the trainable, its values and its first imports of
+            installed packages once for the run. A module that must be imported again for each trial needs False.
 
     Raises:
         ValueError: If a field has an invalid value.

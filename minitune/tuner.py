@@ -1,7 +1,7 @@
 """Tuner: the entry point of a run.
 
-A Tuner is a plan. `fit` gives the plan to a driver, which does the work. `restore` makes the plan from the record of an
-earlier run, and `fit` then gives it to a driver that continues that run.
+`fit` gives the plan to a driver, which does the work. `restore` makes the plan from the record of an earlier run, and
+`fit` then gives it to a driver that continues that run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
 
     class _of_class(classmethod):  # lower case, since it is a decorator
-        """A class method that instances lack. On an instance, a caller would expect it to change that instance."""
+        """A class method that instances lack."""
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is not None:
@@ -138,7 +138,7 @@ class Tuner:
         return self._grid
 
     def _driver(self) -> Driver:
-        """The driver of a new or resumed run. Its module is loaded while the process for workers starts."""
+        """The driver of a new or resumed run."""
         from minitune.driver.run import Driver
 
         if self._resumption is None and not shared_variable(RESUME):
@@ -207,22 +207,21 @@ class Tuner:
         run_config: RunConfig | None = None,
         add_samples: int = 0,
     ) -> Tuner:
-        """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones.
+        """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones. `path`
+        may be a directory, which may have been moved, a name below the storage path, or `last`.
 
         Args:
-            path: The run's directory, its name below the storage path, or `last` for the newest run there. The
-                directory may have been moved.
+            path: The run's directory or name.
             trainable: A trainable with the same name as before.
             resume_unfinished: Continue the trials that have not ended. False ends them without running them further.
             resume_errored: Also continue the failed trials, from their last checkpoints.
             restart_errored: Start the failed trials again from the beginning, under new ids. `resume_errored` has
                 precedence.
-            param_space: The same space again, to replace objects in it; by default the recorded space. If values or
-                domains differ, a warning names them. New trials are drawn from this space, unless the run has ended.
+            param_space: The same space again, to replace objects in it. If values or domains differ, a warning names
+                them, and new trials are drawn from this space.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
             _resume_config: Replaces the three flags, and offers more choices.
-            tune_config: Replaces the recorded `TuneConfig`. Another mode, or a metric that no result has, is refused by
-                `fit`; other differences cause a warning.
+            tune_config: Replaces the recorded `TuneConfig`. `fit` refuses another mode, or a metric that no result has.
             run_config: Replaces the recorded `RunConfig`.
             add_samples: How many samples to add to the run. With a grid, one sample is one pass over the grid.
 
@@ -292,7 +291,7 @@ def _raise_first(grid: ResultGrid) -> None:
 
 
 def _of_last_driver(recorded: TuneConfig, last: RunDescription) -> TuneConfig:
-    """The recorded config with the objective and the samples of the run's last driver, which may have had others."""
+    """The recorded config with the objective and the samples of the run's last driver."""
     changes: dict[str, Any] = {}
     if last.metric is not None:
         changes.update(metric=last.metric, mode=last.mode)

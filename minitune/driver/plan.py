@@ -4,7 +4,6 @@
 experiment from the configs, a `Plan` holds both, and the driver builds its parts from the plan. While `Tuner` and `run`
 load the rest of the package, the process that workers are forked from starts. So this module imports little.
 
-
 A searcher or scheduler keeps what it learns, and users pass one object to several runs. Each run gets the object in
 the state before its first run: the first run gets the object itself, later runs get copies. The record of a run stores
 that state as well, for a resume.
