@@ -60,6 +60,16 @@ def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bou
     assert {kind for each in document["runs"] for kind in each["seen"]["cpu_s"]} == {"driver", "helpers", "workers"}
 
 
+def test_each_wait_is_shown_beside_its_limit(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    done = run("waiting.py", "--trials", "40", "--rounds", "1", "--million", bound_s=bound_s(120))
+
+    rows = dict(re.findall(r"^(\S.*?)  +(\d.*)$", done.stdout, flags=re.MULTILINE))
+    assert len(rows) == 15, done.stderr + done.stdout
+    assert all(" s CPU (limit " in row for row in rows.values())
+    assert "MB file (limit 6)" in rows["report"]
+    assert "EXCEEDED" not in rows["resume, a million"], "it continues the run to its end, so it takes a moment"
+
+
 def test_requirements_pin_the_versions_that_the_tables_name() -> None:
     requirements = (BENCHMARKS / "requirements.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^(\w+)(?:\[\w+\])?==(\d+\.\d+)", requirements, flags=re.MULTILINE))
