@@ -16,10 +16,10 @@
 All but `run`, `resume`, `rerun`, `ci` and `doctor` only read runs. They take no lock and unpickle nothing, so a run may
 go on meanwhile, and it may belong to somebody else.
 
-A parser has a default `command`: the function that does the work. It takes the parsed options and returns the exit
-status. If the user's own program also gets arguments, the parser has a second default, `own_begins` (see
-`behind_dashes`). A command that cannot do its work raises an error: an `argparse.ArgumentError` for wrong arguments,
-otherwise one of `selecting.ERRORS`. `cli.main` prints these errors as a line on standard error.
+A parser has a default `command`: the function that does the work. If the user's own program also gets arguments, the
+parser has a second default, `own_begins` (see `behind_dashes`). A command that cannot do its work raises an error: an
+`argparse.ArgumentError` for wrong arguments, otherwise one of `selecting.ERRORS`. `cli.main` prints these errors as a
+line on standard error.
 
 All commands use the same exit statuses: 0 success; 1 the command failed, and standard error has the reason in one line;
 2 wrong arguments; 3 the command worked, but trials have failed; 4 the run has ended before all its trials.

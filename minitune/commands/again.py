@@ -216,22 +216,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
 
 @dataclass
 class _Rerun:
-    """Runs one trial on the calling thread. It is the trial's host, too: a report is shown where it is made.
-
-    Args:
-        trainable: A handle of the trainable.
-        source: The run of the trial.
-        trial: The trial.
-        origin: The start of the trial.
-        limit: The number of reports after which the trial is stopped.
-        opens_debugger: Whether a failure opens the debugger.
-
-    Attributes:
-        reports: The number of reports so far.
-        error: The exception of the trainable, or None.
-        is_stopped: Whether it was stopped at the limit.
-        at_stop: See `Host`. Not called: the limit is reached in a report.
-    """
+    """Runs one trial on the calling thread. It is the trial's host, too: a report is shown where it is made."""
 
     trainable: ObjectRef
     source: Story

@@ -1,12 +1,11 @@
 """`minitune doctor` and `minitune ci`: check whether this machine can run trials, and whether a script's tuning
 succeeds.
 
-`doctor` checks versions, limits and runs, and runs one trial in a process. Each problem comes with its solution.
+`doctor` checks versions, limits and runs, and runs one trial in a process.
 
 `ci` is for jobs of continuous integration. It runs an unchanged script in a separate process and controls it by
 environment variables: `MAX_SAMPLES` and `END_AT` limit each of its runs, and each run that has ended appends its
-summary to the file of `ENDED_RUNS`. The exit status follows from these summaries. If the script still runs after its
-budget, it is killed with all its processes.
+summary to the file of `ENDED_RUNS`. If the script still runs after its budget, it is killed with all its processes.
 """
 
 from __future__ import annotations
@@ -105,12 +104,7 @@ def add_parser(commands: Commands) -> None:
 # -- doctor ------------------------------------------------------------------------------------------------------------
 @dataclass
 class _Findings:
-    """The findings of `doctor`.
-
-    Attributes:
-        problems: What is broken, each with its solution.
-        warnings: What may cause trouble.
-    """
+    """The findings of `doctor`."""
 
     facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -296,12 +290,7 @@ def _size(amount_bytes: float) -> str:
 
 # -- ci ----------------------------------------------------------------------------------------------------------------
 def ci(options: argparse.Namespace) -> int:
-    """Run `minitune ci`. Blocks until the script has ended.
-
-    Returns:
-        The script's exit status if that is not 0; otherwise 1 if a trial has failed, the target is missed or there was
-        no run; otherwise 0.
-    """
+    """Run `minitune ci`. Blocks until the script has ended."""
     target = None
     if (options.metric, options.at_least, options.at_most) != (None, None, None):
         try:
@@ -331,11 +320,7 @@ def ci(options: argparse.Namespace) -> int:
 
 # -- ci: the script ----------------------------------------------------------------------------------------------------
 def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | None:
-    """Run the script. Blocks until it has ended or is killed.
-
-    Returns:
-        The exit status of the script; None if its time was up.
-    """
+    """Run the script. Blocks until it has ended or is killed. Returns its exit status; None if its time was up."""
     # By variables, not by an import hook: the script may start its runs in processes of its own.
     environ = {**os.environ, ENDED_RUNS: str(runs)}
     if options.samples is not None:

@@ -1,7 +1,6 @@
 """`minitune ls`, `show`, `best`, `compare`: show runs, their trials, one trial in full, and runs side by side.
 
-These commands only read, and unpickle nothing. A run may be live, killed or damaged. With `--json`, programs get the
-same facts with all digits.
+These commands only read, and unpickle nothing. A run may be live, killed or damaged.
 """
 
 from __future__ import annotations
@@ -175,7 +174,6 @@ class _Listing:
 
     Attributes:
         facts: Makes the row of one, with all columns. This takes most of the time.
-        table: Makes the default table of some of them.
         usual: Names of columns that are known without rows.
         remark: A line below the table about one of them; empty if there is none.
     """
@@ -546,11 +544,7 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
 
 
 def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
-    """The best trial, its value, and the iteration and checkpoint of the value.
-
-    Raises:
-        NotFoundError: If no trial has a finite value of the metric.
-    """
+    """The best trial, its value, and the iteration and checkpoint of the value."""
     trial = best_trial(run.trials, metric, mode, scope)
     if trial is None:
         raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")

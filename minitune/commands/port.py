@@ -87,12 +87,7 @@ def port(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Ported:
-    """What was found in a file.
-
-    Attributes:
-        count: The number of changed lines and of messages.
-        is_done: Whether nothing is left to change.
-    """
+    """What was found in a file."""
 
     count: int
     is_done: bool
@@ -167,7 +162,7 @@ def _is_of_the_user(parent: str, name: str) -> bool:
 
 
 def _seems_to_use_ray(path: str) -> bool:
-    """Whether a file is code or settings, and mentions Ray where `_port_file` looks. True also if it cannot be read."""
+    """Whether a file is code or settings, and mentions Ray where `_port_file` looks."""
     kind = os.path.splitext(path)[1].lower()
     if kind not in (*_CODE, *_SETTINGS) or (kind in _SETTINGS and os.path.getsize(path) > _MOST_BYTES):
         return False
@@ -193,12 +188,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Document:
-    """A file as a list of cells. A script is one cell.
-
-    Attributes:
-        encode: Returns the content of the file for other lines of the cells.
-        is_notebook: Whether one cell may be wrong while the others are right.
-    """
+    """A file as a list of cells. A script is one cell."""
 
     cells: list[_Cell]
     encode: Callable[[Sequence[Sequence[str]]], bytes]
@@ -255,7 +245,7 @@ def _read_notebook(path: str) -> _Document:
 
 # -- the changes -------------------------------------------------------------------------------------------------------
 def _changed(lines: Sequence[str]) -> list[str]:
-    """The lines with the imports changed. An import of `minitune.ray` that repeats one before is an empty text."""
+    """The lines with the imports changed."""
     changed = [_ported(line) for line in lines]
     try:
         tree, _ = parsed(changed)

@@ -45,15 +45,7 @@ class SweepFile:
     """What a sweep file says, in terms of this package.
 
     Attributes:
-        command: The command; None without a file.
-        metric: The metric to optimise, or None.
-        mode: `min` or `max`, or None.
-        target: The value of the metric that ends the run, or None.
-        search: The name of the searcher, or None.
         points: The points of the grid that are tried if they are not all, or None. The domains are choices then.
-        stops_early: Arguments of `ASHAScheduler`, or None.
-        num_samples: The number of samples; None if the file sets no limit.
-        name: The name of the run, or None.
     """
 
     command: CommandLine | None = None
@@ -76,10 +68,6 @@ def is_sweep_file(path: str) -> bool:
 
 def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
     """Read a sweep file.
-
-    Args:
-        path: The file.
-        num_samples: The user's number of samples, which comes before `run_cap`.
 
     Raises:
         OSError: If there is no such file, or it is no regular one.
@@ -182,7 +170,7 @@ def _check_extent(value: Any, key: str) -> None:
 
 
 def _name(given: Any, ignored: list[str]) -> str | None:
-    """The name of the run. A name there is free text, so it may be no name of a directory."""
+    """The name of the run."""
     from minitune.record.layout import check_run_name
 
     if given is None:
@@ -217,9 +205,8 @@ def _grid_size(space: Mapping[str, Any]) -> int:
 
 
 def _first_points(space: Mapping[str, Any], count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A part of a grid: the space with choices in place of grids, and the first points, in the order of a whole grid.
-
-    A sample covers the whole grid, so a number of samples cannot limit it.
+    """A part of a grid: the space with choices in place of grids, and the first points, in the order of a whole
+    grid.
     """
     import minitune as tune
 

@@ -48,12 +48,7 @@ _KEYS_READ_AS_DOMAINS = ("grid_search", "eval")
 
 
 class Parameter(NamedTuple):
-    """A parameter of a sweep.
-
-    Attributes:
-        keys: Its keys in the nested configuration.
-        domain: Its domain, or its value if it is a constant.
-    """
+    """A parameter of a sweep."""
 
     name: str
     keys: tuple[str, ...]
@@ -62,10 +57,6 @@ class Parameter(NamedTuple):
 
 def read_parameters(given: Any, *, is_grid: bool) -> list[Parameter]:
     """Read the key `parameters` of a sweep file.
-
-    Args:
-        given: Its value. It must not be nested too deeply.
-        is_grid: Whether all values of all parameters are tried.
 
     Raises:
         ValueError: If it has anything that minitune lacks. The text names the key.
@@ -338,12 +329,7 @@ class _Weighted(Sampler):
 
 
 class _Drawn(Sampler):
-    """Draws with a function of `_DRAWS`.
-
-    Args:
-        kind: The name of the function, which also tells two samplers apart.
-        arguments: The numbers that it takes.
-    """
+    """Draws with a function of `_DRAWS`."""
 
     def __init__(self, kind: str, arguments: tuple[float, float]):
         self.kind = kind

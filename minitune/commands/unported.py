@@ -78,7 +78,6 @@ class Finding(NamedTuple):
     """A message about a line of a cell.
 
     Attributes:
-        line: The number of the line, from 1.
         is_missing: Whether the user must change something. If not, the code needs a package that cannot be imported
             here, or may need a change.
     """
@@ -89,12 +88,7 @@ class Finding(NamedTuple):
 
 
 def findings(lines: Sequence[str], known: dict[str, Any], *, is_notebook: bool) -> Iterator[Finding]:
-    """What the changes have left in a cell.
-
-    Args:
-        lines: The changed lines of the cell.
-        known: The objects of the names that cells before it have imported. Those of this one are added.
-        is_notebook: Whether the cell is one of a notebook.
+    """What the changes have left in a cell. `known`, the objects of imported names, grows.
 
     Raises:
         ValueError: If a script is not Python.
@@ -222,7 +216,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, Exception | None]:
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, Exception | None]:
     """Resolve an expression such as `tune.schedulers.ASHAScheduler` to a module, class or function.
 
-    The second value is the error of a missing attribute. For an unknown expression, both are None.
+    The second value is the error of a missing attribute.
     """
     if isinstance(node, ast.Name):
         return known.get(node.id), None

@@ -1,11 +1,10 @@
 """`minitune explain`, `replay`, `report` and `importance`: understand the result of a run.
 
-`explain` shows the decisions in the journal. `replay` simulates a scheduler on the learning curves of the run and
-compares it with FIFO on the same curves. Only the recorded part of a cut curve is known. At its end, the replay treats
-the trial as ended, so its numbers are too low, and the output says so.
+`replay` simulates a scheduler on the learning curves of the run and compares it with FIFO on the same curves. Only the
+recorded part of a cut curve is known. At its end, the replay treats the trial as ended, so its numbers are too low, and
+the output says so.
 
-`report` writes runs into one HTML file. `importance` shows which parameters of a run matter. The importances need the
-extra `report`, which is imported when they are computed.
+`report` writes runs into one HTML file. `importance` shows which parameters of a run matter.
 
 A run may be live or killed. Nothing of it is unpickled.
 """

@@ -5,8 +5,7 @@ queue the events, and one thread passes them to the tracker. Only that thread us
 the first trial to the end of the run.
 
 A trial has one record (the tracker calls it run or experiment), however often the trial is paused, retried or resumed.
-The thread opens it at the trial's first start. If a tracker fails, the user loses the record and gets one warning; the
-tuning continues.
+If a tracker fails, the user loses the record and gets one warning; the tuning continues.
 """
 
 from __future__ import annotations
@@ -46,17 +45,7 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class TrialFacts:
-    """The facts about a trial that a tracker gets when the trial starts.
-
-    Attributes:
-        trial_id: The trial's id, which is unique within the run.
-        name: The trial's name.
-        run_name: The run's name.
-        run_path: The run's directory.
-        path: The trial's directory.
-        config: The trial's configuration, flattened, without functions and other objects.
-        is_new: False if an earlier attempt, perhaps under another driver, may have opened a record.
-    """
+    """The facts about a trial that a tracker gets when the trial starts."""
 
     trial_id: str
     name: str
@@ -330,12 +319,6 @@ class TrackedTrainable:
 
 def tracked(trainable: _F, name: str, mixin: type[TrackedTrainable], begin: Callable[[dict[str, Any]], Any]) -> _F:
     """Wrap a trainable so that each trial has a record, as Ray Tune's older decorators do.
-
-    Args:
-        trainable: A function or a class trainable.
-        name: The decorator's name, for the error text.
-        mixin: The additional base for a class.
-        begin: Opens the record for a function. It gets the configuration.
 
     Raises:
         TypeError: If `trainable` has another type.

@@ -1,7 +1,7 @@
 """Aim: one run for each trial, written by the driver.
 
-Needs the package `aim` (the extra `aim`), which is loaded on first use. Aim chooses the ids of its runs, so the file
-`.aim_run` in a trial's directory has the id. Later attempts, also under another driver, continue this run.
+Aim chooses the ids of its runs, so the file `.aim_run` in a trial's directory has the id. Later attempts, also under
+another driver, continue this run.
 """
 
 from __future__ import annotations

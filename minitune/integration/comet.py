@@ -1,7 +1,7 @@
 """Comet: one experiment for each trial, written by the driver.
 
-Needs the package `comet_ml` (the extra `comet`), which is loaded on first use. The key of an experiment follows from
-the names of the run and the trial, so that later attempts, also under another driver, continue the same experiment.
+The key of an experiment follows from the names of the run and the trial, so that later attempts, also under another
+driver, continue the same experiment.
 """
 
 from __future__ import annotations

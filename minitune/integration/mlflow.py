@@ -1,8 +1,7 @@
 """MLflow: one run for each trial, written by the driver (`MLflowLoggerCallback`) or by the trial (`setup_mlflow`).
 
-Needs the package `mlflow` (the extra `mlflow`), which is loaded on first use. MLflow chooses the ids of its runs, so
-each run has the trial's id as a tag. Later attempts, also under another driver, find the run by this tag and continue
-it.
+MLflow chooses the ids of its runs, so each run has the trial's id as a tag. Later attempts, also under another driver,
+find the run by this tag and continue it.
 """
 
 from __future__ import annotations
@@ -203,11 +202,11 @@ def setup_mlflow(
     Args:
         config: The configuration to write as parameters, without `config["mlflow"]`, which may contain further
             arguments of this function.
-        tracking_uri: The storage of the runs. Use an absolute path: a trial may have another working directory.
+        tracking_uri: See `MLflowLoggerCallback`, as an absolute path.
         registry_uri: The storage of registered models.
         experiment_id: The id of MLflow's experiment. It has precedence over the name.
         experiment_name: The experiment's name; by default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
-        tracking_token: The token for the server. It is set as the variable `MLFLOW_TRACKING_TOKEN`.
+        tracking_token: Set as the variable `MLFLOW_TRACKING_TOKEN`.
         artifact_location: The storage of a new experiment's artifacts.
         run_name: The name of the run; by default the trial's name.
         create_experiment_if_not_exists: Whether to create an experiment that was named. An experiment with the run's
@@ -288,11 +287,8 @@ def setup_mlflow(
 
 
 def mlflow_mixin(trainable: _F) -> _F:
-    """An older decorator of Ray Tune: MLflow's active run is the trial's, in a function or a class trainable.
-
-    Args:
-        trainable: A function or a class trainable. Its configuration has the arguments of `setup_mlflow` in
-            `config["mlflow"]`.
+    """An older decorator of Ray Tune: MLflow's active run is the trial's. `config["mlflow"]` has the arguments of
+    `setup_mlflow`.
 
     Raises:
         TypeError: If `trainable` has another type.
@@ -320,11 +316,7 @@ def _experiment_id(
     makes_named: bool = True,
     artifact_location: str | None = None,
 ) -> str:
-    """The id of MLflow's experiment, which is created if necessary.
-
-    Raises:
-        ValueError: If there is no experiment with that name and it must not be created.
-    """
+    """The id of MLflow's experiment, which is created if necessary."""
     id = id or (None if name else os.environ.get(_ID))
     if id is not None:
         return str(client.get_experiment(str(id)).experiment_id)

@@ -24,10 +24,7 @@ except ModuleNotFoundError:  # its older name
 
 
 class TuneCallback(Callback):
-    """Base class of callbacks for some of Lightning's hooks. Override `handle`.
-
-    Args:
-        on: The name of one or several of Lightning's hooks, without `on_`.
+    """Base class of callbacks for some of Lightning's hooks, named without `on_`. Override `handle`.
 
     Raises:
         ValueError: If there is no such hook.

@@ -1,7 +1,6 @@
 """Weights & Biases: one run for each trial, written by the driver (`WandbLoggerCallback`) or the trial (`setup_wandb`).
 
-Needs the package `wandb` (the extra `wandb`), which is loaded on first use. A trial's run has the trial's id, so that
-later attempts, also under another driver, continue the same run.
+A trial's run has the trial's id, so that later attempts, also under another driver, continue the same run.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class WandbLoggerCallback(TrackerCallback):
         excludes: Metrics to leave out. `"a"` also leaves out all nested metrics below it.
         log_config: Whether to send the configuration with each result, for schedulers that change it.
         upload_checkpoints: Whether to upload checkpoints as artifacts.
-        save_checkpoints: The old name of `upload_checkpoints`.
         upload_timeout: How many seconds the end of the run waits until everything is sent.
         **kwargs: Further arguments of `wandb.init()`.
 
@@ -175,11 +173,8 @@ def setup_wandb(
 
 
 def wandb_mixin(trainable: _F) -> _F:
-    """An older decorator of Ray Tune: `wandb.log()` in the function writes to the trial's run.
-
-    Args:
-        trainable: A function or a class trainable. Its configuration has the arguments of `setup_wandb` in
-            `config["wandb"]`.
+    """An older decorator of Ray Tune: `wandb.log()` in the function writes to the trial's run. `config["wandb"]` has
+    the arguments of `setup_wandb`.
 
     Raises:
         TypeError: If `trainable` has another type.
@@ -204,11 +199,7 @@ class WandbTrainableMixin(TrackedTrainable):
 
 
 def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback") -> str | None:
-    """The key of the account from one of the two arguments, or None.
-
-    Raises:
-        ValueError: If both arguments are given.
-    """
+    """The key of the account from one of the two arguments, or None."""
     require(not (key and path), f"{user}: only one of api_key and api_key_file", path)
     if path:
         with open(os.path.expanduser(path), encoding="utf-8") as file:

@@ -6,7 +6,7 @@
     json, csv, tensorboardx   one file format each
 
 The driver passes results of plain values to the loggers of CSV and JSON as whole lines (`append`), so that the text of
-a value is made once. `split_plain` finds the loggers that accept this.
+a value is made once.
 """
 
 from __future__ import annotations
@@ -44,16 +44,10 @@ _OWN: dict[type, Callable[..., None]] = {
 
 
 def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[..., Any]], list[LoggerCallback]]:
-    """Split the hooks `on_trial_result` into the first hooks, and the loggers at their end that accept whole lines.
+    """Split the hooks `on_trial_result` into the first ones, and the loggers at their end that accept whole lines.
 
     Only the two classes of this package for CSV and JSON accept lines: at most one logger of each, without a subclass
     and without a changed method.
-
-    Args:
-        hooks: The hooks in the order of their calls.
-
-    Returns:
-        The other hooks, and the loggers in their order.
     """
     first = list(hooks)
     logs: dict[type, Any] = {}
@@ -82,10 +76,8 @@ def forwards_to_nothing(hook: Any) -> bool:
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
-    """The default loggers that a run still needs: CSV, JSON, and TensorBoard if tensorboardX is installed.
-
-    Args:
-        callbacks: The callbacks of the run. An instance of a default logger's class or subclass replaces that logger.
+    """The default loggers that a run still needs, unless `callbacks` have an instance of their class: CSV, JSON, and
+    TensorBoard if tensorboardX is installed.
     """
     kinds: list[type[Callback]] = [CSVLoggerCallback, JsonLoggerCallback]
     if importlib.util.find_spec("tensorboardX") is not None:

@@ -29,8 +29,6 @@ class _Table:
     """The state of one trial's file.
 
     Attributes:
-        known: The same columns as a set.
-        rows: The number of rows without the header.
         rewritten_at: The number of rows when the file was last rewritten.
         late: By row number, the values of columns that the header does not have yet.
     """
@@ -96,10 +94,8 @@ class CSVLoggerCallback(LoggerCallback):
             self._lapse(trial.trial_id, table.path, error)
 
     def append(self, trial: Trial, columns: list[str], row: str) -> bool:
-        """Append the text of a row, which ends in its only newline. Errors are as in `log_trial_result`.
-
-        Returns:
-            False, and nothing is written, if the trial's file is not open or has other columns.
+        """Append the text of a row, which ends in its only newline. Returns False, and writes nothing, if the trial's
+        file is not open or has other columns.
         """
         table = self._tables.get(trial.trial_id)
         if table is None or not columns or table.columns != columns:
@@ -179,7 +175,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._files.lapse(key, path, error)
 
     def _format(self, values: list[Any]) -> str:
-        """The text of a row. It ends in its only newline, so that rows can be counted and cut without parsing them."""
+        """The text of a row."""
         try:
             self._put_row(values)
         except Exception:  # the text of a user's object may raise any error
@@ -219,7 +215,7 @@ class CSVLoggerCallback(LoggerCallback):
 
 
 def _row_writer(rows: list[str]) -> Callable[[list[Any]], object]:
-    """A function that appends the text of a row to a list. It uses the csv writer, which formats in C."""
+    """A function that appends the text of a row to a list."""
     return csv.writer(SimpleNamespace(write=rows.append), lineterminator="\n").writerow
 
 

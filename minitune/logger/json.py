@@ -74,16 +74,10 @@ class JsonLoggerCallback(LoggerCallback):
 
 
 def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:
-    """Let the workers write the parameter files in place of the loggers, if that makes no difference to the files.
+    """Let the workers write the parameter files in place of the loggers, if that makes no difference to the files;
+    return whether they do.
 
     The loggers still write those of a trial with large values: a worker gets the values and not the references.
-
-    Args:
-        callbacks: The callbacks of a run. A logger that is used in several runs is told anew in each.
-        workers_write: Whether the workers of this run can write to the directories of trials before user code begins.
-
-    Returns:
-        Whether the workers are to write them: not if no logger would, or a subclass writes other ones.
     """
     loggers = [callback for callback in callbacks if isinstance(callback, JsonLoggerCallback)]
     own = JsonLoggerCallback.update_config

@@ -1,7 +1,4 @@
-"""LoggerCallback: base class of callbacks that write results. pretty_print: formats a result for people.
-
-Also the step of a result, for the loggers whose programs draw curves over steps.
-"""
+"""LoggerCallback: base class of callbacks that write results. pretty_print: formats a result for people."""
 
 from __future__ import annotations
 
@@ -34,21 +31,10 @@ class LoggerCallback(Callback):
         """Called when the driver has asked the trial to save."""
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Called with each result.
-
-        Args:
-            iteration: The turn of the driver's loop.
-            trial: The trial.
-            result: Its nested result, with its configuration as `config`.
-        """
+        """Called with each nested result, with its configuration as `config`."""
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """Called when the trial has ended.
-
-        Args:
-            trial: The trial.
-            failed: True if it ended in an error.
-        """
+        """Called when the trial has ended."""
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -84,14 +70,8 @@ def step_of(result: Mapping[str, Any]) -> int:
 
 
 def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = None) -> str:
-    """Format a result as text similar to YAML. Keys are sorted; `config`, `hist_stats` and None values are left out.
-
-    Args:
-        result: A nested result.
-        exclude: More keys to leave out.
-
-    Returns:
-        Lines, each ending in a newline.
+    """Format a result as text similar to YAML. Keys are sorted; `config`, `hist_stats`, None values and the keys of
+    `exclude` are left out.
     """
     hidden = {*_NOT_PRINTED, *(exclude or ())}
     shown = {key: value for key, value in result.items() if value is not None and key not in hidden}

@@ -1,8 +1,7 @@
 """Making the files of loggers match the journal, when a run is resumed.
 
-Loggers write a report before the journal does, so a killed driver may have logged one report too many. A full disk or
-a user may also have damaged the files of loggers. The journal decides: surplus lines are cut off, and a file that does
-not match is written again.
+Loggers write a report before the journal does, so a killed driver may have logged one report too many. The journal
+decides: surplus lines are cut off, and a file that does not match is written again.
 """
 
 from __future__ import annotations
@@ -38,12 +37,11 @@ def reconcile(
 ) -> None:
     """Make `result.json` and `progress.csv` of all trials match the journal. Blocks.
 
-    A file matches if it has the right number of lines. Changes within a line are not detected, because that would take
-    as long as writing the file again. A file that cannot be read or written stays as it is, with a warning in the log:
-    the journal still has the reports.
+    A file matches if it has the right number of lines; changes within a line are not detected. A file that cannot be
+    read or written stays as it is, with a warning in the log: the journal still has the reports.
 
     Args:
-        callbacks: The callbacks of the run. Only files that one of them writes are written again.
+        callbacks: The callbacks of the run. Only their files are written again.
         trials: The trials of the run. A missing trial directory is not created again.
         reports: The number of recorded reports by trial id, over all attempts.
         past: All reports. It is called only if a file has to be written again.

@@ -60,7 +60,7 @@ class TBXLoggerCallback(LoggerCallback):
         return f"tensorboard --logdir {shlex.quote(self._run_path)}"
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Start a new event file. TensorBoard shows it together with the files of earlier attempts.
+        """Start a new event file.
 
         If the file cannot be created, this is logged once, and the trial continues without it.
         """
@@ -125,7 +125,7 @@ class TBXLoggerCallback(LoggerCallback):
             writer.close()
 
     def _add_many(self, writer: Any, name: str, value: Any, step: int) -> None:
-        """Write a list as a histogram, and an array according to its dimensions. Other values are left out."""
+        """Write a list as a histogram, and an array according to its dimensions."""
         dimensions = getattr(value, "ndim", None)
         if isinstance(value, list):
             if not value or any(isinstance(part, Mapping) for part in value):

@@ -45,9 +45,8 @@ class Stopper:
         return False
 
     def seconds_left(self) -> float | None:
-        """Return the seconds after which the driver calls `stop_all` again even if nothing happens; None for never.
-
-        By default it is one second for a class that defines `stop_all`, and None for the others.
+        """Return the seconds after which the driver calls `stop_all` again even if nothing happens; None for never. By
+        default one second for a class that defines `stop_all`, else None.
         """
         if type(self).stop_all is Stopper.stop_all:
             return None
@@ -68,9 +67,6 @@ class Stopper:
 
 class CombinedStopper(Stopper):
     """Stops when one of several stoppers stops. It always calls all of them, because some count the results.
-
-    Args:
-        *stoppers: The stoppers.
 
     Raises:
         ValueError: If an argument is not a stopper.
@@ -109,11 +105,7 @@ class CombinedStopper(Stopper):
         return {"stoppers": [stopper.get_state() for stopper in self._stoppers]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the state of each stopper.
-
-        Raises:
-            ValueError: If the number of states differs from the number of stoppers.
-        """
+        """Restore the state of each stopper."""
         states = state["stoppers"]
         if len(states) != len(self._stoppers):
             raise ValueError(
@@ -132,9 +124,6 @@ def make_stopper(stop: Any) -> Stopper:
 
     Args:
         stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
-
-    Returns:
-        The stopper. A `Stopper` is returned unchanged.
 
     Raises:
         ValueError: If `stop` has another type, or contains an invalid limit or function.
@@ -262,10 +251,7 @@ def _read(name: str, limit: Any) -> tuple[str, Any]:
 
 
 class FunctionStopper(Stopper):
-    """Ends a trial when a function returns True.
-
-    Args:
-        function: A function of the trial's id and its nested result. It returns whether the trial must end.
+    """Ends a trial when a function of its id and its nested result returns True.
 
     Raises:
         InvalidArgumentError: If the function cannot be called with two arguments.
@@ -546,7 +532,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:
-    """Convert a whole number to an int. Floats such as `1e3` and numbers of other libraries are accepted.
+    """Convert a whole number to an int.
 
     Raises:
         ValueError: If `value` is not a whole number, or is below `least`.

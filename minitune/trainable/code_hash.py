@@ -36,12 +36,7 @@ def code_hash(trainable: Any) -> str:
 
 
 class _Code:
-    """Collects the code that a trainable may run.
-
-    Attributes:
-        parts: The code of each function, and the values of constants. A set, because a function that was pickled by
-            value may be there twice.
-    """
+    """Collects the code that a trainable may run."""
 
     def __init__(self) -> None:
         self.parts: set[bytes] = set()
@@ -107,7 +102,7 @@ class _Code:
 
 
 def _texts_of(code: CodeType, names: set[str]) -> list[str]:
-    """What a code object does, without its place in a file. Adds the names that it uses to `names`."""
+    """What a code object does, without its place in a file."""
     names.update(code.co_names)
     texts = [code.co_code.hex(), " ".join((*code.co_names, *code.co_varnames, *code.co_freevars))]
     for constant in code.co_consts:

@@ -1,9 +1,9 @@
 """A command line with parameters in it: `python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'`.
 
-A `CommandLine` holds its slots as objects. `read_command` finds them in words. There, `{name: domain}` stands for a
-value of that domain, and `{name}` for the same value again. All other braces are plain text, so JSON arrives as it is;
-`{{name}}` is the text `{name}`. A domain is a call of a function of this package, such as `choice(["relu", "tanh"])`,
-with literal arguments. It is read with Python's parser and never evaluated.
+In a word, `{name: domain}` stands for a value of that domain, and `{name}` for the same value again. All other braces
+are plain text, so JSON arrives as it is; `{{name}}` is the text `{name}`. A domain is a call of a function of this
+package, such as `choice(["relu", "tanh"])`, with literal arguments. It is read with Python's parser and never
+evaluated.
 """
 
 from __future__ import annotations
@@ -48,12 +48,7 @@ _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class ParameterSlot(NamedTuple):
-    """Where a parameter's value stands in a word.
-
-    Attributes:
-        is_whole: Whether the values of its domain have a whole step. Then 4.0 is written as 4, which programs take
-            for an integer, too.
-    """
+    """Where a parameter's value stands in a word."""
 
     name: str
     is_whole: bool = False
@@ -71,11 +66,7 @@ class ParameterSlot(NamedTuple):
 
 
 class FlagSlot(NamedTuple):
-    """A word for a parameter that may be a boolean: the flag alone for true, no word for false, else `flag=value`.
-
-    Attributes:
-        flag: The flag, such as `--amp`.
-    """
+    """A word for a parameter that may be a boolean: the flag alone for true, no word for false, else `flag=value`."""
 
     flag: str
     slot: ParameterSlot
@@ -90,12 +81,7 @@ class FlagSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class JsonSlot:
-    """Where several parameters stand as one JSON object, or as the path of a file with this object.
-
-    Attributes:
-        members: The keys of the object, with a slot or with the members of an inner object.
-        is_file: Whether the path of `ARGS_FILE` stands here.
-    """
+    """Where several parameters stand as one JSON object, or as the path of a file with this object."""
 
     members: Mapping[str, Any]
     is_file: bool = False
@@ -182,15 +168,8 @@ def text_of(value: Any) -> str:
 def read_command(
     words: Sequence[str], params: Mapping[str, Any] | None = None, *, is_for_shell: bool = False
 ) -> tuple[CommandLine, dict[str, Any]]:
-    """Read a command line with parameters.
-
-    Args:
-        words: The words of the command.
-        params: Domains of parameters that the words only name.
-        is_for_shell: See `CommandLine`.
-
-    Returns:
-        The command line, and the search space: the domain of each parameter.
+    """Read the words of a command with parameters; return the command line, and the search space. `params` has domains
+    of parameters that the words only name.
 
     Raises:
         ValueError: If a domain cannot be read, or a parameter has none, has two, or does not stand in the command.
@@ -267,10 +246,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
 
 
 def _end_of_domain(word: str, start: int) -> int:
-    """The position of the brace that closes a domain: the first one before which there is a whole expression.
-
-    Without such an expression, it is that of the first brace; -1 if there is none.
-    """
+    """The position of the brace that closes a domain: the first one before which there is a whole expression."""
     end = word.find("}", start)
     first = end
     while end >= 0:
@@ -284,10 +260,6 @@ def _end_of_domain(word: str, start: int) -> int:
 
 def read_domain(text: str, name: str) -> Any:
     """Read a domain, such as `loguniform(1e-4, 1e-1)`.
-
-    Args:
-        text: A call of one of `DOMAINS`. Its arguments are literals.
-        name: The parameter, for errors.
 
     Raises:
         ValueError: If the text is anything else, or the function refuses the arguments.

@@ -65,10 +65,7 @@ class Host(Protocol):
         """Answer the running call with the report that `make` returns, and block until the call may continue.
 
         Once the report counts, the other function that `make` returns is called. Any thread may call this; one at a
-        time reports.
-
-        Returns:
-            Whether the call may continue. If not, no report counts any more.
+        time reports. Returns whether the call may continue; if not, no report counts any more.
         """
 
     def abandon(self) -> None:
@@ -76,18 +73,7 @@ class Host(Protocol):
 
 
 class FunctionRunner:
-    """Runs one function once.
-
-    Args:
-        function: The user's function, from `modern`.
-        config: Its argument.
-        session: Its connection to `report()`.
-        host: Carries its reports.
-
-    Attributes:
-        has_begun: Whether the function was called.
-        has_ended: Whether it has returned or raised.
-    """
+    """Runs one function once."""
 
     def __init__(self, function: UserFunction, config: dict[str, Any], session: Session, host: Host):
         self._function = function
@@ -102,10 +88,7 @@ class FunctionRunner:
 
     def run(self) -> Report:
         """Run the function. Blocks until it has ended. Its reports answer this call, and those that follow, meanwhile.
-
-        Returns:
-            The outcome: a report of what it has returned, or `Report(None, done=True)`; the latter also if it has run
-            already, or must not begin.
+        Returns a report of what it has returned, or `Report(None, done=True)`.
 
         Raises:
             BaseException: The function's own, unless it is stopped.
@@ -161,9 +144,6 @@ class FunctionRunner:
 
     def _hand_over(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> None:
         """Hand over a report, and block until the function may continue. Called by `report()`, on any thread.
-
-        Args:
-            make: Makes the report, and a function to call when it counts.
 
         Raises:
             RuntimeError: If a signal handler has interrupted a report, and reports itself or has raised an exception.
@@ -338,9 +318,6 @@ class FunctionTrainable(Trainable):
     def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
         """Return the last reported checkpoint.
 
-        Args:
-            checkpoint_dir: Directory to copy it to, or None.
-
         Raises:
             RuntimeError: If the function has not reported a checkpoint.
         """
@@ -354,9 +331,6 @@ class FunctionTrainable(Trainable):
 
     def restore(self, checkpoint_path: Any) -> None:
         """Make the function start from a checkpoint.
-
-        Args:
-            checkpoint_path: The result of `save`, a Checkpoint, or a path.
 
         Raises:
             RuntimeError: If the function has been started.
@@ -398,14 +372,11 @@ class FunctionTrainable(Trainable):
 
 
 def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
-    """Make a class from a function.
+    """Make a subclass of FunctionTrainable from a function.
 
     Args:
         train_func: A function of one positional argument.
         name: The name of its trials; by default the function's name.
-
-    Returns:
-        A subclass of FunctionTrainable with that name.
 
     Raises:
         TypeError: If it is not a function, or the name is not text.

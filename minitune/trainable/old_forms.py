@@ -1,7 +1,4 @@
-"""Old forms of trainables: `train(config, checkpoint_dir=None)`, `train(config, reporter)`, classes with `_train`.
-
-This module adapts each of them to the present form, so that the rest of minitune knows one form only.
-"""
+"""Old forms of trainables: `train(config, checkpoint_dir=None)`, `train(config, reporter)`, classes with `_train`."""
 
 from __future__ import annotations
 
@@ -32,12 +29,7 @@ _IS_CALLER = "calls_old_method"
 
 
 class OldFunction:
-    """A function with a parameter `checkpoint_dir` or `reporter` as a function of the configuration alone.
-
-    Args:
-        function: The user's function, with its bound values.
-        wanted: The names of the parameters to pass: `checkpoint_dir`, `reporter`, or both.
-    """
+    """A function with a parameter `checkpoint_dir` or `reporter` as a function of the configuration alone."""
 
     def __init__(self, function: Callable[..., Any], wanted: frozenset[str]):
         self.function = function
@@ -97,11 +89,8 @@ def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def use_old_methods(kind: Any, base: Any) -> None:
-    """Add the present methods to a class that defines `_train` instead of `step`. They call the old methods.
-
-    Args:
-        kind: A class that has `_train`. If it defines `step` itself, `_train` and the others are its own helpers.
-        base: The class `Trainable`, whose methods `kind` may override.
+    """Add the present methods to a class that defines `_train` instead of `step`. They call the old methods. If the
+    class defines `step` itself, `_train` is its own helper.
     """
     # A subclass of a class that was adapted before has the adapted `step`, and its own `_train` comes first.
     if not (kind.step is base.step or getattr(kind.step, _IS_CALLER, False)):

@@ -48,19 +48,14 @@ def print_report(metrics: dict[str, Any]) -> None:
 
 
 def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, Any] | None:
-    """The report that a line is.
+    """The metrics in a line of a program's output; None if it is no report. The named groups of a match of `pattern`
+    are the metrics; without it, the line must be a JSON object, or pairs `name=value` after the word `report`. A name
+    that minitune itself uses in results gets an underscore (`own_name`), except in a line of `print_report`.
+
 
     In a report of `print_report`, `done`, `config` and the like mean what they mean in any report. In a line of the
     program's own they are its own metrics. They get other names, because these names have a meaning in a result; see
     `own_name`.
-
-    Args:
-        line: A line of the program's output, without the newline.
-        pattern: The named groups of a match are the metrics. Without it, the line must be a JSON object, or pairs
-            `name=value` after the word `report`.
-
-    Returns:
-        The metrics; None if the line is no report.
     """
     _, mark, marked = line.partition(MARK)
     if mark:

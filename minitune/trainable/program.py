@@ -1,9 +1,8 @@
 """Program: a trainable that runs a command and reports what the command prints.
 
-The main thread reads the standard output of the program, and reports its lines one after the other. The program does
-not wait for that until the pipe is full. Another thread passes on its standard error. The end of a stream is the end of
-what the program has printed, however late it is read. Only a process that the program has left behind may hold a stream
-open, so such a process gets a limited time.
+The main thread reads the standard output of the program, and reports its lines one after the other. The end of a stream
+is the end of what the program has printed, however late it is read. Only a process that the program has left behind may
+hold a stream open, so such a process gets a limited time.
 
 A stop comes in `report`, as for any function, or through `on_stop` while the program prints nothing. The process group
 of the program then gets SIGTERM, and SIGKILL if it has not ended in time. Processes that have left the group end with
@@ -66,13 +65,7 @@ _COPIES = 5
 
 
 class Program:
-    """A trainable function that runs a command. It can be pickled.
-
-    Args:
-        command: The command line.
-        directory: Its working directory.
-        pattern: A regular expression with named groups, which finds reports in lines; see `report_in`.
-    """
+    """A trainable function that runs a command. It can be pickled."""
 
     def __init__(self, command: CommandLine, directory: str, pattern: str | None = None):
         self.command = command
@@ -163,15 +156,6 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
 class _ProgramProcess:
     """The process of a program, with its streams.
 
-    Args:
-        words: The command.
-        directory: The working directory.
-        env: The environment.
-        pattern: See `report_in`.
-
-    Attributes:
-        is_stopped: Whether it was told to stop.
-
     Raises:
         ProgramError: If it cannot be started.
     """
@@ -217,9 +201,6 @@ class _ProgramProcess:
         """Yield the reports in the standard output, and pass all of it on to that of this process.
 
         Blocks until the program has ended and its output is read.
-
-        Raises:
-            OSError, ValueError: If this process cannot write what the program prints, such as to a closed stream.
         """
         for metrics in self._all_reports:
             self._check_passed_on()
@@ -375,11 +356,7 @@ class _Stream:
 
 
 class _ProgramCheckpoint:
-    """The directory that `MINITUNE_CHECKPOINT_DIR` names. What it holds when a report comes is the checkpoint.
-
-    Attributes:
-        was_restored: Whether the trial continues from a checkpoint, so that it has reported before.
-    """
+    """The directory that `MINITUNE_CHECKPOINT_DIR` names. What it holds when a report comes is the checkpoint."""
 
     def __init__(self, path: str):
         self.path = path
@@ -417,11 +394,7 @@ class _ProgramCheckpoint:
         files.discard_tree(self.path)
 
     def _content(self) -> dict[str, tuple[int, int]]:
-        """The size and the time of the last change of each file, by its path.
-
-        Raises:
-            ProgramError: If the program has replaced the directory.
-        """
+        """The size and the time of the last change of each file, by its path."""
         try:
             mode = os.stat(self.path).st_mode
         except FileNotFoundError:

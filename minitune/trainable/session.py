@@ -1,9 +1,8 @@
 """Session: connects user code to its trial and to the driver, through `report` and `get_checkpoint`.
 
-This module adds the automatic keys to each result, of functions and of classes. It also checks each report, so that a
-metric that cannot be sent raises an error in the user's frame. A session belongs to a thread. If the trial has the
-process to itself, the threads that it starts share the session. A forked child has no session, because the connection
-to the driver belongs to its parent.
+This module adds the automatic keys to each result, of functions and of classes. A session belongs to a thread. If the
+trial has the process to itself, the threads that it starts share the session. A forked child has no session, because
+the connection to the driver belongs to its parent.
 """
 
 from __future__ import annotations
@@ -99,12 +98,7 @@ class Session:
     """The connection of user code to its trial: the trial's data, its checkpoint, and the reports to the driver.
 
     Attributes:
-        hand_over: Hands over a report. `FunctionRunner` sets it; None in a class trainable, which returns its results.
         check_stopping: Raises `TrialStopped` if the trial must stop. `FunctionRunner` sets it, too.
-        checkpoint: The checkpoint to continue from: the restored one, later the last reported one.
-        last_record: The last checkpoint that was saved in this attempt, or None.
-        is_stopping: Whether the trial was told to stop.
-        origin: The process that the connection to the driver belongs to.
         at_end: Functions that are called on the user's thread after the user's function has ended. The argument is
             whether it failed. Not used for class trainables.
     """
@@ -132,10 +126,7 @@ class Session:
         """Seed the process's global random generators from the trial's seed, if they belong to the trial.
 
         They belong to the trial if it has the process to itself, or if the generators are lent to it. Otherwise this
-        does nothing. Call it on the thread that runs user code.
-
-        Args:
-            iteration: The iteration from which the trial continues; 0 at a fresh start.
+        does nothing. `iteration` is that from which the trial continues. Call it on the thread that runs user code.
         """
         if user_thread.has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
@@ -225,10 +216,6 @@ class Session:
     def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None) -> None:
         """Hand over one result, and block until the driver asks for the next one; see the function `report`.
 
-        Args:
-            metrics: See `report`.
-            checkpoint: See `report`.
-
         Raises:
             TypeError: If an argument has the wrong type, a key has no text, or a metric cannot be pickled.
             ValueError: If a metric is a torch tensor, or the report is too large.
@@ -249,13 +236,7 @@ class Session:
         self.fields.begin()
 
     def complete(self, metrics: dict[str, Any]) -> _Made:
-        """Make the report of the value that a function has returned.
-
-        Args:
-            metrics: See `report`.
-
-        Returns:
-            The report, and a function to call when it counts.
+        """The report of the value that a function has returned, and a function to call when it counts.
 
         Raises:
             TypeError, ValueError: As in `report`.
@@ -415,9 +396,6 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
 
     Outside of a trial and in a class trainable, it warns once and yields a temporary directory.
 
-    Args:
-        step: Any number, as in older Ray Tune. It has no effect: checkpoints are numbered in the order of reports.
-
     Raises:
         TrialStopped: If the trial must stop.
         OSError: If the directory cannot be made.
@@ -486,10 +464,8 @@ class AutoFields:
         self.restore({})
 
     def restore(self, metrics: Mapping[str, Any]) -> None:
-        """Continue the counts from the result that a checkpoint belongs to.
-
-        Args:
-            metrics: That result; `{}` for a fresh start. A missing count is 0.
+        """Continue the counts from the result that a checkpoint belongs to; `{}` for a fresh start. A missing count is
+        0.
         """
         self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
         self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
@@ -507,19 +483,12 @@ class AutoFields:
         return other
 
     def begin(self) -> None:
-        """Start to measure the time of an iteration. The time before, in which the user's code waited, is ignored."""
+        """Start to measure the time of an iteration."""
         self._began_s = clock.current.monotonic()
 
     def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Count one iteration and complete its result.
-
-        Args:
-            metrics: The user's metrics. The dict is not changed.
-            about_checkpoint: The keys about the checkpoint of a function's report, which follow the timestamp; None for
-                a class.
-
-        Returns:
-            A new dict: the user's metrics followed by the automatic keys.
+        """Count one iteration, and return its result: the user's metrics, then the automatic keys. `about_checkpoint`
+        has the keys about the checkpoint of a function's report; None for a class.
         """
         now = clock.current
         time_s = now.time()
@@ -584,14 +553,7 @@ class AutoFields:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """The present automatic keys, without counting an iteration.
-
-        Args:
-            now: The time for `date` and `timestamp`; by default the current time.
-            time_this_iter_s: Seconds of the current iteration, or None.
-            timestamp: Seconds since the epoch; by default that of `now`.
-            debug_metrics_only: Return only the keys of `DEBUG_METRICS`.
-        """
+        """The present automatic keys, without counting an iteration."""
         time_s = clock.current.time() if now is None else now.timestamp()
         fields: dict[str, Any] = {
             TIMESTAMP: int(time_s) if timestamp is None else timestamp,
@@ -611,7 +573,7 @@ class AutoFields:
         return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
 
     def _date(self, time_s: int) -> str:
-        """The local date of a whole second. It is cached, because formatting it takes longer than the other keys."""
+        """The local date of a whole second."""
         if self._date_of[0] != time_s:
             self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
         return self._date_of[1]
@@ -643,10 +605,8 @@ def _number(value: Any, default: Any) -> Any:
 
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------
 def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
-    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts.
-
-    Returns:
-        The same dict if all keys are plain.
+    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts; the
+    same dict if all keys are plain.
 
     Raises:
         TypeError: If a key has no text (see `with_plain_keys`), or a value, at any depth, cannot be pickled and loaded
@@ -666,7 +626,7 @@ def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _plain_bytes(value: Any) -> int:
-    """About the largest size of a plain value in bytes. A text may take up to four bytes for each character."""
+    """About the largest size of a plain value in bytes."""
     kind = type(value)
     if kind not in _SIZED:
         return _PLAIN_BYTES
@@ -697,9 +657,6 @@ def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
 
 def _check_nested(key: Any, value: Any) -> int:
     """Check a value and its members, at any depth. Uses no recursion, because Python limits it.
-
-    Returns:
-        The approximate size in bytes.
 
     Raises:
         TypeError, ValueError: See `check_metrics`.

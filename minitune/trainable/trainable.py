@@ -1,8 +1,7 @@
-"""Trainable: the base class of class trainables. It also works without a driver.
+"""Trainable: the base class of class trainables.
 
 In a trial, the driver keeps iteration and totals. Without a driver, `save` stores them with the checkpoint, so that the
-path of the checkpoint is enough to restore them. `refuse_async` and `way_out`, which say what to do about asynchronous
-code, serve function trainables, too.
+path of the checkpoint is enough to restore them.
 """
 
 from __future__ import annotations
@@ -47,11 +46,7 @@ _OUTSIDE = "default"
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The result of `Trainable.save`: a checkpoint and the result that it belongs to.
-
-    Attributes:
-        metrics: The last result before it was saved.
-    """
+    """The result of `Trainable.save`: a checkpoint and the result that it belongs to."""
 
     checkpoint: Checkpoint
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -127,10 +122,8 @@ class Trainable:
             use_old_methods(cls, Trainable)
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Prepare the object. Called once per object.
-
-        Args:
-            config: A deep copy of the configuration. Values of `with_parameters` are further keyword arguments.
+        """Prepare the object. Called once per object, with a deep copy of the configuration. Values of
+        `with_parameters` are keyword arguments.
         """
 
     def step(self) -> dict[str, Any]:
@@ -154,21 +147,12 @@ class Trainable:
         raise NotImplementedError(f"{type(self).__name__} does not define save_checkpoint(), so it cannot be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Load the state that `save_checkpoint` has saved.
-
-        Args:
-            checkpoint: The dict or the path of a file if `save_checkpoint` returned one, else the directory.
-        """
+        """Load the state: the dict or the path of a file if `save_checkpoint` returned one, else the directory."""
         raise NotImplementedError(f"{type(self).__name__} does not define load_checkpoint(), so it cannot be restored")
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Prepare this object for another trial.
-
-        Args:
-            new_config: The configuration of the next trial.
-
-        Returns:
-            True if the next trial can use this object; False if it needs a new object.
+        """Prepare this object for another trial, with its configuration. Returns False if that trial needs a new
+        object.
         """
         return False
 
@@ -180,20 +164,13 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Resources | Mapping[str, Any] | None:
-        """The resources that a trial with this configuration needs; None for the setting of the run.
-
-        Args:
-            config: The trial's configuration.
-        """
+        """The resources that a trial with this configuration needs; None for the setting of the run."""
         return None
 
     # -- called by users and the driver ----------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
-        """Do one step and complete its result. Blocks as long as the step does.
-
-        Returns:
-            The metrics followed by the automatic keys.
+        """Do one step and complete its result: the metrics, then the automatic keys. Blocks as long as the step does.
 
         Raises:
             TypeError: If `step` did not return a dict.
@@ -259,9 +236,6 @@ class Trainable:
         Iteration, time and totals continue from the result that the checkpoint belongs to, if it is known. The
         `..._since_restore` keys start at 0.
 
-        Args:
-            checkpoint_path: The result of `save`, a Checkpoint, or a path.
-
         Raises:
             FileNotFoundError: If the directory does not exist.
         """
@@ -284,13 +258,8 @@ class Trainable:
         self._tune_fields.restore(metrics)
 
     def reset(self, new_config: dict[str, Any]) -> bool:
-        """Prepare this object for another trial, if `reset_config` allows it.
-
-        Args:
-            new_config: The other trial's configuration. `config` is set to it in any case.
-
-        Returns:
-            Whether the other trial can use this object. If so, its counters start at 0.
+        """Prepare this object for another trial, if `reset_config` allows it, and return whether it does. `config` is
+        set in any case; the counters start at 0.
         """
         self.config = new_config
         # If it refuses, a new object is made, so the counters do not matter.
@@ -403,14 +372,7 @@ class Trainable:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """The present automatic keys of a result, without counting an iteration.
-
-        Args:
-            now: The time for `date` and `timestamp`; by default the current time.
-            time_this_iter: Seconds of the current iteration, or None.
-            timestamp: Seconds since the epoch; by default that of `now`.
-            debug_metrics_only: Return only the keys that are not measurements.
-        """
+        """The present automatic keys of a result, without counting an iteration."""
         return self._tune_fields.snapshot(now, time_this_iter, timestamp, debug_metrics_only)
 
 
@@ -445,9 +407,6 @@ def _take_info() -> TrialInfo | None:
 # -- counters in a checkpoint ------------------------------------------------------------------------------------------
 def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
     """The absolute directory of a checkpoint, and the result that it belongs to, or what the directory tells of it.
-
-    Args:
-        checkpoint: The result of `save`, a Checkpoint, or a path.
 
     Raises:
         TypeError: If `checkpoint` has another type.

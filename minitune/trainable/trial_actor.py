@@ -44,15 +44,6 @@ def make_trial_actor(
 
     `functools.partial(make_trial_actor, trainable, resources)` is a factory for an executor, the same for many trials.
 
-    Args:
-        trainable: Handle of a function or a Trainable subclass.
-        resources: The resources that the trial has requested.
-        host: Carries the reports of a function.
-        fields: The trial's `TrialInfo.fields`.
-        allocation: The resources that it has got.
-        env_creators: Handles of environment creators by the names under which the trial may ask for them.
-        directory: The trial's directory on a machine that does not see the one in `fields`.
-
     Raises:
         BaseException: Any error of loading the trainable, or of the `setup` of a class.
     """
@@ -88,11 +79,7 @@ class FunctionActor:
         self._runner = FunctionRunner(self._function, info.config, self._session, self._host)
 
     def train(self) -> tuple[Any, ...]:
-        """Run the function. See `FunctionRunner.run`.
-
-        Returns:
-            The fields of a `Report`: a plain tuple, which is pickled by C code alone.
-        """
+        """Run the function. Returns the fields of a `Report`: a plain tuple, which is pickled by C code alone."""
         return tuple(self._runner.run())
 
     def save(self) -> CheckpointRecord | None:
@@ -100,11 +87,7 @@ class FunctionActor:
         return self._session.last_record
 
     def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
-        """Make the function start from a committed checkpoint.
-
-        Args:
-            path: Its directory.
-            metrics: The result that it belongs to: iteration, time and totals continue from there.
+        """Make the function start from a committed checkpoint; the counts continue from `metrics`.
 
         Raises:
             RuntimeError: If the function has been started.
@@ -118,16 +101,7 @@ class FunctionActor:
         self._session.checkpoint = Checkpoint(path)
 
     def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
-        """Become the actor of another trial of the same function.
-
-        Args:
-            fields: The other trial's `TrialInfo.fields`.
-            allocation: Its resources; None if they are those of the trial before.
-            directory: See `make_trial_actor`.
-
-        Returns:
-            True: the previous function has ended, because its call has.
-        """
+        """Become the actor of another trial of the same function. True: the previous function has ended."""
         self._prepare(_info_of(fields, self._session.info.resources, directory), allocation or self._session.allocation)
         return True
 
@@ -179,12 +153,7 @@ class ClassActor:
         return record
 
     def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
-        """Load a committed checkpoint.
-
-        Args:
-            path: Its directory.
-            metrics: The result that it belongs to: iteration, time and totals continue from there.
-        """
+        """Load a committed checkpoint; the counts continue from `metrics`."""
         with self._session.bound():
             # Other numbers than at the start: the object would otherwise repeat the draws of its first steps.
             self._session.seed_generators(metrics.get(TRAINING_ITERATION, 0))
@@ -192,15 +161,8 @@ class ClassActor:
             self._session.checkpoint = Checkpoint(path)
 
     def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
-        """Become the actor of another trial of the same class, through its `reset_config`.
-
-        Args:
-            fields: The other trial's `TrialInfo.fields`.
-            allocation: Its resources; None if they are those of the trial before.
-            directory: See `make_trial_actor`.
-
-        Returns:
-            Whether the class allows it.
+        """Become the actor of another trial of the same class, if its `reset_config` allows it. `allocation` is None if
+        it stays.
         """
         info = _info_of(fields, self._session.info.resources, directory)
         self._enter(info, allocation or self._session.allocation)
@@ -227,7 +189,7 @@ def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | Non
 
 
 def _write_parameters(info: TrialInfo) -> None:
-    """Write the parameter files, if the worker is to do this. The trial goes on without a file that cannot be written.
+    """Write the parameter files, if the worker is to do this.
 
     Raises:
         DiskError: If the disk of the run has refused it. Then the run ends.

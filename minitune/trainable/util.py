@@ -27,7 +27,6 @@ class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
     Attributes:
-        parameters: Values that are passed to it as keyword arguments.
         handles: The same, but stored once per run and loaded when the function is called.
         resources: The resources of a trial: a request, a function of the configuration, or None.
     """
@@ -58,10 +57,7 @@ class BoundFunction:
 
     @property
     def __signature__(self) -> inspect.Signature | None:
-        """The parameters that are not bound, for `inspect.signature`; None if the function has no signature.
-
-        Without it, a wrapper made with `functools.wraps` would show the user's function with all of its parameters.
-        """
+        """The parameters that are not bound, for `inspect.signature`; None if the function has no signature."""
         bound = functools.partial(self.function, **self.parameters, **self.handles)
         try:
             signature = inspect.signature(bound)
@@ -135,15 +131,8 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
 
 
 def bind_parameters(trainable: Any, share: Callable[[Any], ObjectRef]) -> Any:
-    """Store the values of `with_parameters` once, and leave only handles in the trainable. May block to write.
-
-    Args:
-        trainable: Any trainable.
-        share: Stores one value, as `TrialExecutor.share` does.
-
-    Returns:
-        A copy in which each value is a handle that the worker loads when it needs it; `trainable` itself if no values
-        are bound to it.
+    """Store the values of `with_parameters` once, by `share`, and return a copy of the trainable with handles, which a
+    worker loads when it needs them. May block to write.
 
     Raises:
         TypeError: If a value cannot be pickled.
@@ -182,11 +171,7 @@ def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 def trainable_name(trainable: Any) -> str:
-    """Return the name of a trainable, for display and for the names of trials and runs.
-
-    Returns:
-        `_name`, else `__name__` (`lambda` for one), else the name of a partial's function, else `DEFAULT`.
-    """
+    """Return the name of a trainable, for display and for the names of trials and runs."""
     if isinstance(trainable, str):
         return trainable
     for attribute in ("_name", "__name__"):
@@ -199,10 +184,7 @@ def trainable_name(trainable: Any) -> str:
 
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
-    """Return the resources that a trial of `trainable` with this configuration needs.
-
-    Returns:
-        The request of `with_resources` or `default_resource_request`; None if neither sets one.
+    """The resources of `with_resources` or `default_resource_request` for this configuration; None if neither sets any.
 
     Raises:
         ValueError: If the user's function returned something that is not a request.
@@ -246,12 +228,7 @@ def validate_trainable(trainable: Any) -> None:
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
-    """Refuse a function that cannot be called with its arguments.
-
-    Args:
-        bound: The function with the values that are bound to it so far.
-        is_complete: Whether these are all values; otherwise more may follow.
-    """
+    """Refuse a function that cannot be called with its arguments."""
     names = {**bound.parameters, **bound.handles}
     try:
         signature = inspect.signature(bound.function)
