@@ -40,22 +40,17 @@ class ExperimentAnalysis:
     """The trials of a run and the best of them.
 
     Args:
-        experiment_checkpoint_path: The run's directory, its journal, its name below the storage path, or `last` for the
-            newest run there. The run may still be running. Nothing is unpickled,
-            so objects in configurations that were pickled are shown as text.
+        experiment_checkpoint_path: The run's directory, its journal, its name below the storage path, or `last`. The
+            run may still be running. Objects that were pickled are shown as text.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         trials: The trials of the run; by default they are read from the directory, without the trainable.
-        default_metric: The metric of the `best_...` members. If there is only a mode, it is `_metric`, the name of a
-            number that a trainable returns. For several objectives, a list; then there is no default objective.
+        default_metric: The metric of the `best_...` members. If there is only a mode, it is `_metric`. For several
+            objectives, a list.
         default_mode: `"min"` or `"max"`; for a list of metrics, a list.
 
     Raises:
         ValueError: If the mode is unknown, or the directory contains no run.
         JournalCorruptError: If the journal is damaged.
-
-    Attributes:
-        trials: The trials, in order of submission.
-        experiment_path: The run's directory.
     """
 
     def __init__(
@@ -86,7 +81,7 @@ class ExperimentAnalysis:
 
     @property
     def seed(self) -> int | None:
-        """The base seed of the run, whether set or drawn. `TuneConfig(seed=...)` with it repeats the run.
+        """The base seed of the run, whether set or drawn.
 
         It is read from the run's journal; None if there is none.
 
@@ -127,7 +122,7 @@ class ExperimentAnalysis:
     def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
-        Needs no pandas. The row of a trial without reports has only its configuration, directory and id.
+        The row of a trial without reports has only its configuration, directory and id.
 
         Args:
             metric: Use the report with the best value of this metric instead of the last report. The default metric and
@@ -224,12 +219,8 @@ class ExperimentAnalysis:
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial` with the best value of a metric; None, with an error in the log, without one.
-
-        Args:
-            trial: The trial.
-            metric: The metric; by default `default_metric`, else `training_iteration`.
-            mode: `"min"` or `"max"`; by default `default_mode`.
+        """The kept checkpoint of `trial` with the best value of a metric, by default `training_iteration`; None, with
+        an error in the log, without one.
 
         Raises:
             ValueError: If there is no mode, or `trial` is not a trial.
@@ -295,13 +286,7 @@ class ExperimentAnalysis:
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial` with the highest training iteration, or None.
-
-        Args:
-            trial: By default the best trial by `metric` and `mode`.
-            metric: The metric.
-            mode: `"min"` or `"max"`.
-        """
+        """The kept checkpoint of `trial`, by default of the best one, with the highest training iteration, or None."""
         require_metric("metric", metric)
         check_mode(mode)
         trial = trial or self.get_best_trial(metric, mode)

@@ -37,15 +37,7 @@ if TYPE_CHECKING:
 class RunResults:
     """The trials of a run, and its goal.
 
-    Args:
-        path: The run's directory.
-        trials: The trials of the run.
-        metric: The metric; `_metric`, the name of a number that a trainable returns, if there is only a mode. For
-            several objectives, a list.
-        mode: `"min"` or `"max"`; for a list of metrics, a list.
-
     Attributes:
-        trials: The trials, in order of submission.
         goal: The metrics and modes that the run optimises.
 
     Raises:
@@ -69,7 +61,7 @@ class RunResults:
 
     @cached_property
     def seed(self) -> int | None:
-        """The base seed of the run, whether set or drawn. `TuneConfig(seed=...)` with it repeats the run.
+        """The base seed of the run, whether set or drawn.
 
         It is read from the run's journal; None if there is none.
 

@@ -45,9 +45,6 @@ class Target:
     """A limit for the best value of a metric.
 
     Attributes:
-        at_least: The lower limit, or None.
-        at_most: The upper limit, or None.
-        mode: `min` or `max`.
         scope: The value that counts for a trial, one of `SCOPES`.
     """
 
@@ -141,8 +138,6 @@ class Summary:
     """The outcome of a run.
 
     Attributes:
-        is_interrupted: Whether a signal has ended it.
-        counts: The number of trials by their end, see `_ENDS`.
         cut: The number of trials that the end of the run has cut short, with those that were not started.
         early_end: See `table.early_end`.
         best: The best trial as a text; None without a metric, or a finite value of it.
@@ -265,7 +260,7 @@ def _shown(value: Any) -> str:
 def log_failures(results: RunResults, may_print: bool = False) -> None:
     """Log the failed trials of a run once, if it shows no progress.
 
-    If no log is configured, Python prints the record to standard error. `may_print` is whether it may.
+    If no log is configured, Python prints the record to standard error.
     """
     failed = [trial for trial in results.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
@@ -311,7 +306,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
 
 
 def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:
-    """Append text to a file in one write, unless it would become too large. `name` is the variable with the path."""
+    """Append text to a file in one write, unless it would become too large."""
     data = text.encode("utf-8", "replace")
     try:
         with open(path, "ab") as file:

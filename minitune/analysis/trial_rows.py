@@ -1,8 +1,6 @@
 """The reports of one trial as rows: from the journal of its run, or from the trial's own files.
 
-This module unpickles nothing, so it can read runs that are not trusted. The reports of a trial come from the run's
-journal. The trial's `result.json` and `progress.csv` are read only if there is no journal, because the trainable may
-have written files with these names itself.
+This module unpickles nothing, so it can read runs that are not trusted.
 """
 
 from __future__ import annotations
@@ -62,13 +60,6 @@ def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
     They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
     in it may be the user's own file. The trial's files are read only if there is no journal, or it is damaged.
 
-    Args:
-        directory: The trial's directory, absolute.
-        last_only: Return only the last report, if there is any.
-
-    Returns:
-        The reports; empty if there are none.
-
     Raises:
         OSError: If a file cannot be read.
     """
@@ -85,17 +76,11 @@ def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
 
 
 def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
-    """All reports of a trial in order, from the journal of its run. Unpickles nothing.
+    """All reports of a trial in order, from the journal of its run. Unpickles nothing. None if there is no journal, or
+    it does not contain the trial.
 
     Values are plain, as in `result.json`, except for NaN and infinities. A value that the journal stores as a pickle,
     such as an array, comes from the same report in `result.json`; if it is not there, it is replaced by a text.
-
-    Args:
-        directory: The trial's directory, absolute.
-        last_only: Return only the last report, if there is any.
-
-    Returns:
-        The nested reports; None if there is no journal, or it does not contain the trial.
 
     Raises:
         TuneError: If the journal is damaged or cannot be read.
@@ -133,11 +118,8 @@ def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
 
 
 def make_plain(row: Row, logged: Row) -> None:
-    """Replace all values in a nested dict that are not plain. Changes the dict.
-
-    Args:
-        row: The dict.
-        logged: The same report from `result.json`, for values that are still pickled; `{}` if there is none.
+    """Replace all values in a nested dict that are not plain. Changes the dict. `logged` is the same report from
+    `result.json`, for values that are still pickled.
     """
     levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
@@ -176,15 +158,9 @@ def import_pandas() -> Any:
 
 
 def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
-    """All reports of a trial in order, from the trial's own files.
-
-    Args:
-        directory: The trial's directory. The function reads `result.json`; without it, `progress.csv`, whose rows are
-            flattened and have no `config`.
-
-    Returns:
-        The reports, without incomplete lines; None if there is neither file. If a metric is a number in all other rows,
-        `null` becomes NaN and `"Infinity"` becomes a float.
+    """All reports of a trial in order, from its own files: `result.json`, else `progress.csv`, whose rows are flattened
+    and have no `config`; None if there is neither. If a metric is a number in all other rows, `null` becomes NaN and
+    `"Infinity"` a float.
 
     Raises:
         OSError: If a file cannot be read.

@@ -17,9 +17,7 @@ class Analysis(ExperimentAnalysis):
     """`ExperimentAnalysis` with its older arguments. Its dicts have the trials' directories as keys, not their ids.
 
     Args:
-        experiment_dir: The run's directory.
-        default_metric: See `ExperimentAnalysis`.
-        default_mode: See `ExperimentAnalysis`.
+        experiment_dir, default_metric, default_mode: See `ExperimentAnalysis`.
         file_type: Has no effect: the results come from the run's journal.
 
     Raises:

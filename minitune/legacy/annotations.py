@@ -22,13 +22,7 @@ def DeveloperAPI(*args: Any, **options: Any) -> Any:
 
 
 def Deprecated(*args: Any, message: str = "", warning: bool = False) -> Any:
-    """Decorate a function or a class that should no longer be used.
-
-    Args:
-        *args: The function or class, if the decorator is used without parentheses.
-        message: What to use instead.
-        warning: Whether each call of the function, or each new object of the class, emits a `RayDeprecationWarning`.
-    """
+    """Decorate a function or a class that should no longer be used."""
     if args:
         return args[0]
     return functools.partial(_with_warning, message=message) if warning else _same

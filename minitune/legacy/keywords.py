@@ -1,7 +1,4 @@
-"""Old keywords of `run` and `Experiment`: renamed ones are translated; others have no effect, and a warning says so.
-
-Also small functions and classes that later versions of Ray Tune dropped.
-"""
+"""Old keywords of `run` and `Experiment`: renamed ones are translated; others have no effect, and a warning says so."""
 
 from __future__ import annotations
 
@@ -48,15 +45,8 @@ _WITHOUT_EFFECT = frozenset(
 
 
 def modern(function: Callable[..., Any], old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
-    """Translate old keywords to present ones. The log has one warning for each.
-
-    Args:
-        function: The called function or class.
-        old: The keywords that it does not know.
-        takes: Those of `num_samples`, `callbacks` and `resources_per_trial` that it has.
-
-    Returns:
-        The present keywords and their values.
+    """Translate old keywords of a function or class to present ones, of which it `takes` some. The log has one warning
+    for each.
 
     Raises:
         TypeError: If Ray never had the keyword.
@@ -133,11 +123,7 @@ def _warn_checkpoint_keyword(name: str, field: str) -> None:
 
 
 def with_called_functions(space: Any) -> Any:
-    """A search space with `sample_from` around each `lambda spec: ...`, as Ray called these until version 0.6.
-
-    Args:
-        space: The search space of an experiment. It stays as it is.
-    """
+    """A search space with `sample_from` around each `lambda spec: ...`, as Ray called these until version 0.6."""
     # The user may use the same dict for another run, with another meaning of its functions.
     space = copy_tree(space)
     for path, value in list(find_constants(space)):

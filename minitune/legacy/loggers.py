@@ -88,10 +88,8 @@ class LegacyLoggerCallback(LoggerCallback):
 
 
 def callbacks_of(loggers: Any) -> list[Callback]:
-    """The callbacks for the argument `loggers` of `run`.
-
-    Args:
-        loggers: Classes of loggers, or callbacks; None for the default loggers, which each run has.
+    """The callbacks for the argument `loggers` of `run`: classes of loggers, or callbacks; None for the default
+    loggers.
 
     Raises:
         TypeError: If an element is neither a logger nor a callback.

@@ -6,11 +6,7 @@ from typing import Any
 
 
 class _BackwardsCompatibleNumpyRng:
-    """A generator of numpy, as a `random_state`; its attributes are those of the generator.
-
-    Args:
-        generator_or_seed: A `Generator`, a `RandomState`, or a seed.
-    """
+    """A generator of numpy, as a `random_state`; its attributes are those of the generator."""
 
     def __init__(self, generator_or_seed: Any = None):
         import numpy

@@ -5,8 +5,6 @@
     search_cv     TuneSearchCV: makes a Tuner of its arguments, and `cv_results_` of the results
     candidates    distributions as candidates that are drawn ahead, or as a search space
     training      one trial: a candidate, which is trained and scored on all folds
-
-Nothing else of minitune imports this package.
 """
 
 from __future__ import annotations

@@ -31,12 +31,8 @@ class _Drawn:
 
 
 def drawn_ahead(distributions: Any, n_iter: int, random_state: Any) -> dict[str, Any]:
-    """The space whose trials are the candidates of a `RandomizedSearchCV`.
-
-    Args:
-        distributions: A dict of distributions by parameter, or a list of such dicts.
-        n_iter: How many candidates; fewer, with a warning, if lists do not give as many.
-        random_state: scikit-learn's generator.
+    """The space whose trials are the candidates of a `RandomizedSearchCV`; fewer, with a warning, if lists do not give
+    as many.
 
     Raises:
         TypeError: See `dicts_of`.

@@ -2,8 +2,7 @@
 
 It subclasses scikit-learn's `BaseSearchCV`. So scikit-learn provides `cv_results_`, scorers, metadata routing, tags,
 and the methods of the best estimator. Only `fit` is new: the base class needs all candidates at once, and trains each
-in one call. `fit` uses private parts of scikit-learn that have not changed since version 1.6. A test names the newest
-version that was tried.
+in one call. `fit` uses private parts of scikit-learn that have not changed since version 1.6.
 """
 
 from __future__ import annotations
@@ -61,46 +60,26 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
     It replaces scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
 
     Args:
-        estimator: An estimator of scikit-learn, or a pipeline.
-        param_distributions: A dict from names of parameters to lists, domains such as `minitune.loguniform(1e-4, 1)`,
-            or distributions with a method `rvs`, such as those of scipy. Or a list of such dicts; each candidate is
-            drawn from one of them.
-        n_iter: How many candidates to try.
+        param_distributions: A dict, or a list of dicts of which each candidate is drawn from one, from names to lists,
+            domains such as `minitune.loguniform(1e-4, 1)`, or distributions with a method `rvs`.
         early_stopping: True stops bad candidates with `ASHAScheduler`. Or a scheduler. The estimator is then trained in
-            steps (see `max_iters`), with a report of the score after each step. False trains each candidate completely.
+            steps, with a report of the score after each.
         max_iters: The number of steps of a complete training, if `early_stopping` is set. In each step, an estimator
             with `warm_start` and `n_estimators` adds a share of its trees, one with `partial_fit` makes one pass over
             the data, and one with `warm_start` and `max_iter` makes a share of its iterations.
-        search_alg: The searcher that suggests candidates: its name, such as `"tpe"`, or a `Searcher`. None draws at
-            random. If the distributions contain no domains of minitune, these are the same candidates as those of
-            `RandomizedSearchCV` with this `random_state`.
-        scoring: As in `RandomizedSearchCV`. If there are several metrics, searcher and scheduler use the one that
-            `refit` names, else the first.
-        n_jobs: How many candidates are trained at the same time, each in its own process. They share the CPUs. None and
-            1 train them in this process; -1 trains one for each CPU.
-        refit: As in `RandomizedSearchCV`: whether, or by which metric, the best candidate is trained on all data. The
-            training is complete: the estimator's `fit`, or `max_iters` passes of `partial_fit` if the candidates were
-            trained that way.
-        cv: As in `RandomizedSearchCV`: folds, their number, or a splitter.
-        verbose: 0 shows nothing, 1 the progress, 2 and more also what scikit-learn prints about each fit.
-        random_state: The seed of everything random, or scikit-learn's generator.
-        error_score: The score of a failed fit, which also logs a warning; `"raise"` raises its exception.
-        return_train_score: Whether `cv_results_` also has scores on the training data.
+        search_alg: A searcher or its name, such as `"tpe"`. None draws at random; without domains of minitune, these
+            are the candidates of `RandomizedSearchCV` with this `random_state`.
+        n_jobs: How many candidates are trained at a time, each in its own process. None and 1 train them in this
+            process; -1 trains one for each CPU.
+        estimator, n_iter, scoring, refit, cv, random_state, error_score, return_train_score: As in
+            `RandomizedSearchCV`. Of several metrics, searcher and scheduler use the one that `refit` names, else the
+            first.
         time_budget_s: Seconds after which the search ends. Candidates without a score are left out.
-        storage_path: The directory in which the run is stored; None stores nothing.
-        name: The name of the run's directory.
+        storage_path, name: Where the run is stored; None stores nothing.
 
     Attributes:
         cv_results_: As in `RandomizedSearchCV`, with `training_iteration`: the number of steps of each candidate.
-        best_estimator_: The best candidate, trained on all data.
-        best_index_: Its index in `cv_results_`. With early stopping, only candidates that made the most steps count,
-            unless `refit` is a function.
-        best_params_: Its parameters.
-        best_score_: Its mean score.
-        scorer_: The scorer, or a dict of them.
-        n_splits_: The number of folds.
-        refit_time_: How long the last training took, in seconds.
-        multimetric_: Whether there are several metrics.
+        best_index_: With early stopping, only candidates that made the most steps count, unless `refit` is a function.
         run_path_: The directory of the run; None if it was not stored.
 
     Examples:
@@ -291,10 +270,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
     # -- the search ----------------------------------------------------------------------------------------------------
 
     def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[FoldOutcome], list[int]]:
-        """Run the trials.
-
-        Returns:
-            The scored candidates, the outcomes of all their folds in one list, and the steps of each candidate.
+        """Run the trials; return the scored candidates, the outcomes of all their folds in one list, and the steps of
+        each candidate.
         """
         random_state = check_random_state(self.random_state)
         if self.search_alg is None:

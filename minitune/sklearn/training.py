@@ -1,9 +1,8 @@
 """CandidateTraining: one trial is one candidate, which is trained and scored on all folds.
 
 All folds are trained in turn, one step each, so that a report has the candidate's score on all of them. scikit-learn's
-own `_fit_and_score` handles fits and scores (parameters of `fit`, times, failed fits, scorers). It is private, but the
-public `cross_validate` cannot continue a training. If the training is in steps, `StepwiseFit` replaces the estimator's
-`fit` there.
+own `_fit_and_score` handles fits and scores (parameters of `fit`, times, failed fits, scorers). If the training is in
+steps, `StepwiseFit` replaces the estimator's `fit` there.
 """
 
 from __future__ import annotations
@@ -45,11 +44,6 @@ class StepwiseFit:
 
     A step is one call of `partial_fit`, or one `max_iters`-th of `n_estimators` or `max_iter` with `warm_start`. The
     transformers of a pipeline are fitted by the first call, and their last estimator is trained in steps.
-
-    Args:
-        estimator: Trained in place.
-        max_iters: The number of steps.
-        classes: For `partial_fit` of a classifier: all classes, since a fold may lack one.
     """
 
     def __init__(self, estimator: Any, max_iters: int, classes: Any):
@@ -164,13 +158,7 @@ class FoldTask:
     """All that the trials of a search share.
 
     Attributes:
-        estimator: Cloned for each fold.
-        X: The data.
-        y: The target, or None.
         splits: The indices to train with and to test with, by fold.
-        fit_arguments: Further arguments of `_fit_and_score`.
-        max_iters: The number of steps; None for one ordinary fit.
-        classes: See `StepwiseFit`.
         metric: The scorer whose mean is reported; None for the first one.
     """
 
@@ -184,7 +172,7 @@ class FoldTask:
     metric: str | None
 
     def step(self, fold: Fold) -> FoldOutcome:
-        """Train a fold one step further, and score it. A fold that has failed stays as it is."""
+        """Train a fold one step further, and score it."""
         if fold.outcome is not None and fold.outcome["fit_error"] is not None:
             return fold.outcome
         train, test = self.splits[fold.index]

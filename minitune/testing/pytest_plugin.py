@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def minitune_smoke(tmp_path: Any) -> Callable[..., ResultGrid]:
     """`minitune_smoke(trainable, space, ...)` runs a short tuning, and fails the test if anything goes wrong.
 
-    It takes the arguments of `minitune.testing.smoke`. The results are below `tmp_path`.
+    It takes the arguments of `minitune.testing.smoke`.
     """
     from minitune.testing import SmokeFailure, smoke
 

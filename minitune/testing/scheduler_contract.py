@@ -185,7 +185,7 @@ class SchedulerContract:
 
 
 class _EndlessError(BaseException):
-    """Ends a run from within a trial. It is not an `Exception`, because that would be a failure of the trial."""
+    """Ends a run from within a trial. It is no `Exception`, because that would be a failure of the trial."""
 
 
 def _trials(done: Simulation) -> list[Trial]:
@@ -197,7 +197,7 @@ class _Observed(TrialScheduler):
 
     @classmethod
     def of(cls, scheduler: TrialScheduler, **attributes: Any) -> TrialScheduler:
-        """Change the class of a scheduler to one that is derived from it and from this class, with these attributes."""
+        """Change the class of a scheduler to one derived from it and from this class."""
         scheduler.__class__ = type(cls.__name__, (cls, type(scheduler)), attributes)
         return scheduler
 

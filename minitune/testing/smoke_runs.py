@@ -1,4 +1,4 @@
-"""smoke: a short tuning as a test of a trainable. It leaves nothing behind.
+"""smoke: a short tuning as a test of a trainable.
 
 `smoke` runs the tuning and looks for four faults: trials that fail, trials that hang, leftovers, and trials that never
 report. It raises a `SmokeFailure` with a text that says what to do.
@@ -93,12 +93,7 @@ _GPU_DEVICE = "/dev/nvidia"
 
 
 class SmokeFailure(AssertionError):
-    """A short tuning has failed. The text names the fault and its place.
-
-    Attributes:
-        grid: The results; None if the run did not end.
-        user_traceback: The frames of the first failed trial, if it ran in this process.
-    """
+    """A short tuning has failed. The text names the fault and its place."""
 
     def __init__(self, text: str, grid: ResultGrid | None = None, user_traceback: TracebackType | None = None):
         super().__init__(text)
@@ -123,8 +118,7 @@ def smoke(
     """Run a short tuning, and check that it succeeds and leaves nothing behind. Blocks for little more than `budget_s`.
 
     By default, trials run one at a time in this process. That is fast, and works with debuggers, coverage and patches
-    of the test. Arguments and reports are pickled as in other runs. `executor="local"` runs trials in separate
-    processes, like a real run.
+    of the test. `executor="local"` runs trials in separate processes, like a real run.
 
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
@@ -133,9 +127,8 @@ def smoke(
         mode: `"min"` or `"max"`.
         num_samples: How many samples to draw from the space.
         budget_s: The time budget, in seconds. At its end, trials are asked to stop; trials in processes are killed 2 s
-            later. A trial in a process that does not report for half of the budget fails, see `report_timeout_s`. A
-            trial in this process cannot be killed: an exception ends code that hangs in Python, and the test fails in
-            any case. The text says where the code hung.
+            later. A trial in a process must report in each half of the budget. A trial in this process that hangs fails
+            the test, and the text says where.
         seed: The seed of the run: configurations and all other random choices.
         executor: `"inline"` or `"local"`.
         directory: The directory of the run; by default a temporary one, which exists until this process ends.
@@ -213,9 +206,6 @@ def assert_best(
         scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`, `last-5-avg` or
             `last-10-avg`.
 
-    Returns:
-        The best trial.
-
     Raises:
         AssertionError: If the best value is outside the bounds, or no trial has reported the metric.
         ValueError: If neither bound is given, or metric, mode or scope is unknown.
@@ -259,7 +249,7 @@ def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, d
 
 @functools.lru_cache(maxsize=1)
 def _own_directory() -> str:
-    """The directory for the runs of this process. It exists until the process ends, so a test can read its results."""
+    """The directory for the runs of this process."""
     directory = tempfile.mkdtemp(prefix="minitune-smoke-")
     atexit.register(only_here(discard_tree), directory)
     return directory
@@ -339,7 +329,7 @@ def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
 
 
 def _interrupt(ident: int) -> None:
-    """Raise `TrialStopped` in a thread, as soon as it runs Python code. This ends a loop, but not a blocking call."""
+    """Raise `TrialStopped` in a thread, as soon as it runs Python code: this ends a loop, but not a blocking call."""
     import ctypes
 
     set_exception = getattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", None)
@@ -377,11 +367,7 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
 
 
 class ProcessSnapshot:
-    """The state of this process at one moment. `leftovers` compares it with the present state.
-
-    Args:
-        kinds: The kinds of leftovers to look for, from `KINDS`.
-    """
+    """The state of this process at one moment. `leftovers` compares it with the present state."""
 
     def __init__(self, kinds: tuple[str, ...] = KINDS):
         self._kinds = kinds
@@ -398,9 +384,6 @@ class ProcessSnapshot:
 
         Kills new processes, and restores the environment, the working directory and the signal handlers. Does not
         remove threads, descriptors and files.
-
-        Args:
-            bound_s: Another limit for the wait, in seconds.
         """
         until_s = time.monotonic() + (STRAGGLER_BOUND_S if bound_s is None else bound_s)
         looks = {
@@ -489,11 +472,7 @@ class ProcessSnapshot:
 
 
 def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
-    """Kill processes. Blocks until they have ended, at most `bound_s` seconds.
-
-    Returns:
-        A line about each process that was still running.
-    """
+    """Kill processes. Blocks until they have ended, at most `bound_s` seconds."""
     descriptions = []
     for process in processes:
         try:
@@ -527,7 +506,7 @@ def _children() -> set[psutil.Process]:
 
 
 def _has_no_child() -> bool:
-    """Whether the system says that this process has no child, alive or dead. False where it cannot be asked."""
+    """Whether the system says that this process has no child, alive or dead."""
     if not hasattr(os, "waitid"):
         return False
     try:

@@ -28,13 +28,9 @@ class warn_if_slow:
     """Log a warning if the body of a `with` statement takes long.
 
     Args:
-        name: A name for the body.
         threshold: How many seconds the body may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
         message: The text of the warning. `{name}` and `{duration}` in it are replaced.
         disable: True logs no warning.
-
-    Attributes:
-        too_slow: Whether the body took longer.
     """
 
     DEFAULT_MESSAGE = "{name} took {duration:.3f} s, which may slow the run down"
@@ -67,17 +63,7 @@ def validate_save_restore(
     """Check that a class continues from its checkpoint: two instances, three steps, save, restore, two more steps.
 
     After the restore, both instances do the same step. If the second instance then reports the values of the first
-    instance's first step, while the first one reports other values, the checkpoint was not loaded. Both instances run
-    in this process and are cleaned up at the end. Blocks meanwhile.
-
-    Args:
-        trainable_cls: A `Trainable` subclass.
-        config: Its configuration.
-        num_gpus: The number of GPUs that it uses. This machine must have them.
-        use_object_store: Has no effect, because checkpoints are directories.
-
-    Returns:
-        True.
+    instance's first step, while the first one reports other values, the checkpoint was not loaded. Blocks meanwhile.
 
     Raises:
         TuneError: If the iterations do not continue, or the second instance starts from the beginning.
@@ -127,12 +113,7 @@ def _step(instance: Trainable, expected: int) -> dict[str, Any]:
 
 def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
     """Find out why a trainable cannot be sent to workers, and print the reason. May take seconds for large objects.
-
-    Args:
-        trainable: A function, or a class. For a class, only the path to the unpicklable part is printed.
-
-    Returns:
-        True if it can be sent; else the names of the global and closure variables that cannot be pickled.
+    Returns True if it can be sent; else the names of the global and closure variables that cannot be pickled.
     """
     path = find_unpicklable(trainable)
     if path is None:
@@ -161,9 +142,6 @@ def wait_for_gpu(
         retry: The maximum number of checks.
         delay_s: Seconds between two checks.
         gpu_memory_limit: Accepted for Ray Tune's signature; only None is possible.
-
-    Returns:
-        True.
 
     Raises:
         RuntimeError: If there is no `nvidia-smi`, the trial has no GPU, or the memory was not freed.

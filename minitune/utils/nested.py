@@ -45,10 +45,6 @@ def flatten_dict(
 def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """Undo `flatten_dict`, except for lists.
 
-    Args:
-        dt: A flat dict; it is not changed. All levels of the result have its class.
-        delimiter: The text at which keys are split.
-
     Raises:
         TypeError: If the path of a key leads through the value of another key.
     """

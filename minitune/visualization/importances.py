@@ -6,8 +6,7 @@ worse its predictions become when the parameter's values are shuffled. The objec
 one diverged trial does not decide everything. Numbers are replaced by their ranks, too: the order is all that a tree
 uses of them, and scikit-learn's forest computes in single precision.
 
-The reliability is the forest's R² on the trials that it has not seen. If a forest predicts badly, its importances mean
-nothing, and the text says so.
+The reliability is the forest's R² on the trials that it has not seen.
 """
 
 from __future__ import annotations
@@ -41,12 +40,10 @@ class Importances:
     """The importances of a run's parameters.
 
     Attributes:
-        mean: The importance of each parameter, the largest first. All are >= 0, and their sum is 1, or 0 if the model
-            has learned nothing.
         std: The standard deviation of each importance over folds and repetitions, each of which has a sum of 1.
         r2: The share of the variance of the objective's ranks that the model explains on unseen trials. 1 is all, 0 is
             nothing; it may be negative.
-        num_trials: The number of trials that the model has learned from.
+        num_trials: The number of trials learned from.
     """
 
     mean: dict[str, float]
@@ -86,9 +83,8 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     """Estimate how much each parameter matters for the objective.
 
     Args:
-        run: The run's directory, `ResultGrid`, `ExperimentAnalysis` or `RunHistory`. Blocks while it reads the run and
-            fits the model, which takes seconds. Of more than 2,000 trials, the model learns from an even choice of
-            2,000.
+        run: See `plots`. Blocks while it reads the run and fits the model, which takes seconds. Of more than 2,000
+            trials, the model learns from 2,000.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -212,10 +208,7 @@ def _explained(values: Sequence[Any], ranks: Sequence[float]) -> float:
 
 
 def _column(values: Sequence[Any]) -> list[int] | list[str]:
-    """The values of a parameter: the ranks of numbers if all of them are numbers, otherwise texts.
-
-    A missing number is far below all others, so a forest can distinguish it.
-    """
+    """The values of a parameter: the ranks of numbers if all of them are numbers, otherwise texts."""
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < sum(v is not None for v in values):
         return [str(v) for v in values]

@@ -30,11 +30,7 @@ _HEIGHT = 520
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot as an HTML page that needs no other file and no network. Notebooks show it.
-
-    Attributes:
-        html: The page.
-    """
+    """A plot as an HTML page that needs no other file and no network. Notebooks show it."""
 
     html: str = field(repr=False)
 
@@ -45,7 +41,7 @@ class Plot:
         return target
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks. The page is in a frame of its own, where its script can reach nothing else."""
+        """Shown by notebooks, in a frame of its own, where its script can reach nothing else."""
         return (
             f'<iframe sandbox="allow-scripts" width="100%" height="{_HEIGHT}" frameborder="0" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'
@@ -69,14 +65,9 @@ def _of_params(
 def plot_optimization_history(
     runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None, by: str = "trial"
 ) -> Plot:
-    """The objective of each trial, and the best so far, of one run or of several to compare.
-
-    Args:
-        runs: A run, or a list of runs.
-        metric: The objective; by default the run's.
-        mode: `"min"` or `"max"`; by default the run's.
-        by: The horizontal axis: `"trial"`, its `"start"` or `"end"`, in seconds since the first trial began (`"time"`
-            means `"end"`), or the `"work"` of all trials until its end, in seconds.
+    """The objective of each trial, and the best so far, of one run or of several to compare. `by` is the horizontal
+    axis: `"trial"`, its `"start"` or `"end"`, in seconds since the first trial began (`"time"` means `"end"`), or the
+    `"work"` of all trials until its end, in seconds.
     """
     by = "end" if by == "time" else by
     require(by in ("trial", "start", "end", "work"), 'by: "trial", "start", "end" or "work"', by)
@@ -128,11 +119,6 @@ def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mo
 
 def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]) -> Plot:
     """Two metrics of the last results against each other, and the trials that no other trial dominates.
-
-    Args:
-        run: The run.
-        metrics: The two metrics.
-        modes: `"min"` or `"max"` for each metric.
 
     Raises:
         ValueError: If there are not two metrics with a mode each, or trials have reported, but none of them one of

@@ -6,7 +6,7 @@ version again by itself. The server only reads files, as `minitune ls` does, so 
 
 The address holds a random token, so only a user who has the address can read the page. A web page of another site that
 guesses the port gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin,
-or with a method other than GET are refused. The page itself may load nothing and connect only to its own server.
+or with a method other than GET are refused.
 
 The connections are limited. One that has not shown the token yet, a stranger, gives way to a new one. So strangers that
 send nothing keep out no page, and those that send nonsense cost one line of an answer each.
@@ -68,11 +68,7 @@ _HEADERS = {
 
 
 class LiveRun:
-    """A run that is read on, for any number of pages. Its methods may be called from any thread.
-
-    Args:
-        path: The run's directory. The constructor blocks while it reads the run.
-    """
+    """A run that is read on, for any number of pages. Its methods may be called from any thread."""
 
     def __init__(self, path: str):
         self._lock = threading.Lock()
@@ -149,11 +145,7 @@ class LiveRun:
 
 
 class RunList:
-    """The runs below a directory. Its methods may be called from any thread; they block while runs are read.
-
-    Args:
-        directory: Where the runs are.
-    """
+    """The runs below a directory. Its methods may be called from any thread; they block while runs are read."""
 
     def __init__(self, directory: str):
         self._directory = directory
@@ -250,7 +242,7 @@ class _Server(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Called in the handler of an error. Strangers can cause errors, which are no news to the user."""
+        """Called in the handler of an error."""
         logger.debug("a request has failed", exc_info=True)
 
     def _dismiss_stranger(self) -> bool:
@@ -270,14 +262,6 @@ def pause() -> None:
 
 class PageServer:
     """Serves the page of one run, or the list of runs with the page of each.
-
-    Args:
-        path: The run's directory, or the directory of the runs.
-        is_list: Whether `path` is a directory of runs.
-        port: The port; 0 means any free one.
-
-    Attributes:
-        address: The address of the page, with the token.
 
     Raises:
         OSError: If the port is taken.
