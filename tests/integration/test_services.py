@@ -121,14 +121,15 @@ def test_wandb_gets_its_own_objects_and_leaves_out_what_is_excluded(wandb: Calls
     assert named(wandb, "config.update") == []
 
 
+@pytest.mark.parametrize("option", ["upload_checkpoints", "save_checkpoints"])
 def test_wandb_takes_variables_a_key_and_checkpoints(
-    wandb: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wandb: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
 ) -> None:
     monkeypatch.setenv("WANDB_PROJECT_NAME", "by variable")
     monkeypatch.setenv("WANDB_GROUP_NAME", "the group")
     monkeypatch.setenv("WANDB_DIR", "/elsewhere")
     (tmp_path / "key").write_text("  secret \nmore\n")
-    callback = WandbLoggerCallback(api_key_file=str(tmp_path / "key"), upload_checkpoints=True)
+    callback = WandbLoggerCallback(api_key_file=str(tmp_path / "key"), **{option: True})
     (result,) = fit(train, callbacks=[callback], scheduler=PauseOnce())
     (made,) = named(wandb, "init")
     assert (made["project"], made["group"], made["dir"]) == ("by variable", "the group", "/elsewhere")
@@ -151,6 +152,18 @@ def test_setup_wandb_begins_the_run_of_the_trial(wandb: Calls) -> None:
     assert (made["id"], made["name"], made["project"]) == (result.metrics["trial_id"], "mine", "mine")
     assert (made["group"], made["config"], made["dir"]) == ("the_run", {"lr": 1}, result.path)
     assert named(wandb, "run.finish") == [{"exit_code": 0}]
+
+
+def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb: Calls, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret\n")
+
+    def trains(config: dict[str, Any]) -> None:
+        setup_wandb(config)
+        setup_wandb({}, api_key="other")
+        tune.report({"loss": 1})
+
+    fit(trains, {"wandb": {"api_key_file": str(tmp_path / "key")}})
+    assert [made["settings"].api_key for made in named(wandb, "init")] == ["secret", "other"]
 
 
 # -- Comet -------------------------------------------------------------------------------------------------------------
@@ -209,6 +222,12 @@ def test_comet_gets_an_experiment_for_each_trial_and_a_resumed_run_takes_it_up(c
 
 
 # -- Aim ---------------------------------------------------------------------------------------------------------------
+
+
+def test_comet_needs_no_arguments(comet: Calls) -> None:
+    fit(train, callbacks=[CometLoggerCallback()])
+    assert named(comet, "experiment.add_tags") == []
+    assert not [call for call in comet if ".add" in call[0]], "no checkpoint is uploaded"
 
 
 @pytest.fixture
@@ -352,6 +371,29 @@ def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, 
     batches = [options for _, options in named(mlflow.calls, "client.log_batch")]
     assert ["params" in options for options in batches] == [False, False, True]
     assert mlflow.experiments == {"mine": "mine at None"}
+
+
+def test_mlflow_puts_the_token_of_the_process_back(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "before")
+    fit(train, callbacks=[MLflowLoggerCallback(tracking_token="secret")])
+    assert os.environ["MLFLOW_TRACKING_TOKEN"] == "before"
+
+
+def test_setup_mlflow_continues_the_run_of_an_earlier_attempt_if_there_is_one(mlflow: Server) -> None:
+    def trains(config: dict[str, Any]) -> None:
+        attempt = tune.get_context().get_attempt()
+        if attempt == 3:  # the second attempt was the first one that began a run
+            mlflow.create_run("run", {"minitune.trial": tune.get_context().get_trial_id()}, "the name")
+        setup_mlflow(config)
+        if attempt < 3:
+            raise ValueError("not yet")
+        tune.report({"loss": 1})
+
+    (result,) = fit(trains, max_failures=2)
+    assert result.error is None
+    first, second, third = named(mlflow.calls, "mlflow.start_run")
+    assert first == second != third
+    assert third == {"run_id": "run0"}
 
 
 def test_mlflow_takes_the_experiment_that_another_run_has_just_created(mlflow: Server) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import errno
+import importlib.util
 import json
 import math
 import os
 import pickle
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,15 @@ from kit import fit, make_trial, run_trial
 from minitune import report
 from minitune.error import DiskError
 from minitune.experiment.trial import Trial
-from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
+from minitune.logger import (
+    CSVLoggerCallback,
+    JsonLoggerCallback,
+    LoggerCallback,
+    default_loggers,
+    pretty_print,
+    split_plain,
+)
+from minitune.logger.json import leave_parameters
 from minitune.logger.logger import step_of
 
 
@@ -591,6 +601,35 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
 
 
 # -- base and pretty_print -----------------------------------------------------------------------------------------
+
+
+def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_references(trial: Trial) -> None:
+    logger = JsonLoggerCallback()
+    path = Path(trial.local_path, "params.json")
+    assert leave_parameters([logger], workers_write=True)
+    start(logger, trial)
+    assert not path.exists()
+    trial.recorded_config = {"lr": "a reference"}
+    start(logger, trial)
+    assert json.loads(path.read_text()) == {"lr": "a reference"}
+    assert not leave_parameters([logger], workers_write=False)
+    end(logger, trial)
+
+
+def test_of_two_loggers_of_a_kind_only_the_last_accepts_whole_lines() -> None:
+    first, table, second = JsonLoggerCallback(), CSVLoggerCallback(), JsonLoggerCallback()
+    hooks = [first.on_trial_result, table.on_trial_result, second.on_trial_result]
+    assert split_plain(hooks) == (hooks[:1], [table, second])
+    assert split_plain([]) == ([], [])
+
+
+def test_a_logger_whose_package_cannot_be_imported_is_left_out_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert [type(one) for one in default_loggers([])] == [CSVLoggerCallback, JsonLoggerCallback]
+    assert "TBXLoggerCallback is not used: TBXLoggerCallback needs tensorboardX" in caplog.text
 
 
 def test_a_users_logger_needs_five_methods(trial: Trial) -> None:

@@ -96,6 +96,11 @@ def test_a_value_moves_to_its_neighbours(mutation: Any, value: Any, expected: se
     assert all(type(new) is type(value) for new in found)
 
 
+@pytest.mark.parametrize(("value", "factor", "expected"), [(2, 1.2, 3), (2, 0.8, 1), (-2, 1.2, -3), (-2, 0.8, -1)])
+def test_an_int_moves_by_one_in_the_direction_of_its_factor(value: int, factor: float, expected: int) -> None:
+    assert set(all_explored(randint(-10, 10), value, factors=(factor,))) == {expected}
+
+
 def test_factors_may_be_any_number_of_factors() -> None:
     assert set(all_explored(uniform(0, 100), 1.0, factors=(2, 5, 10))) == {2.0, 5.0, 10.0}
 

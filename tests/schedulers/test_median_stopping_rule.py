@@ -198,6 +198,8 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
     run_trial(first)
     assert ask(scheduler, first, 5, 1, context) == "CONTINUE"
     assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "no one waits"
+    second.move(Step.PAUSE)
+    assert ask(scheduler, first, 9, 1, context) == "PAUSE", "a paused one waits, too"
 
 
 def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:

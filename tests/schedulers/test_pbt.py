@@ -431,6 +431,25 @@ def test_members_share_the_room_evenly() -> None:
     assert any("makes room for a waiting trial" in decision.reason for _, decision in loop.decisions)
 
 
+def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line() -> None:
+    scheduler = pbt(quantile_fraction=0)
+    context = FakeContext([make_trial(n, config={"lr": float(n)}) for n in range(3)])
+    first, second, third = context.trials
+    for trial in context.trials:
+        scheduler.on_trial_add(context, trial)
+    for trial in (first, second):
+        run_trial(trial)
+    assert told(scheduler, context, second, 2, 1.0) == "PAUSE"
+    second.move(Step.SAVE)
+    assert scheduler.choose_trial_to_run(context) is third
+    run_trial(third)
+    assert scheduler.choose_trial_to_run(context) is None, "it is being saved"
+    second.move(Step.PAUSE)
+    assert told(scheduler, context, first, 4, 1.0) == "PAUSE"
+    first.move(Step.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is second, "it has trained least"
+
+
 def test_no_member_makes_room_without_waiting_ones() -> None:
     loop = loop_of(pbt(quantile_fraction=0), 1, 2)
     for _ in range(10):
