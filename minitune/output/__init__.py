@@ -1,4 +1,4 @@
-"""The views of a running run. The driver calls ProgressDisplay, which calls the reporter.
+"""The views of a running run.
 
 `progress` collects what a reporter shows. `reporters` are the views that users can choose or replace. They build their
 text from `table`. `live` is the block that is redrawn, and `screen` the terminal or notebook where it is redrawn.

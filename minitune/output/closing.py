@@ -25,14 +25,7 @@ _LONG_S = 10
 def closing_remarks(
     trials: Sequence[Trial], scheduler: TrialScheduler, search_alg: SearchAlgorithm, is_cut: bool
 ) -> Iterator[str]:
-    """The remarks on a run that has ended.
-
-    Args:
-        trials: All trials.
-        scheduler: The scheduler.
-        search_alg: The search algorithm.
-        is_cut: Whether the run has ended before its trials.
-    """
+    """The remarks on a run that has ended."""
     if search_alg.end_reason:
         yield f"No more trials: {search_alg.end_reason}"
     if is_cut or not trials:

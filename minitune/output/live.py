@@ -31,13 +31,7 @@ _RESET = "\x1b[0m"
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """Failures with the same cause.
-
-    Attributes:
-        text: The error on one line.
-        count: The number of trials that have failed with it.
-        path: The file with the traceback of one of them.
-    """
+    """Failures with the same cause."""
 
     text: str
     count: int = 1
@@ -49,21 +43,13 @@ class RunSnapshot:
     """The state of a run at one moment.
 
     Attributes:
-        title: The run's name.
-        elapsed_s: Seconds since it began.
-        counts: The number of trials by status.
-        total: The final number of trials; None if it is endless or unknown.
         per_s: The number of trials that have ended per second; None if unknown.
         left_s: The estimated seconds until all have ended; None without an estimate. See `pace.seconds_left`.
-        silent: The number of running trials that have not reported for much longer than usual.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
         best: The best trials so far, the best first, some of which may be running; empty without a goal. The first
             of their `metrics` is that of `goal`.
-        running: The running trials, or some of very many.
-        params: The headers of the parameters by path, in the order of their columns.
         metrics: The headers of the metrics by flattened name, likewise; `goal` is the first.
-        errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`; empty if it is not.
@@ -158,15 +144,7 @@ def _ago(quiet_s: float) -> str:
 def render(
     snapshot: RunSnapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False
 ) -> list[str]:
-    """The lines of the live view. If there is no space for all, the most important ones remain.
-
-    Args:
-        snapshot: The state of the run.
-        width: The maximum width of a line.
-        height: The maximum number of lines.
-        color: Whether lines may contain colour codes, which have no width.
-        ascii_only: Whether the bar is drawn with ASCII characters.
-    """
+    """The lines of the live view. If there is no space for all, the most important ones remain."""
     errors = [("error", line) for line in (*_error_lines(snapshot.errors, width), *_silence_lines(snapshot))]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
@@ -248,7 +226,7 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
 
 
 def _silence_lines(snapshot: RunSnapshot) -> list[str]:
-    """A line on the trial that has been silent for longest, with the option that ends such trials."""
+    """A line on the trial that has been silent for longest."""
     silent = [row for row in snapshot.running if row.is_silent and row.quiet_s is not None]
     if not silent:
         return []
@@ -289,10 +267,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
 
 
 def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialRow]) -> tuple[Sequence[TrialRow], int]:
-    """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
-
-    Of very many running trials, there are fewer rows.
-    """
+    """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number."""
     shown = {row.number for row in best}
     rows = [row for row in snapshot.running if row.number not in shown]
     count = snapshot.counts.get(RUNNING, 0) - sum(row.is_running for row in best)

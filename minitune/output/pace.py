@@ -1,7 +1,7 @@
 """The pace of trials by the clock: how long each has worked, whether it is silent, and how long the run will take.
 
 A trial reports when it likes, so its last report says nothing of the time since. All views count on from there, by
-these rules. The times are those of the run's clock, in seconds since the epoch.
+these rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Pace:
         since_s: From when on its time counts by the clock; None if it does not run.
         reported_s: The time of its last report, or of its start if it has not reported since; None if it does not run.
         usual_s: The mean seconds between two of its reports; None before the first one.
-        has_reported: Whether it has ever reported.
     """
 
     counted_s: float = 0.0
@@ -102,18 +101,9 @@ def silent_trials(trials: Sequence[Trial], now_s: float) -> list[Trial]:
 def seconds_left(
     elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None], silent: int = 0
 ) -> float | None:
-    """Estimate how many seconds a run will still take, at its speed so far.
-
-    Args:
-        elapsed_s: The seconds so far.
-        ended: The number of trials that have ended in this time.
-        total: The number of trials in all; None for an endless run.
-        running: The part of each running trial that is done, from 0 to 1; None if unknown, which counts as a half.
-            Without silent trials.
-        silent: The number of silent trials. No estimate knows when they end, so this one is for all others.
-
-    Returns:
-        Seconds; None for an endless run, before any progress, or if the run only waits for silent trials.
+    """Estimate how many seconds a run will still take, at its speed so far; None for an endless run, before any
+    progress, or if it only waits for silent trials. `running` has the part of each running trial that is done (None
+    counts as a half), without silent ones.
     """
     if total is None or not (ended or any(part for part in running)):
         return None
@@ -132,15 +122,8 @@ def run_seconds_left(
     ended_before: int = 0,
     time_budget_s: float | None = None,
 ) -> float | None:
-    """Estimate how many seconds a run will still take; see `seconds_left`.
-
-    Args:
-        trials: All trials so far.
-        now_s: The time.
-        elapsed_s: The seconds since its present driver began.
-        total: The number of trials in all; None for an endless run.
-        ended_before: The number of trials that had ended before this driver began. They took no time of it.
-        time_budget_s: Seconds after which it ends anyway; None means no limit.
+    """Estimate how many seconds a run will still take; see `seconds_left`. The trials `ended_before` took no time of
+    this driver.
     """
     silent = silent_trials(trials, now_s)
     left_out = {trial.trial_id for trial in silent}

@@ -61,17 +61,7 @@ class TrialProgress(Callback):
 
 @dataclass
 class ProgressDisplay:
-    """Shows the progress of a run.
-
-    Args:
-        reporter: A `ProgressReporter`, or None to show nothing.
-        scheduler: The scheduler whose state is shown.
-        executor: The executor whose resources are shown.
-        run: The directory of the run.
-        tune_config: Metric, mode and limits of the run.
-        raises: Whether the first failure is raised as an exception at the end.
-        outputs: The names of the files in a trial's directory with its prints; empty if the prints are shown.
-    """
+    """Shows the progress of a run."""
 
     reporter: ProgressReporter | None
     scheduler: TrialScheduler
@@ -86,14 +76,7 @@ class ProgressDisplay:
     _ending: str = ""
 
     def begin(self, total_samples: int, space: Mapping[str, Any], *, verbose: int, print_errors: bool) -> None:
-        """Show the start of the run.
-
-        Args:
-            total_samples: The number of trials; a very large number for an endless search.
-            space: The search space of a new run, for hints.
-            verbose: 0, 1 or 2.
-            print_errors: Whether the tracebacks of failed trials are shown at the end.
-        """
+        """Show the start of the run."""
         if self.reporter is not None:
             call_plugin(self.reporter.configure, None, verbose=verbose, print_errors=print_errors)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
@@ -143,10 +126,7 @@ class ProgressDisplay:
         self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:
-        """Return how many seconds the run took, now that the driver's work is done.
-
-        Only the first call reads the clock, so that all texts show the same time.
-        """
+        """Return how many seconds the run took, now that the driver's work is done."""
         if self._took_s is None:
             self._took_s = clock.current.monotonic() - self._begin_s
         return self._took_s
@@ -158,14 +138,7 @@ class ProgressDisplay:
         search_alg: SearchAlgorithm,
         commands: Sequence[str] = (),
     ) -> None:
-        """Show the end of the run.
-
-        Args:
-            trials: All trials.
-            interrupted_by: The name of the signal that has ended the run, or None.
-            search_alg: The run's search algorithm, for the closing remarks.
-            commands: Commands that show the files of the run's loggers.
-        """
+        """Show the end of the run."""
         took_s = self.stop()
         reporter = self.reporter
         if reporter is not None:
@@ -204,12 +177,7 @@ class ProgressDisplay:
 
 
 def tell_resume(run_path: str, how: str) -> None:
-    """Log how to resume a run that a signal has ended.
-
-    Args:
-        run_path: The run's directory.
-        how: The name of the signal, and what it has interrupted, if that is known.
-    """
+    """Log how to resume a run that a signal has ended."""
     import shlex
 
     logger.warning(

@@ -7,8 +7,6 @@ their cost: by an interval and, for views that are drawn often, by a share of th
 - `ProgressReporter` is the interface.
 - `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
 - `LiveReporter` is the default: a view that is redrawn in a terminal or a notebook; elsewhere, a few lines.
-
-The pauses between redraws follow the real clock, because people read them. All other times follow the run's clock.
 """
 
 from __future__ import annotations
@@ -95,47 +93,27 @@ class ProgressReporter:
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """Called at the start of the run. Only `configure` is called earlier.
-
-        Args:
-            start_time: Seconds since the epoch.
-            total_samples: The number of trials; a very large number for an endless search.
-            metric: The optimised metric.
-            mode: `min` or `max`.
-            **kwargs: Reserved for later versions.
+        """Called at the start of the run, at `start_time` in seconds since the epoch. `total_samples` is a very large
+        number for an endless search. Only `configure` is called earlier.
         """
 
     def configure(self, *, verbose: int, print_errors: bool) -> None:
-        """Set how much to show. Called before `setup`.
-
-        Args:
-            verbose: 0 shows nothing, 2 also shows each start, result and end of a trial.
-            print_errors: Whether tracebacks are shown at the end.
+        """Set how much to show: `verbose` 0 shows nothing, 2 also shows each start, result and end of a trial. Called
+        before `setup`.
         """
 
     def close(self) -> None:
         """Release the terminal. Called at the end of each run, also after a failure."""
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """Whether to call `report` now. The driver asks in every turn of its loop.
-
-        Args:
-            trials: All trials so far.
-            done: Whether the run is over.
-        """
+        """Whether to call `report` now. The driver asks in every turn of its loop."""
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
     def note_run(self, info: table.RunInfo) -> None:
         """Receive the state of the machine and the run as data. Called before each `report`."""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show the state of the run.
-
-        Args:
-            trials: All trials so far.
-            done: Whether the run is over.
-            *sys_info: Lines on the machine and the run, from `RunInfo.lines`.
-        """
+        """Show the state of the run. `sys_info` are lines on the machine and the run, from `RunInfo.lines`."""
         raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
 
     def seconds_left(self) -> float | None:
@@ -169,8 +147,6 @@ class ProgressReporter:
 class TuneReporterBase(ProgressReporter):
     """Status blocks: time, machine, numbers of trials, a table, errors. A subclass shows them.
 
-    The fields are the arguments of the constructor. A subclass may add more.
-
     Args:
         metric_columns: Metrics to show: a list of names, or a dict from names to headers. By default, the usual ones
             (`DEFAULT_COLUMNS`) and the first few that trials report.
@@ -182,8 +158,6 @@ class TuneReporterBase(ProgressReporter):
         max_report_frequency: Seconds between two blocks.
         infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
-        metric: The objective; by default that of the run.
-        mode: `min` or `max`.
         sort_by_metric: Whether the best terminated trials come first; needs metric and mode.
 
     Raises:
@@ -296,10 +270,6 @@ class TuneReporterBase(ProgressReporter):
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. The metrics that trials report then get no columns automatically.
 
-        Args:
-            metric: The flattened name.
-            representation: The header of the column.
-
         Raises:
             ValueError: If there is such a column, or it has a header although the columns were given as a list.
         """
@@ -308,10 +278,6 @@ class TuneReporterBase(ProgressReporter):
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
         """Show one more parameter.
-
-        Args:
-            parameter: The path.
-            representation: The header of the column.
 
         Raises:
             ValueError: If there is such a column, or it has a header although the columns were given as a list.
@@ -377,7 +343,7 @@ class TuneReporterBase(ProgressReporter):
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        """A status block as text, with a newline at the end. Users' subclasses print it in their own way."""
+        """A status block as text, with a newline at the end."""
         return printable(as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n")
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
@@ -547,9 +513,6 @@ class LiveReporter(ScreenReporter):
 
     The block is redrawn after each event, but at most four times a second on a terminal, and once a second in a
     notebook. Elsewhere, lines are printed with growing pauses of up to ten minutes.
-
-    Args:
-        time_budget_s: Seconds after which the run ends anyway; None means no limit.
 
     The other arguments are those of `TuneReporterBase`; `max_report_frequency` has no effect.
     """
@@ -881,9 +844,5 @@ class JupyterNotebookReporter(TuneReporterBase):
 
 
 def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
-    """The default reporter of a run. It shows up to four metrics.
-
-    Args:
-        time_budget_s: Seconds after which the run ends anyway; None means no limit.
-    """
+    """The default reporter of a run. It shows up to four metrics."""
     return LiveReporter(time_budget_s=time_budget_s, infer_limit=METRICS_SHOWN)

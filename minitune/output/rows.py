@@ -61,9 +61,6 @@ class TrialRow:
 
     Attributes:
         number: Its position in the order of submission.
-        trial_id: Its id.
-        name: Its name.
-        status: Its `shown_status`.
         ending: How it has ended, such as `stopped at 4 by ASHA`; if it has not ended, its status in lower case.
         brief_ending: The same without the scheduler, for a narrow terminal.
         params: The parameters that were searched, by path.
@@ -72,7 +69,6 @@ class TrialRow:
         node: The address of its machine; None if it is not known yet.
         quiet_s: In the live view, the seconds since its last report, or since its start; None if it does not run.
         is_silent: Whether that is much longer than usual, see `pace`.
-        has_reported: Whether it has ever reported.
     """
 
     name: str
@@ -96,13 +92,7 @@ class TrialRow:
 
 
 def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> TrialRow:
-    """The row of a trial.
-
-    Args:
-        trial: The trial.
-        metrics: The flattened names of the metrics to show.
-        params: The paths of the parameters to show; by default all that were searched.
-    """
+    """The row of a trial."""
     result = trial.progress.metrics
     values = {name: shown_metric(trial, name) for name in metrics}
     # A trial that has ended has no process any more; its last report names it.
@@ -153,7 +143,7 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
 
 # -- how a trial has ended ---------------------------------------------------------------------------------------------
 def is_cut_short(trial: Trial) -> bool:
-    """Whether the early end of the run has ended this trial, too. Such trials are TERMINATED like others."""
+    """Whether the early end of the run has ended this trial, too."""
     return trial.ending is not None and trial.ending.kind.is_early
 
 
@@ -188,10 +178,7 @@ class _Field:
     """A fact about trials that a table can have as a column.
 
     Attributes:
-        name: Its name for programs, as in `facts_of`.
-        header: Its name for people.
         rank: The place of its column among those that a narrow terminal keeps, from 0.
-        value: Takes it from a row.
         brief: Replaces it if the terminal is too narrow for all columns of the table.
         longest: The maximum number of characters of a cell; None means the one of the table.
     """
@@ -226,7 +213,6 @@ class Look:
     """How a kind of table shows trials.
 
     Attributes:
-        begins: The columns before those of parameters and metrics.
         cell: The maximum number of characters of a parameter or a metric that is no number.
         name: The same of a trial's name.
         has_names: Whether the headers are the names for programs, which options of commands take.
@@ -262,14 +248,6 @@ def columns(
 
     Columns without a value are left out. If the table is too wide, the columns of the trial, the
     objectives and the parameters are dropped last.
-
-    Args:
-        rows: The rows.
-        look: The kind of table.
-        goal: The objectives.
-        params: The headers of parameters by path, in their order.
-        metrics: The headers of metrics by flattened name, in their order.
-        least: The minimum width of the column of a trial's own metric, which keeps its width while digits change.
     """
     found = [each for each in look.begins if any(each.value(row) is not None for row in rows)]
     for name, header in params.items():
@@ -330,14 +308,7 @@ def parameter_names(trials: Iterable[Trial]) -> list[str]:
 def metric_columns(
     trials: Iterable[Trial], goal: Goal, most: int = METRICS_SHOWN, usual: Mapping[str, str] = USUAL_METRICS
 ) -> dict[str, str]:
-    """The headers of the metrics that are shown, in their order: objectives, other numbers, the usual ones.
-
-    Args:
-        trials: The trials.
-        goal: The objectives, which are shown even if the first trials have not reported them.
-        most: The maximum number of objectives and other numbers.
-        usual: The headers of the usual ones.
-    """
+    """The headers of the metrics that are shown, in their order: objectives, other numbers, the usual ones."""
     aims = goal.metrics
     others = infer_metrics(trials, {*aims, *usual}, most - len(aims))
     return {name: usual.get(name, name) for name in (*aims, *others, *usual)}
@@ -377,7 +348,7 @@ def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_text(values: Mapping[str, Any], longest: int | None = None) -> str:
-    """The first values as one line, such as `lr=0.1, act='relu'`. `longest` is the maximum width of a value."""
+    """The first values as one line, such as `lr=0.1, act='relu'`."""
     parts = []
     for name, value in islice(values.items(), MAX_SHOWN_VALUES):
         text = one_line(short_repr(value, rounds=True))

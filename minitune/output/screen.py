@@ -32,14 +32,6 @@ class _CoveredStreams:
     """The standard streams of this process, while other code that writes to them must be noticed.
 
     It replaces the method `write` of those that are terminals.
-
-    Args:
-        lock: Held during each write.
-        before: Called before other code writes.
-        after: Called after that, with the text.
-
-    Attributes:
-        is_ours: Whether the present write is our own, for which neither function is called.
     """
 
     def __init__(self, lock: threading.RLock, before: Callable[[], object], after: Callable[[str], object]):
@@ -92,8 +84,6 @@ class Screen:
     """A terminal with a block of lines that is redrawn. `open_screen` creates it, `close` releases the terminal.
 
     Attributes:
-        has_color: Whether lines may contain colour codes.
-        is_ascii: Whether the terminal's encoding has no block characters.
         is_erased: Whether other code has printed since the last `draw`, so that the block is erased.
     """
 
@@ -126,10 +116,8 @@ class Screen:
     def draw(self, lines: Sequence[str]) -> None:
         """Show `lines` in place of the present ones. Blocks as printing does.
 
-        A background process draws nothing, because the terminal belongs to another program.
-
-        Args:
-            lines: Lines within the `size`. Except for our own colours, they must be clean (see `printable`).
+        A background process draws nothing, because the terminal belongs to another program. Except for our own colours,
+        the lines must be clean (see `printable`).
         """
         with self._lock:
             if self._is_in_foreground() is False:
@@ -159,11 +147,7 @@ class Screen:
             self._note(text)
 
     def close(self, *, keeps: bool = True) -> None:
-        """Release the terminal. May be called more than once.
-
-        Args:
-            keeps: Whether the block stays on the screen.
-        """
+        """Release the terminal. May be called more than once."""
         global _owner
         with self._lock:
             if not keeps:
@@ -175,10 +159,7 @@ class Screen:
                 _owner = None
 
     def _way_up(self, columns: int) -> str:
-        """The code that moves the cursor to the first line of the block; `columns` is the present width.
-
-        If the terminal has become narrower, it has wrapped the lines, as modern terminals and tmux do.
-        """
+        """The code that moves the cursor to the first line of the block; `columns` is the present width."""
         rows = len(self._drawn)
         if columns < self._drawn_columns:
             rows = sum(max(1, -(-width_of(without_codes(line)) // columns)) for line in self._drawn)
@@ -246,11 +227,7 @@ def open_screen() -> Screen | None:
 
 
 class NotebookCell:
-    """A replaceable part of the output of a notebook's cell. Needs IPython.
-
-    Args:
-        clears: Whether the first content replaces the whole output of the cell.
-    """
+    """A replaceable part of the output of a notebook's cell. Needs IPython."""
 
     def __init__(self, clears: bool = False):
         self._clears = clears

@@ -47,12 +47,9 @@ class RunInfo:
     """The state of a run and its machine at one moment, without the trials.
 
     Attributes:
-        path: The run's directory.
         memory: The machine's memory and its free part, in bytes; None if unknown.
         totals: The resources for trials, by name; memory in bytes. Empty if unknown.
-        free: The free part of each resource.
         scheduler: The scheduler's state as a text; None if unknown.
-        outputs: The names of the files in a trial's directory with its prints; empty if they are shown, or unknown.
         ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
         importing: The package that is now imported for all workers; empty if there is none, or if it is unknown.
         ended_before: The number of trials that had ended before the run was started or resumed. None means all that
@@ -88,7 +85,7 @@ class RunInfo:
         return lines
 
     def used(self) -> list[str]:
-        """The resources as short texts, such as `2/4 CPUs`. Memory for trials is included if they use any."""
+        """The resources as short texts, such as `2/4 CPUs`."""
         # The text has one digit, so less memory would be shown as 0.0 GiB.
         least = {"memory": 0.05 * 2**30}
         names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
@@ -129,16 +126,7 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 def choose_rows(
     statuses: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
 ) -> tuple[list[Trial], dict[str, int]]:
-    """Choose the trials that a table shows: all, or a fair share of each status.
-
-    Args:
-        statuses: Trials by status.
-        max_rows: The maximum number of trials.
-        rank: The sort key of terminated trials; smaller is better.
-
-    Returns:
-        The trials, and the number of trials of each status that are left out.
-    """
+    """Choose the trials that a table shows: all, or a fair share of each status, and count those that are left out."""
     sizes = {status: len(statuses[status]) for status in STATUS_ORDER}
     shares = dict.fromkeys(STATUS_ORDER, 0)
     is_short = sum(sizes.values()) > max_rows
@@ -243,11 +231,6 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     """The line on the best trial, such as `Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a best trial.
 
     With several objectives, the line shows how many trials are on the front.
-
-    Args:
-        trials: All trials.
-        goal: The objective.
-        names: The parameters to show; by default all.
     """
     if goal.objectives:
         count = len(goal.front(trials))
@@ -361,14 +344,10 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
 
 
 def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
-    """The lines on the errors of failed trials, each distinct error once.
+    """The lines on the errors of failed trials, each distinct error once. `raised` is the trial whose error the driver
+    raises next, with its traceback.
 
     The most frequent error comes last, because people look there first.
-
-    Args:
-        trials: All trials.
-        raised: The trial whose error the driver raises next, as an exception that shows the traceback.
-        has_traceback: Whether the whole error is shown; otherwise only its last line, and the file with the whole.
     """
     groups: dict[str, list[Trial]] = {}
     for trial in trials:

@@ -52,10 +52,6 @@ class TrialOutput(_OutputFiles):
 
     It reads the files of the output when a trial has reported or ended, and about every second. So a slow console never
     delays a trial. Trials of executors without such files print to the console themselves.
-
-    Args:
-        reporter: Shows the lines. If it is None, or shows no messages, they go to standard output.
-        names: The names of the files in a trial's directory.
     """
 
     def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
@@ -153,9 +149,6 @@ class OutputLimit(_OutputFiles):
 
     All writers append to these files, so they may be cut at any time. Output that is written during a cut may be lost.
     For executors without such files, no thread is started.
-
-    Args:
-        names: The names of the files in a trial's directory.
     """
 
     def __init__(self, names: tuple[str, str]):
@@ -239,16 +232,8 @@ class OutputLimit(_OutputFiles):
 
 
 def cut_middle(path: str, head_bytes: int, tail_bytes: int, left_out_bytes: int = 0) -> int:
-    """Replace the middle of a file to which other processes append by a line that says so.
-
-    Args:
-        path: The file.
-        head_bytes: The length of the beginning to keep.
-        tail_bytes: The length of the end to keep.
-        left_out_bytes: How much earlier cuts have left out. Their line is a part of the new middle.
-
-    Returns:
-        How much is left out in all.
+    """Replace the middle of a file to which other processes append by a line that says so, between `head_bytes` and
+    `tail_bytes`. Returns how much is left out in all, with `left_out_bytes` of earlier cuts.
 
     Raises:
         OSError: If the file cannot be cut.

@@ -9,12 +9,10 @@ The manager keeps these checkpoints:
 
 Any other checkpoint is *surplus*. With `num_to_keep` the manager removes it at once. Without `num_to_keep` it removes
 surplus checkpoints, the oldest first, when the run exceeds its budget of bytes. If that does not free enough, it also
-removes checkpoints of TERMINATED trials, which no resume needs: the oldest first, and never the best of them all. It
-removes nothing beyond that, even if the budget is still exceeded, because a resume needs the rest.
+removes checkpoints of TERMINATED trials, which no resume needs: the oldest first, and never the best of them all.
 
 Order on disk: the caller first writes a `drop` record for each checkpoint that a method here returns, and then calls
-`remove`. So every checkpoint that the journal names exists. A checkpoint that was dropped but not yet removed when the
-driver died is removed when the run is next opened.
+`remove`. So every checkpoint that the journal names exists.
 """
 
 from __future__ import annotations
@@ -52,13 +50,7 @@ class Surplus(NamedTuple):
 
 
 class _TrackedCheckpoint(NamedTuple):
-    """A checkpoint that exists. Entries are ordered by `age`.
-
-    Attributes:
-        age: Its unique place in the order of commits, over all trials. A smaller number is older.
-        trial: The trial that it belongs to.
-        kept: The checkpoint with its metrics.
-    """
+    """A checkpoint that exists. Entries are ordered by `age`."""
 
     age: int
     trial: Trial
@@ -70,12 +62,7 @@ class _TrackedCheckpoint(NamedTuple):
 
 
 class _Score:
-    """Ranks checkpoints by a metric.
-
-    Args:
-        attribute: The metric, such as `eval/loss`. If it is None, the newest checkpoint is the best.
-        order: `"max"` or `"min"`.
-    """
+    """Ranks checkpoints by a metric."""
 
     def __init__(self, attribute: str | None, order: str):
         self.attribute = attribute
@@ -98,15 +85,7 @@ class _Score:
 
 
 class _BestCheckpoints:
-    """The best checkpoints of each trial: as many as its experiment keeps, or one.
-
-    Args:
-        configs: `num_to_keep` and score of each experiment.
-        has_budget: Whether the run has a budget of bytes. Then the best checkpoint counts also where all are kept.
-
-    Attributes:
-        num_to_keep: How many checkpoints each experiment keeps of a trial; None: all.
-    """
+    """The best checkpoints of each trial: as many as its experiment keeps, or one."""
 
     def __init__(self, configs: Sequence[CheckpointConfig], has_budget: bool):
         self.num_to_keep = [config.num_to_keep for config in configs]
@@ -150,7 +129,6 @@ class CheckpointManager:
     """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) if only a budget is set.
 
     Args:
-        *configs: `num_to_keep` and score of each experiment. The byte budget of the first config holds for the run.
         metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
         mode: `"max"` or `"min"`, for `metric`.
         housekeeper: Removes and syncs checkpoints in the background. None in a run in memory, which has no files.
@@ -204,10 +182,7 @@ class CheckpointManager:
         return self.collect()
 
     def trial_ended(self, trial: Trial) -> list[Surplus]:
-        """Note that a trial is TERMINATED or ERROR. Return the checkpoints to remove.
-
-        The budget may now take all checkpoints of a TERMINATED trial.
-        """
+        """Note that a trial is TERMINATED or ERROR. Return the checkpoints to remove."""
         if not self._entries:
             return []
         if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
@@ -243,9 +218,8 @@ class CheckpointManager:
         return [first, *self.collect()]
 
     def remove(self, surplus: Surplus) -> None:
-        """Remove the directory of a dropped checkpoint. Call this after the journal has the `drop` record.
-
-        A failure is only logged: the next open of the run removes the directory.
+        """Remove the directory of a dropped checkpoint. Call this after the journal has the `drop` record. A failure is
+        only logged: the next open of the run removes the directory.
         """
         if self._housekeeper is None:
             return

@@ -13,7 +13,7 @@ Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent
 is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers.
 
 The characters `{"$":` occur only where a tag begins: a user's dict with the key `$` is always written as a tag, and
-JSON escapes quotes in texts. So most records, which lack these characters, need only the JSON parser.
+JSON escapes quotes in texts.
 
 Objects stay pickled: small ones in the record, large ones in the `ObjectStore` beside the journal. A caller may load
 them only after checking who wrote the run.
@@ -98,9 +98,8 @@ _read_json = json_decoder()
 def by_reference(record: Mapping[str, Any], objects: ObjectStore) -> dict[str, Any]:
     """Return a record with references in place of its large values, which are stored. Blocks while it writes.
 
-    The function searches dicts, lists and tuples. It stores large texts, bytes and arrays, and containers with very
-    many small values, but never a whole field. It copies only containers with large values. An OSError means that a
-    file cannot be written.
+    It stores large texts, bytes and arrays, and containers with very many small values, but never a whole field. An
+    OSError means that a file cannot be written.
     """
     walk = _Lightening(objects)
     return {field: walk.of(value) for field, value in record.items()}
@@ -199,12 +198,7 @@ def object_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Unrecorded:
-    """Replaces an object that could not be pickled for the record. It cannot be pickled either.
-
-    Attributes:
-        text: A short text of the object; `repr()` shows it.
-        reason: Why the object could not be pickled.
-    """
+    """Replaces an object that could not be pickled for the record. It cannot be pickled either."""
 
     text: str
     reason: str
@@ -224,10 +218,7 @@ class Pickled:
     """An object of a record that is still pickled, so that reading a journal runs no code of its author.
 
     Attributes:
-        text: A short text of the object; `repr()` shows it.
         python: The Python version that pickled it, such as `3.11`.
-        size_bytes: The size of the pickle.
-        data: The pickle, if it is in the record.
         stored: Otherwise, the object store that has the pickle, and its name there.
     """
 
@@ -282,9 +273,6 @@ class _Tagger:
     """Converts values to trees that JSON can represent.
 
     An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
-
-    Args:
-        objects: The store for large pickles.
     """
 
     def __init__(self, objects: ObjectStore):
@@ -425,13 +413,7 @@ def _stored_tag(value: ObjectRef) -> dict[str, Any]:
 
 
 class _Reader:
-    """Converts trees with tags back to values. A malformed tag raises a ValueError, TypeError, KeyError or the like.
-
-    Args:
-        unpickle: Whether to load pickles.
-        objects: The store of large pickles.
-        keep: Whether equal large values, also of other trees, become one object.
-    """
+    """Converts trees with tags back to values. A malformed tag raises a ValueError, TypeError, KeyError or the like."""
 
     def __init__(self, unpickle: bool, objects: ObjectStore, keep: bool):
         self._unpickle = unpickle
@@ -505,12 +487,8 @@ def names_in(text: str) -> list[str]:
 
 
 def encode(record: dict[str, Any], objects: ObjectStore) -> str:
-    """Encode `record` as JSON. Blocks if large objects are stored.
-
-    Args:
-        record: Any dict. `decode` returns an equal dict with the same types. Only an object that cannot be pickled
-            comes back as `Unrecorded`.
-        objects: The store for large objects.
+    """Encode `record` as JSON. Blocks if large objects are stored. `decode` returns an equal dict with the same types;
+    only an object that cannot be pickled comes back as `Unrecorded`.
 
     Raises:
         OSError: If a large object cannot be stored.
@@ -537,12 +515,9 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
 
     Args:
         text: Its JSON.
-        unpickle: False is safe with any file: objects stay `Pickled`, and numpy numbers become plain numbers. True
-            restores all values; use it only for a file that `lock.check_trusted` has accepted.
+        unpickle: False is safe with any file: objects stay `Pickled`. True restores all values; use it only for a file
+            that `lock.check_trusted` has accepted.
         objects: The store of large objects.
-
-    Returns:
-        The record.
 
     Raises:
         ValueError: If the text is no record.

@@ -40,9 +40,6 @@ class _CheckpointSyncs:
 
     A trial's checkpoints are synced one after the other, at most one in each `CHECKPOINT_PERIOD_S`, and only the newest
     one that waits: a trial may write them faster than a disk syncs them.
-
-    Attributes:
-        due_s: By the trial's directory: when the checkpoint that waits is due, and its directory.
     """
 
     def __init__(self) -> None:
@@ -62,7 +59,7 @@ class _CheckpointSyncs:
         return directory in (self._present, self._synced.get(os.path.dirname(directory)))
 
     def take(self, *, at_once: bool) -> str | None:
-        """Begin the sync of a checkpoint that is due, or of any if `at_once`. None if there is none."""
+        """Begin the sync of a checkpoint that is due, or of any if `at_once`."""
         now_s = time.monotonic()
         for trial, (due_s, directory) in self.due_s.items():
             if due_s <= now_s or at_once:
@@ -73,7 +70,7 @@ class _CheckpointSyncs:
         return None
 
     def end(self, directory: str, *, done: bool) -> None:
-        """The sync of a checkpoint has ended. `done` is False if the disk or a limit has prevented it."""
+        """The sync of a checkpoint has ended."""
         self._present = None
         if done:
             self._synced[os.path.dirname(directory)] = directory
@@ -149,19 +146,15 @@ class Housekeeper:
             self._wake()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until there are no chores, including those that wait for `CHECKPOINT_PERIOD_S`. Blocks.
-
-        Returns:
-            True; False if `timeout_s` seconds passed first.
+        """Wait until there are no chores, including those that wait for `CHECKPOINT_PERIOD_S`. Blocks. Returns False if
+        `timeout_s` seconds passed first.
         """
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_busy and not self._has_chores(), timeout_s)
 
     def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
-        """Do the remaining chores without delay, and end the thread. Blocks. A later chore starts the thread again.
-
-        Args:
-            limit_s: Give up deletions and syncs of checkpoints after this many seconds. A step may take longer.
+        """Do the remaining chores without delay, and end the thread. Blocks. It gives up deletions and syncs of
+        checkpoints after `limit_s` seconds; a step may take longer. A later chore starts the thread again.
         """
         with self._changed:
             thread = self._thread
@@ -250,16 +243,9 @@ class Housekeeper:
         what: str,
         disk_failed: Callable[[str, OSError], object] | None = None,
     ) -> bool:
-        """Do a chore, with syncs between its steps. An exception from it does not end the thread.
-
-        Args:
-            chore: The chore, step by step.
-            path: Its file or directory.
-            what: What it does to `path`, as a participle for the log.
-            disk_failed: Called if the disk refuses the chore. None logs that.
-
-        Returns:
-            Whether the chore was completed.
+        """Do a chore, with syncs between its steps; return whether it was completed. `what`, a participle, says for the
+        log what it does to `path`. `disk_failed` is called if the disk refuses it. An exception from it does not end
+        the thread.
         """
         try:
             with closing(chore(path)) as steps:  # it may hold descriptors

@@ -1,4 +1,4 @@
-"""Journal: the append-only log of a run. Each event is written to it before it is acknowledged. Also its readers.
+"""Journal: the append-only log of a run. Each event is written to it before it is acknowledged.
 
 A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. So a text
 editor shows it; `codec` makes the JSON of a record. All added lines are written by one unbuffered write. Once the write
@@ -13,8 +13,7 @@ another program has written to it, its content is unreliable, and the run ends, 
 
 A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
 moves it to a separate file. A bad line *before* good lines is another kind of damage: a record is lost. Then the
-journal raises an error, and the user must decide what to do. The same holds for a record whose object is damaged, which
-a reader finds when it loads the object.
+journal raises an error, and the user must decide what to do.
 """
 
 from __future__ import annotations
@@ -48,19 +47,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 class _JournalFile:
-    """The file of a journal while it is open: where its last record ends, and whether it is still at its path.
-
-    Args:
-        path: The path of the file, absolute.
-        descriptor: The open file. This object closes it.
-        lock: The run's lock, or None.
-
-    Attributes:
-        path: The path of the file.
-        descriptor: The open file.
-        end: Where the last written record ends, in bytes. `Journal.write` counts it.
-        is_closed: Whether `close` was called.
-    """
+    """The file of a journal while it is open: where its last record ends, and whether it is still at its path."""
 
     def __init__(self, path: str, descriptor: int, lock: RunLock | None):
         self.path = path
@@ -120,13 +107,11 @@ class Journal:
 
     Args:
         path: The file.
-        housekeeper: Syncs the file.
         lock: The run's lock. The run ends if its file is removed.
         is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
             whole file, and moves a torn end to a separate file.
 
     Attributes:
-        objects: The store of large objects.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
         add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
@@ -169,10 +154,8 @@ class Journal:
         self.write()
 
     def add(self, record: dict[str, Any]) -> None:
-        """Encode a record for the next `write`. Blocks if it has large objects, which are stored at once.
-
-        Args:
-            record: A record from a function of `records`. Later changes of it have no effect.
+        """Encode a record for the next `write`. Blocks if it has large objects, which are stored at once. Later changes
+        of the record have no effect.
 
         Raises:
             DiskError: If an object could not be stored.
@@ -245,15 +228,8 @@ class Journal:
                 self.fail(self._file.path, "synced to the disk", error)
 
     def fail(self, path: str, action: str, error: OSError) -> TuneError:
-        """Note that the disk has refused a file of the run, so that nothing more is written. Any thread may call this.
-
-        Args:
-            path: The file or directory.
-            action: What could not be done to it, as a participle.
-            error: The refusal.
-
-        Returns:
-            The error to raise: the first one, if the run has failed before.
+        """Note that the disk has refused a file of the run, so that nothing more is written; return the error to raise,
+        the first one. `action`, a participle, is what could not be done. Any thread may call this.
         """
         directory = os.path.dirname(self._file.path)
         # The first failure is the one that the user sees. If the run's directory goes away, the housekeeper's sync may
@@ -393,7 +369,7 @@ _HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.enco
 def head(line: bytes) -> tuple[bytes, bytes]:
     """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
 
-    Both are empty if the line is bad. The id is empty if the record is about the run.
+    Both are empty if the line is bad.
     """
     found = _HEAD.match(line, BODY)
     if found is None:
@@ -426,14 +402,8 @@ def _reading(path: str) -> Iterator[BinaryIO]:
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
-    """Read the records of a journal one after the other. Another process may be writing it. Blocks.
-
-    Args:
-        path: The file. A torn end is ignored and not changed.
-        unpickle: See `codec.decode`. Pass True only after `lock.check_trusted`.
-
-    Yields:
-        The records. The memory does not grow with the file.
+    """Read the records of a journal one after the other. Another process may be writing it. Blocks. A torn end is
+    ignored and not changed. Pass `unpickle` only after `lock.check_trusted`.
 
     Raises:
         JournalCorruptError: If there is a bad line before good lines, or an object is damaged. It is raised there.
@@ -449,17 +419,8 @@ def scan(
     begin: int = 0,
     leaves_out: Callable[[int, bytes], bool] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read`, but also yields the offset of each record.
-
-    Args:
-        path: The file.
-        unpickle: See `read`.
-        begin: The offset, in bytes, at which to start reading. It must be the beginning of a record.
-        leaves_out: Called with the offset and the line of each record; True leaves the record out. The checksums of
-            such lines are still checked.
-
-    Yields:
-        (offset of the record in bytes, record).
+    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A record for whose offset and
+    line `leaves_out` returns True is left out; its checksum is still checked.
     """
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
@@ -531,10 +492,7 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
 
 
 def _lines_with(marks: Iterable[bytes], block: bytes) -> list[tuple[int, bytes]]:
-    """The lines of a block that have one of these texts, in order, each with its position.
-
-    The texts are searched for, because nearly all lines are results, and have none.
-    """
+    """The lines of a block that have one of these texts, in order, each with its position."""
     found = {}
     for mark in marks:
         position = block.find(mark)
@@ -557,10 +515,8 @@ def _is_good(line: bytes) -> bool:
 def repair(path: str | os.PathLike[str]) -> str | None:
     """Keep the lines before the first bad one, and move the rest to a separate file. No driver may be running.
 
-    A line is bad, too, if it names an object that is damaged or missing. Blocks while it reads all of these.
-
-    Returns:
-        The path of the file with the rest, or None if there was no rest.
+    A line is bad, too, if it names an object that is damaged or missing. Blocks while it reads all of these. Returns
+    the path of the file with the rest, or None.
 
     Raises:
         TuneError: If the file cannot be read or written.
@@ -577,12 +533,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
 
 
 def _blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out.
-
-    Args:
-        file: The journal.
-        begin: Where the first line begins, in bytes.
-    """
+    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out."""
     # Fixed now, since a driver may write faster than this reads.
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
@@ -607,10 +558,7 @@ def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = None) -> tuple[int, bool]:
-    """Length in bytes of the lines before the first bad line, and whether there is a bad line.
-
-    If `objects` is given, a line that names a damaged object in it is bad, too.
-    """
+    """Length in bytes of the lines before the first bad line, and whether there is a bad line."""
     length = 0
     checked: set[str] = set()
     for offset, line in _lines(file, 0):
@@ -663,7 +611,8 @@ def _check_schema(path: str, record: dict[str, Any]) -> None:
 
 
 def _cut(path: str, length: int) -> str:
-    """Move the content after byte `length` to a separate file, where users can read it. Return the path of that file.
+    """Move the content after byte `length` to a separate file, where users can read it. The copy is synced before the
+    journal is cut.
 
     The copy is synced before the journal is cut, so that the content is never lost.
     """

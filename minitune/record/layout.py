@@ -1,8 +1,8 @@
 """The layout of a run on disk: names, directories, error files, and safe removal.
 
-A run is one directory, which holds one directory for each trial. All files are written there directly. Two rules hold
-everywhere. Nothing is written or removed outside of the run's directory, whatever names the user chooses. And removal
-follows no link, and removes only what minitune itself has created.
+A run is one directory, which holds one directory for each trial. Two rules hold everywhere. Nothing is written or
+removed outside of the run's directory, whatever names the user chooses. And removal follows no link, and removes only
+what minitune itself has created.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class RunDirectory(NamedTuple):
         return os.path.join(self.path, "shared")
 
     def has_trials(self) -> bool:
-        """Whether the run's directory has directories of trials. A run creates the first one after its first record."""
+        """Whether the run's directory has directories of trials."""
         others = (self.objects, self.shared)
         with os.scandir(self.path) as entries:
             return any(
@@ -131,14 +131,8 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """Find runs in a directory, and in its subdirectories that are not runs: a run may be named `project/model`.
-
-    Args:
-        directory: Where to look. It need not exist.
-        depth: How many levels below it are searched.
-
-    Yields:
-        The paths of the runs' directories, sorted on each level.
+    """Find runs in a directory, and in its subdirectories that are not runs, `depth` levels deep: a run may be named
+    `project/model`. Yields paths, sorted on each level.
     """
     try:
         with os.scandir(directory) as entries:
@@ -156,7 +150,7 @@ def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
 def locate_run(run: str | os.PathLike[str]) -> str | None:
     """The directory of a run, from its path, its name below the storage path, or `last` for the newest one there.
 
-    A path comes before a name. None if there is no such run. `last` looks at all runs below the storage path.
+    A path comes before a name. None if there is no such run.
     """
     path = local_path(run)
     if is_run(path):
@@ -191,11 +185,8 @@ def _changed_s(path: str) -> float:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return a name if it cannot lead out of its directory and common file systems allow it.
-
-    Args:
-        name: The name of a run or of a trial's directory.
-        what: A description of the named thing, for the error text.
+    """Return the name of a run or of a trial's directory if it cannot lead out of its directory and common file systems
+    allow it. `what` describes the thing, for errors.
 
     Raises:
         ValueError: If it is empty, absolute, `.` or `..`, has a separator or a control character, ends in a dot or a
@@ -254,12 +245,8 @@ def date_text() -> str:
 def create_run_directory(
     storage_path: str | os.PathLike[str], name: str | None, trainable_name: str = "run"
 ) -> tuple[RunDirectory, RunLock]:
-    """Create the directory of a run, and take its lock.
-
-    Args:
-        storage_path: The directory that holds runs. It is created if needed.
-        name: The run's name, or None for `<trainable>_<date>`. `project/model` is the directory `model` in `project`.
-        trainable_name: The trainable's name, for the default name.
+    """Create the directory of a run, `<trainable>_<date>` by default, and take its lock. `project/model` is the
+    directory `model` in `project`.
 
     Returns:
         The directory and its lock, which this process holds. If another run is there or just begins there, the new
@@ -344,18 +331,8 @@ def create_trial_directory(
     *,
     is_left: bool = False,
 ) -> str:
-    """Choose the name of a trial's directory, and create it.
-
-    Args:
-        run_path: The run's directory.
-        trial: The trial.
-        dirname_creator: The user's function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
-        characters: How many characters of the trial's name and tag are used; by default `identifier_limit`.
-        is_left: Leave it to the trial's worker to create a directory whose name has the trial's id, because no other
-            directory has it.
-
-    Returns:
-        The directory's name below the run's directory. It ends in four hex digits if the wanted name existed.
+    """Choose the name of a trial's directory below the run's, and create it, unless it `is_left` to the worker. The
+    name ends in four hex digits if the wanted one existed.
 
     Raises:
         ValueError: If the trial's custom name or the creator's result breaks a rule of `check_name`.
@@ -413,7 +390,7 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENT
 
 
 def identifier_limit() -> int:
-    """How many characters of a name are used in a directory's name. ValueError if the setting is no positive int."""
+    """How many characters of a name are used in a directory's name."""
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
@@ -427,13 +404,6 @@ def append_error(
     trial_directory: str, number: int, traceback_text: str, date: str, error: BaseException | None = None
 ) -> None:
     """Append a failure to the trial's `error.txt`, and write the exception to `error.pkl` if it can be pickled.
-
-    Args:
-        trial_directory: The trial's directory.
-        number: The number of the failure, from 1.
-        traceback_text: The traceback.
-        date: When the trial failed.
-        error: The exception, or None. Without one that can be pickled, an older `error.pkl` is removed.
 
     Raises:
         OSError: If the directory cannot be written.
@@ -476,12 +446,8 @@ def remove_error_pickle(trial_directory: str) -> None:
 
 
 def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> None:
-    """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints without a record. Blocks.
-
-    Args:
-        run_path: The run's directory.
-        trial_directory: A directory in it. If it is a link or is elsewhere, nothing is removed.
-        recorded: The numbers of the trial's checkpoints to keep.
+    """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints without a record. Blocks. A
+    link, or a directory elsewhere, is left alone. `recorded` has the numbers of the checkpoints to keep.
     """
     parent, name = os.path.split(trial_directory)
     # The name comes from the journal, and removal must stay inside of the run.
@@ -497,10 +463,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     """Rename a surplus checkpoint to a temporary name before it is removed, so that no reader sees a part of it.
 
-    The journal must have its `drop` record.
-
-    Returns:
-        The path to remove; None if the checkpoint does not exist.
+    The journal must have its `drop` record. Returns the path to remove; None if the checkpoint does not exist.
     """
     path = os.path.join(trial_directory, directory_name(number))
     target = temporary_path(trial_directory, number, 0)  # attempts are counted from 1, so no worker uses this name

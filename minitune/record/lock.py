@@ -1,11 +1,11 @@
 """Protect a run's directory against a second driver, and against files that another user may have written.
 
-`RunLock` keeps a second driver out. The lock is free at once when its holder dies, whatever the cause. It is a POSIX
-record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no worker can keep it.
-Such a lock has two weaknesses. It does not exclude the process that holds it, and that process loses it as soon as it
-closes *any* descriptor of the file. So the process also keeps a registry of its locks, and consults it before it opens
-the file. Some network file systems have no locks. There the lock is free unless the
-process that the file names is alive. This lets in two drivers that start at the same moment.
+The lock is free at once when its holder dies, whatever the cause. It is a POSIX record lock: the kernel releases it
+when the process ends, and a fork does not inherit it, so no worker can keep it. Such a lock has two weaknesses. It does
+not exclude the process that holds it, and that process loses it as soon as it closes *any* descriptor of the file. So
+the process also keeps a registry of its locks, and consults it before it opens the file. Some network file systems have
+no locks. There the lock is free unless the process that the file names is alive. This lets in two drivers that start at
+the same moment.
 
 `check_own_directory` checks who could write to the directory of a run, before the run is written. `check_trusted`
 checks who could have written a file, before it is unpickled.
@@ -50,10 +50,7 @@ class Holder(NamedTuple):
     """The holder of a lock.
 
     Attributes:
-        pid: Its process id.
         start_time: When the process was started, in seconds since the epoch. It is needed because pids are reused.
-        host: The machine's name.
-        since: When it took the lock, in seconds since the epoch.
     """
 
     pid: int
@@ -98,9 +95,6 @@ class RunLock:
 
     def acquire(self) -> Holder:
         """Take the lock. Does not wait for it.
-
-        Returns:
-            This process as its holder.
 
         Raises:
             RunLockedError: If another driver holds it, in this process or another; the text names the holder.
@@ -219,7 +213,7 @@ def _read_holder(path: str) -> Holder | None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Replace the content of the lock file. Errors such as a full disk are ignored: the content is for display."""
+    """Replace the content of the lock file."""
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -234,11 +228,8 @@ def _write(descriptor: int, data: bytes) -> None:
 def check_own_directory(path: str) -> None:
     """Raise an error if another user could change what this process writes into a directory.
 
-    The directory must belong to the current user or to root, no other user may be able to write to it, and it must not
-    be a link, which may lead anywhere. `MINITUNE_TRUST=1` turns the check off.
-
-    Args:
-        path: A run's directory. Links above it are allowed.
+    It must belong to the current user or to root, no other user may be able to write to it, and it must not be a link;
+    links above it are allowed. `MINITUNE_TRUST=1` turns the check off.
 
     Raises:
         UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
@@ -262,9 +253,6 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
     other user may be able to write to it. If `path` is a file, the same holds for its directory. If it is a directory,
     it holds for the files that are read from it: the pickles, the journal, the objects and the trials' directories.
     `MINITUNE_TRUST=1` turns the check off.
-
-    Args:
-        path: A run's directory, or a file.
 
     Raises:
         UntrustedStateError: If the check fails. The text names the path, its owner and its mode.

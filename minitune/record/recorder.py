@@ -1,6 +1,6 @@
 """Recorder: writes each event of the trials to disk before the driver acts on it.
 
-It owns the run's journal and the retention of checkpoints. A later driver knows only what the recorder has written.
+It owns the run's journal and the retention of checkpoints.
 
 Each method adds a record at once. The next `write` writes all added records, so that one write serves all events of one
 turn of the driver's loop. The caller must call `write` before it acts on an event.
@@ -33,22 +33,7 @@ _RESULTS_WORTH_A_SUM = 16
 
 
 class Recorder:
-    """Writes a run's journal, and removes surplus checkpoints.
-
-    Args:
-        run: The run's directory.
-        journal: The open journal.
-        checkpoints: Decides which checkpoints are kept.
-        directories: The directories of the trials.
-
-    Attributes:
-        run: The run's directory.
-        directories: The directories of the trials.
-        unwritten: See `Journal`. Only the journal and `add_encoded` change the list.
-        write: Writes the records since the last call. They survive the death of the process once it returns. Blocks.
-        add_encoded: See `Journal`.
-        is_closed: Whether `close` has been called.
-    """
+    """Writes a run's journal, and removes surplus checkpoints."""
 
     def __init__(
         self,
@@ -189,14 +174,8 @@ class Recorder:
         checkpoint: CheckpointRecord | None,
         ends: Ending | None = None,
     ) -> None:
-        """Record a result and the decision on it. This must be written before the worker gets the decision.
-
-        Args:
-            trial: The trial.
-            result: The result.
-            decision: The decision.
-            checkpoint: The checkpoint that came with the result.
-            ends: Why the trial ends now, if nothing else has to be recorded before its end.
+        """Record a result and the decision on it. This must be written before the worker gets the decision. `ends`: why
+        the trial ends now, if nothing else has to be recorded before.
         """
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
@@ -226,10 +205,7 @@ class Recorder:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def adopt(self, trial: Trial) -> None:
-        """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver.
-
-        For a trial that continues, `TrialDirectories.prepare` removes the leftovers when the trial is started again.
-        """
+        """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver."""
         if not trial.is_finished():
             self.note_changes(trial)
             self._recorded_config(trial)  # its large values may not have been stored yet
@@ -275,10 +251,8 @@ class Recorder:
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> dict[str, Any]:
-        """Record that a trial continues from a checkpoint of another trial with a new configuration.
-
-        Returns:
-            The `Trial.recorded_config` that belongs to the new configuration.
+        """Record that a trial continues from a checkpoint of another trial with a new configuration. Returns the
+        `Trial.recorded_config` that belongs to it.
         """
         fields = self._journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)

@@ -1,7 +1,7 @@
 """The records of a run's journal: the fields of each kind. Only this module defines the names of the fields.
 
 A record is a dict whose first field is its kind. The other fields have the names of the arguments of the function that
-makes the record. These names mean the same in all kinds:
+makes the record.
 
 * `trial`: the trial's id;
 * `attempt`: the number of its attempt, from 1;
@@ -76,19 +76,9 @@ def run(
     total_samples: int | None = None,
     scales: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
-    """The first record: describes the run.
-
-    Args:
-        name: The run's name.
-        metric: The metric to optimise, a list of several, or None.
-        mode: `"max"`, `"min"` or None; a list for a list of metrics.
-        seed: The run's seed, or None.
-        space_keys: The flattened keys of the search space.
-        trainable: The trainable's name.
-        versions: Versions by package, of minitune and of others that matter. Python's version is added.
-        total_samples: How many trials there will be. The field is left out if the number is unknown.
-        scales: How a plot shows each searched value; see `minitune.space.parameters.scales`. The field is left out if
-            there are none. The space itself is in a pickle, which no reader may load.
+    """The first record: describes the run. `scales` say how a plot shows each searched value (see
+    `space.parameters.scales`): the space itself is in a pickle, which no reader may load. `total_samples` and `scales`
+    are left out if unknown.
     """
     python = ".".join(map(str, sys.version_info[:3]))
     record = {
@@ -119,17 +109,9 @@ def opened(
     limits: Sequence[Mapping[str, Any]] = (),
     description: RunDescription | None = None,
 ) -> Record:
-    """A driver starts to work on the run. Pid, start time and boot together identify its process.
-
-    Args:
-        pid: The driver's process id. The system may use it again for another process.
-        start_time: When that process was started, in seconds since the epoch; NaN if unknown.
-        boot_id: Identifies the machine's boot.
-        host: The machine's name.
-        time_budget_s: Seconds after which this driver ends the run. The field is left out if there is no limit.
-        limits: The stopping criterion of each experiment's trials, by flattened metric name. The field is left out if
-            there is none. Other processes need both to estimate the time left.
-        description: What it runs. The next driver compares its own with it.
+    """A driver starts to work on the run. Pid, start time (seconds since the epoch; NaN if unknown) and boot together
+    identify its process. `time_budget_s` and `limits`, left out if there are none, let other processes estimate the
+    time left. The next driver compares its description with this one.
     """
     at = clock.current.time()
     record = {
@@ -201,15 +183,8 @@ def start(
 ) -> Record:
     """A worker is requested for a trial, which is RUNNING from now on. It continues from `checkpoint`, or from none.
 
-    If the worker gets GPUs, a `status` record names them when it is ready.
-
-    Args:
-        trial: The trial's id.
-        attempt: The number of its attempt.
-        checkpoint: The number of the checkpoint from which it continues, or None.
-        directory: The name of the trial's directory.
-        reason: Why the scheduler has chosen it. The field is left out if there is none.
-        facts: The facts behind the reason, likewise.
+    If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's,
+    left out if there are none.
     """
     at = clock.current.time()
     record = {
@@ -238,17 +213,9 @@ def result(
 ) -> Record:
     """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
 
-    The field `facts` has the facts behind the reason. It is left out if there are none.
-
-    Args:
-        trial: The trial's id.
-        attempt: The number of its attempt.
-        number: Its count of reports, including this one.
-        metrics: The report.
-        decision: The decision.
-        checkpoint: The checkpoint.
-        ends: Why the trial ends with this result. None if it continues, or if something must be recorded before its
-            end, such as its last checkpoint; then a `status` record says that it has ended.
+    The field `facts` has the facts behind the reason. It is left out if there are none. `ends`: why the trial ends with
+    this result; None if it continues, or if something must be recorded before its end, such as its last checkpoint.
+    Then a `status` record follows.
     """
     record = {
         KIND: RESULT,
@@ -306,14 +273,8 @@ def status(
     cause: str | Ending = "",
     sum_of_results: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A trial's public status changes.
-
-    Args:
-        trial: The trial's id.
-        status: The new status.
-        cause: Why it changes. It is an `Ending` if the trial, or its attempt, has ended.
-        sum_of_results: The sum of the trial's results so far, see `Trial.sum_up`. It is given only for many results,
-            so that a reader can skip them.
+    """A trial's public status changes. `sum_of_results` (`Trial.sum_up`) is given for many results, so that a reader
+    can skip them.
     """
     text = cause.text if isinstance(cause, Ending) else cause
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": text, "at": clock.current.time()}
@@ -330,22 +291,13 @@ def note(trial: str, text: str) -> Record:
 
 
 def state(file: str, sha256: str, offset: int) -> Record:
-    """A snapshot of the plug-ins has been written.
-
-    Args:
-        file: Its file in the run's directory.
-        sha256: The SHA-256 of the file's content.
-        offset: The snapshot includes the journal up to this length, in bytes.
-    """
+    """A snapshot of the plug-ins, which includes the journal up to `offset` bytes, has been written."""
     return {KIND: STATE, "file": file, "sha256": sha256, "offset": offset}
 
 
 def extend(samples: int, total_samples: int | None) -> Record:
-    """The run gets another number of trials.
-
-    Args:
-        samples: How many samples are added to those that its drivers' descriptions name.
-        total_samples: How many trials there will be in all; None if the search has no end.
+    """The run gets `samples` more than its drivers' descriptions name; `total_samples` is None if the search has no
+    end.
     """
     return {KIND: EXTEND, "samples": samples, "total_samples": total_samples}
 
@@ -370,12 +322,7 @@ def change(
 
 
 def close(ending: Ending, took_s: float | None = None) -> Record:
-    """The driver ends in an orderly way.
-
-    Args:
-        ending: Why.
-        took_s: How long the driver ran, in seconds of a monotonic clock. The field is left out if this is unknown.
-    """
+    """The driver ends in an orderly way, after `took_s` seconds of a monotonic clock, which is left out if unknown."""
     record = {KIND: CLOSE, "reason": ending.text, "at": clock.current.time()}
     record.update(_ending_fields(ending))
     if took_s is not None:

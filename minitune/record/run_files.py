@@ -60,11 +60,6 @@ class RecordedTuner(NamedTuple):
     """The content of `tuner.pkl`.
 
     Attributes:
-        trainable_name: Name of the trainable. The trainable itself is not in the file.
-        param_space: The search space.
-        tune_config: The tune config of the run.
-        run_config: The run config of the run.
-        checkpoint_configs: Which checkpoints are kept, one config for each experiment.
         lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
         objects: The store of its large values. As long as this reference lives, each large value is loaded only once.
     """
@@ -212,9 +207,6 @@ def _part(run: RunDirectory, name: str, text: str) -> Any:
 class _TunerFile:
     """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
-    Args:
-        run: The run's directory.
-
     Raises:
         UntrustedStateError: If another user may have written the file.
         Exception: Any exception of unpickling.
@@ -300,12 +292,8 @@ def _not_begun(path: str, error: OSError) -> TuneError:
 
 
 def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:
-    """Load a trainable of a run. This executes code that its author chose, and extends `sys.path`.
-
-    Args:
-        run: The run's directory.
-        number: The number of its experiment.
-        way_out: Advice for the error text; the path of the script is put into the braces.
+    """Load a trainable of a run. This executes code that its author chose, and extends `sys.path`. `way_out` is advice
+    for the error; the path of the script is put into its braces.
 
     Raises:
         TuneError: If the trainable was not stored or cannot be loaded; the text says what to do instead.
@@ -357,15 +345,8 @@ def offer(plan: Any) -> None:
 
 
 def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
-    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan. Blocks.
-
-    Args:
-        path: The script.
-        arguments: The arguments of its command line.
-        is_wanted: Whether a `Plan` is the wanted one. The plans before it are run.
-
-    Returns:
-        The plan.
+    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan, and return it. The
+    plans before it are run. Blocks.
 
     Raises:
         TuneError: If the script ends without the wanted plan, or fails; the text has its traceback.
@@ -383,15 +364,10 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
 
 
 def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], bool]) -> None:
-    """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises.
+    """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises. `ends_at` is called with each
+    `Plan` that is about to run; True ends the script, with an exception for `plan_of_script`.
 
     The script stays the `__main__` of this process, so that the trainable finds the names that it uses from there.
-
-    Args:
-        path: The script.
-        arguments: The arguments of its command line.
-        ends_at: Called with each `Plan` that is about to run. True ends the script, with an exception for
-            `plan_of_script`.
     """
     global _wanted
     file = os.path.abspath(path)

@@ -30,12 +30,7 @@ _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a run.
-
-    Attributes:
-        name: One of `RUNNING`, `FINISHED_RUN`, `STOPPED`, `INTERRUPTED_RUN`, `FAILED`, `KILLED`.
-        text: A description with details, such as the driver's process, the reason, or the command that resumes the run.
-    """
+    """The state of a run."""
 
     name: str
     text: str
@@ -73,11 +68,7 @@ def state_of(run: Story) -> Standing:
 
 
 def read_on(follower: RunFollower) -> tuple[bool, Standing]:
-    """Read the new records of a run. Blocks meanwhile.
-
-    Returns:
-        Whether there were any, and the state of the run.
-    """
+    """Read the new records of a run; return whether there were any, and the state of the run. Blocks meanwhile."""
     has_new = follower.read_new()
     state = state_of(follower.run)
     if state.name == KILLED:

@@ -1,7 +1,7 @@
 """Story: the state of a run according to its journal. Only this module defines the effect of a record on a run.
 
-A `Story` applies records one after the other. After each record it has the state that the driver had at that moment.
-For each record it returns an `Effect`, which says what the record has changed. All other views use these effects:
+A `Story` applies records one after the other. For each record it returns an `Effect`, which says what the record has
+changed. All other views use these effects:
 
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
 * `Replay` (in `driver.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
@@ -13,10 +13,10 @@ A new kind of record needs a function in `records` and a handler in `_RUN_HANDLE
 
 A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
 results. `read_run` reads no results of a trial whose last record has their sum, and `Decisions` reads only those of
-them with a decision. A story without details computes no statistics and reads no error files.
+them with a decision.
 
-This module unpickles objects only if the caller asks for it, and changes nothing on disk. A driver may be running on
-the run. A torn end of the journal and records of unknown kinds are ignored.
+This module unpickles objects only if the caller asks for it, and changes nothing on disk. A torn end of the journal and
+records of unknown kinds are ignored.
 """
 
 from __future__ import annotations
@@ -93,8 +93,6 @@ class Origin:
 
     Attributes:
         path: The directory of the checkpoint, which may belong to another trial. None if the trial starts without one.
-        metrics: The result that the checkpoint belongs to.
-        report_number: The trial's count of reports at the start.
     """
 
     path: str | None
@@ -111,10 +109,7 @@ class Effect:
     """The effect of one record.
 
     Attributes:
-        kind: The record's kind.
-        record: The record.
         trial: The trial that the record is about, in its state after the record; None if the record is about the run.
-        before: The phase of the trial before `step`; None without a step.
         step: The lifecycle step that the trial took, if the record says so: a `status` record, a `start` (`TRAIN`), or
             a `result` with which the trial ends (`STOP`); else None.
         ending: Why the trial has ended, or its attempt, if the record says so; else None.
@@ -135,13 +130,7 @@ class Setup:
     """What a run was begun with.
 
     Attributes:
-        begun_s: When the run was begun, in seconds since the epoch.
         goal: The metrics that the run optimises. A later driver may have corrected them.
-        trainable_name: The trainable's name.
-        space_keys: The flattened keys of the search space.
-        scales: How a plot shows each searched value, by path; empty if there are none.
-        seed: The base seed of the run.
-        versions: The versions of Python and of minitune when the run was begun.
     """
 
     begun_s: float = 0.0
@@ -161,13 +150,10 @@ class LastDriver:
     """The driver that ran a run last, or still runs it.
 
     Attributes:
-        opened_s: When it was started, in seconds since the epoch.
         time_budget_s: Seconds after which it ends the run; None if there is no limit, or it is unknown.
         limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
         ended_before: The ids of the trials that had ended before it was started.
-        ending: Why it has ended; None if it is running or was killed.
         took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
-        earlier_s: How long the drivers before it ran together, in seconds.
     """
 
     opened_s: float = 0.0
@@ -180,13 +166,7 @@ class LastDriver:
 
 
 class Details:
-    """The parts of a story that take most time and memory, beside the results and statistics of its trials.
-
-    Attributes:
-        origins: By trial id, the origin of the trial's last attempt.
-        grafts: By trial id, the last origin that was a checkpoint of another trial.
-        flat_configs: By trial id, its configuration nested and flattened, so that it is flattened only once.
-    """
+    """The parts of a story that take most time and memory, beside the results and statistics of its trials."""
 
     def __init__(self) -> None:
         self.origins: dict[str, Origin] = {}
@@ -203,20 +183,14 @@ class Story:
             statistics and the error text of each trial.
 
     Attributes:
-        path: The run's directory, absolute.
-        setup: What the run was begun with.
-        description: What its last driver runs.
-        driver: The last driver of the run.
         trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
             `unpickle`.
-        unfinished: The trials that have not ended, by id.
         inherited: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
             soon as the trial has its own checkpoint.
         final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
         details: The parts that take most time and memory; None if they are left out.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
-        noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
     """
 
     def __init__(self, path: str, has_details: bool = True):
@@ -253,7 +227,7 @@ class Story:
 
     @property
     def elapsed_s(self) -> float:
-        """How long the last driver ran, in seconds: the time that it recorded, or else up to its last known event."""
+        """How long the last driver ran, in seconds."""
         if self.driver.took_s is None:
             return max(0.0, self.updated_s - self.driver.opened_s)
         return self.driver.took_s
@@ -639,16 +613,12 @@ _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
 
 def _is_not_in_overview(offset: int, line: bytes) -> bool:
-    """Whether an overview skips the line at `offset`. It reads a result only if the trial ends with it."""
+    """Whether an overview skips the line at `offset`."""
     return journal.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
 class Overview(Story):
-    """A story without the results of its trials, as `read_overview` returns it.
-
-    Attributes:
-        damage: The error of a damaged journal that was read in part; else None.
-    """
+    """A story without the results of its trials, as `read_overview` returns it."""
 
     def __init__(self, path: str):
         super().__init__(path, has_details=False)
@@ -688,7 +658,7 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
 def read_beginnings(path: str | os.PathLike[str]) -> Story:
     """Read how a run was begun and continued, and how its drivers ended, without its trials. Blocks.
 
-    If there is no journal, the story is empty. A JournalCorruptError means that a record is malformed or comes twice.
+    A JournalCorruptError means that a record is malformed or comes twice.
     """
     run = RunDirectory(local_path(path))
     story = Story(run.path, has_details=False)
@@ -704,11 +674,8 @@ def read_description(path: str | os.PathLike[str]) -> RunDescription:
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
-    """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved.
-
-    Args:
-        path: The run's directory, or its journal.
-        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
+    """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved. Pass `unpickle`
+    only after `lock.check_trusted`.
 
     Raises:
         FileNotFoundError: If there is no journal.
@@ -721,11 +688,8 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
 
 
 def read_earlier(sources: Any) -> list[EarlierRun]:
-    """Read the trials of earlier runs, for an argument `warm_start`. Blocks. Unpickles nothing.
-
-    Args:
-        sources: A list whose members are runs (see `run_path`), objects with the trials of a run such as a
-            `ResultGrid`, or results of this function.
+    """Read the trials of earlier runs, for an argument `warm_start`: runs, objects with the trials of a run such as a
+    `ResultGrid`, or results of this function. Blocks. Unpickles nothing.
 
     Raises:
         ValueError: If `sources` is not such a list, or no trial of a run has ended with a result.
@@ -755,15 +719,9 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
 
 
 class RunFollower:
-    """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock.
-
-    Args:
-        path: The run's directory, or its journal. Without a journal the constructor raises a FileNotFoundError.
-        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
-        decisions: Filled in the same pass, if given. This is faster than a separate `read_decisions`.
-
-    Attributes:
-        run: The run as of the last `read_new`.
+    """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock. `decisions`
+    are filled in the same pass, which is faster than a separate `read_decisions`. Pass `unpickle` only after
+    `lock.check_trusted`.
     """
 
     def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None):
@@ -781,7 +739,7 @@ class RunFollower:
         self._size_bytes = -1
 
     def read_new(self) -> bool:
-        """Read the new records, and return whether there were any. Blocks. Without any, only checks the file size.
+        """Read the new records, and return whether there were any. Blocks.
 
         Raises:
             JournalCorruptError: If the journal has been damaged, or emptied.
@@ -835,13 +793,8 @@ _UNDECIDED = b'"decision":"CONTINUE","reason":"","checkpoint":null}\n'
 class SummedUp:
     """Decides which lines of a journal a reader may skip: the results of a trial whose last record has their sum.
 
-    With 1,000 trials of 1,000 reports each (574 MB), a resume takes 4 s instead of 12 s, and a look at the results 2 s
-    instead of 9 s (CPU time, 2 busy cores).
-
-    Args:
-        path: The journal. The constructor blocks while it scans the journal, for about a microsecond per line.
-        until: Consider only trials that ended before this offset, in bytes; None for all trials.
-        needs_decisions: Whether the reader needs the results at which something was decided.
+    The constructor blocks while it scans the journal, for about a microsecond per line. With 1,000 trials of 1,000
+    reports each, a resume takes a third of the time.
     """
 
     def __init__(self, path: str | os.PathLike[str], until: int | None = None, needs_decisions: bool = False):
@@ -895,11 +848,7 @@ class Reports:
     """The reports of each trial of a run.
 
     One pass over the journal collects the offsets of the records of each trial, at eight bytes for each record. `of`
-    then reads the reports of one trial. So the memory holds the reports of only one trial, and data frames of all
-    trials do not need one pass over the journal for each trial.
-
-    Args:
-        path: The journal. The constructor blocks while it reads the journal, and raises the errors of `journal.read`.
+    then reads the reports of one trial.
     """
 
     def __init__(self, path: str):
@@ -927,15 +876,8 @@ class Reports:
         return True
 
     def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
-        """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Blocks.
-
-        Args:
-            directory: The name of the trial's directory.
-            last_only: Return only the last report, if there is any.
-
-        Returns:
-            Pairs of nested metrics and the configuration, which many pairs share. None if no trial of the run has this
-            directory.
+        """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Pairs of nested
+        metrics and the configuration, which many pairs share; None if no trial has this directory. Blocks.
         """
         trial_id = self._trial_ids.get(directory)
         if trial_id is None:
@@ -1017,10 +959,8 @@ class TrialDecision:
     Attributes:
         action: `CONTINUE` (only with a reason, for example that it passed a rung), `PAUSE`, `STOP`, `EXPLOIT`,
             `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or `FAIL`.
-        reason: The reason as a text.
         facts: The facts behind the reason, as plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`,
             `bracket`, `band`, `cutoff`, `rank`, `of`, `donor` and `checkpoint`.
-        iteration: The trial's last `training_iteration` at that moment; None if it had not reported.
         kind: The kind of the ending if the trial, or its attempt, ended with this decision; else None.
     """
 
@@ -1048,14 +988,7 @@ class TrialDecision:
 
 @dataclass
 class _History:
-    """The decisions about one trial so far, and its state that later decisions depend on.
-
-    Attributes:
-        decisions: The decisions so far.
-        iteration: The trial's last iteration so far.
-        is_open: Whether the last decision is a STOP or PAUSE that was not carried out yet.
-        unpaused: Why the trial is not paused any more, until it starts; empty otherwise.
-    """
+    """The decisions about one trial so far, and its state that later decisions depend on."""
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None
@@ -1074,10 +1007,6 @@ class Decisions:
 
     Class attributes:
         needs_results: Whether `tell_summed_up` must be called with each result that the story itself does not need.
-
-    Attributes:
-        by_trial: The decisions of each trial, by the trial's id.
-        by_directory: The decisions of each trial, by the name of the trial's directory.
     """
 
     needs_results = False
@@ -1204,15 +1133,10 @@ class PastRun:
     """The learning curves of a past run. `simulate` accepts it in place of a curve.
 
     Attributes:
-        path: The run's directory.
         curves: By trial id in order of submission, (metrics, seconds) for each result. Results that a rollback has
             undone are left out, and so are all results after an exploit.
-        configs: By trial id, the configuration.
         cut: The ids of trials whose curve is incomplete: they were stopped, paused or interrupted, or failed, before
             the end of the trainable, a stop criterion, or the length of the longest curve.
-        metric: The run's metric; None if it has none or several.
-        mode: The mode of `metric`; None if the run has none or several.
-        took_s: How long all drivers of the run ran together, in seconds.
         num_workers: The largest number of trials that ran at the same time.
     """
 

@@ -1,8 +1,7 @@
 """The directories of a run's trials: `TrialDirectories`, or `NoDirectories` for a run in memory.
 
-A trial's directory is made when its first attempt starts; its worker may do that. If it cannot be used, the trial fails
-and the other trials continue. But if the disk refuses the run's own files, or the run's directory has gone, the run
-ends: `raise_if_run_ends` tells one from the other.
+If it cannot be used, the trial fails and the other trials continue. But if the disk refuses the run's own files, or the
+run's directory has gone, the run ends: `raise_if_run_ends` tells one from the other.
 """
 
 from __future__ import annotations
@@ -36,13 +35,7 @@ _BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 
 
 class TrialDirectories:
-    """Makes, checks and cleans the directories of a run's trials, and writes the files with their errors.
-
-    Args:
-        run: The run's directory.
-        journal: The open journal, which knows whether the run's directory is still there.
-        creators: Functions for the names of the directories, one for each experiment; None for the default names.
-    """
+    """Makes, checks and cleans the directories of a run's trials, and writes the files with their errors."""
 
     def __init__(self, run: RunDirectory, journal: Journal, creators: Sequence[Callable[[Trial], str] | None]):
         self._run = run
@@ -51,14 +44,8 @@ class TrialDirectories:
         self._name_characters = identifier_limit()
 
     def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
-        """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
-
-        Args:
-            trial: The trial.
-            is_left: Leave it to the trial's worker to create the directory, if that is possible.
-
-        Returns:
-            The path of the directory.
+        """Create the trial's directory, unless that `is_left` to its worker, or remove unfinished files of an earlier
+        attempt; return its path.
 
         Raises:
             OSError: If it cannot be used.
@@ -107,10 +94,7 @@ class TrialDirectories:
             raise self._journal.fail(path, "written", error) from error
 
     def clean(self, trial: Trial) -> None:
-        """Remove the checkpoints that a lost worker wrote and did not report.
-
-        Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
-        """
+        """Remove the checkpoints that a lost worker wrote and did not report."""
         if trial.custom_dirname is not None:
             with contextlib.suppress(OSError):
                 self._clean(trial)
@@ -146,10 +130,7 @@ class TrialDirectories:
 
     @contextlib.contextmanager
     def _told(self, text: str, trial: Trial) -> Iterator[None]:
-        """Log an OSError of the `with` block and suppress it, unless it ends the run.
-
-        A missing directory is not logged here but elsewhere.
-        """
+        """Log an OSError of the `with` block and suppress it, unless it ends the run."""
         try:
             yield
         except OSError as error:
@@ -159,11 +140,7 @@ class TrialDirectories:
 
 
 class NoDirectories:
-    """Stands in for the `TrialDirectories` of a run in memory: trials have paths, but no files.
-
-    Args:
-        run: The run's directory, which does not exist.
-    """
+    """Stands in for the `TrialDirectories` of a run in memory: trials have paths, but no files."""
 
     def __init__(self, run: RunDirectory):
         self._run = run
