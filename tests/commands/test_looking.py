@@ -349,6 +349,17 @@ def test_of_many_failed_trials_five_are_shown_and_the_others_counted(minitune: M
     assert errors[-1] == "  and 3 more"
 
 
+def test_a_run_without_a_result_is_compared_with_one_that_has_some(minitune: Minitune, tmp_path: Path) -> None:
+    fit(lambda config: 1 / 0, name="nothing", storage_path=tmp_path, metric="loss", mode="min")
+    status, out, err = minitune("compare", "run", tmp_path / "nothing")
+    assert (status, err) == (0, "")
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if "|" in line]
+    rows = {name: values for name, *values in table}
+    assert rows["best loss"] == ["1", ""]
+    assert rows["best trial"][1] == ""
+    assert rows["reports"] == ["8", "0"]
+
+
 def test_runs_of_one_name_in_two_directories_are_compared_by_their_paths(minitune: Minitune, tmp_path: Path) -> None:
     for storage in ("a", "b"):
         fit_three(tmp_path / storage)
@@ -573,6 +584,14 @@ def test_the_page_is_opened_in_a_browser_unless_told_otherwise(
     assert status == 0
     assert out.startswith(f"http://127.0.0.1:{port}/")
     assert opened == ([] if options else [out.splitlines()[0]])
+
+
+def test_the_page_gets_any_free_port_by_default(minitune: Minitune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.visualization.server.PageServer.serve", raiser(KeyboardInterrupt()))
+    out = minitune("watch", "run", "--web", "--no-browser")[1]
+    found = re.match(r"http://127\.0\.0\.1:(\d+)/", out)
+    assert found is not None
+    assert int(found[1]) >= 1024
 
 
 def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:

@@ -224,7 +224,8 @@ def test_a_sweep_file_runs_its_program(run: Minitune, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "target", "ran"), [("minimize", "2.5", [3, 2]), ("maximize", "3", [3]), ("maximize", "9", [3, 2, 1])]
+    ("goal", "target", "ran"),
+    [("minimize", "2.5", [3, 2]), ("minimize", "2", [3, 2]), ("maximize", "3", [3]), ("maximize", "9", [3, 2, 1])],
 )
 def test_a_target_ends_the_run(run: Minitune, tmp_path: Path, goal: str, target: str, ran: list[int]) -> None:
     text = (

@@ -48,10 +48,17 @@ def _metrics(loss: float) -> dict[str, Any]:
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    library, inner = ModuleType("lightning"), ModuleType("lightning.pytorch")
-    inner.Callback = Callback  # type: ignore[attr-defined]  # that is how a module is made
-    monkeypatch.setitem(sys.modules, "lightning", library)
-    monkeypatch.setitem(sys.modules, "lightning.pytorch", inner)
+    members = {
+        "lightning": {},
+        "lightning.pytorch": {"Callback": Callback},
+        "lightning.pytorch.plugins": {},
+        "lightning.pytorch.plugins.environments": {"LightningEnvironment": object},
+        "lightning.pytorch.strategies": {"DDPStrategy": object},
+    }
+    for name, content in members.items():
+        made = ModuleType(name)
+        vars(made).update(content)
+        monkeypatch.setitem(sys.modules, name, made)
     sys.modules.pop(NAME, None)
     yield importlib.import_module(NAME)
     sys.modules.pop(NAME, None)
@@ -88,6 +95,21 @@ def test_the_callback_reports_at_any_hook(tmp_path: Path, module: Any) -> None:
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
     with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
         module.TuneCallback("epoch")
+
+
+def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(tmp_path: Path, module: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        callback = module.RayTrainReportCallback()
+        trainer = Trainer(callback)
+        for epoch in range(2):
+            trainer.current_epoch, trainer.global_step = epoch, 10 * epoch  # type: ignore[attr-defined]
+            trainer.callback_metrics = _metrics(1.0 - epoch / 4)
+            callback.on_train_epoch_end(trainer, None)
+
+    (result,) = fit(train, storage_path=tmp_path)
+    assert result.error is None
+    assert [result.metrics[name] for name in ("val_loss", "epoch", "step")] == [0.75, 1, 10]
+    assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["checkpoint.ckpt"]] * 2
 
 
 def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> None:
