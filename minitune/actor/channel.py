@@ -1,7 +1,7 @@
 """A channel between driver and worker: frames over one pair of connected sockets.
 
-So a worker that is stopped in the middle of a message delays no other worker, and the two ends cannot deadlock when
-both write at once. The worker's end blocks.
+The driver's end never blocks. So a worker that is stopped in the middle of a message delays no other worker, and the
+two ends cannot deadlock when both write at once. The worker's end blocks.
 """
 
 from __future__ import annotations
@@ -70,11 +70,8 @@ def worker_sockets() -> tuple[Ends, Ends]:
 
 
 class Channel:
-    """The driver's end of a channel: a non-blocking socket, which the loop watches. No method blocks. `on_broken` is
-    called at end-of-file, or if the bytes are not a message.
-
-    Attributes:
-        handle: Gets the messages that arrive. It may be replaced.
+    """The driver's end of a channel: a non-blocking socket, which the loop watches. `on_broken` is called at
+    end-of-file, or if the bytes are not a message.
     """
 
     def __init__(self, end: Socket, loop: Loop, handle: Handle, on_broken: OnBroken):
@@ -170,8 +167,8 @@ class Channel:
 class WorkerEnd:
     """A worker's end of a pipe. All methods but `check` block.
 
-    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages. Every process that
-    holds a socket can change whether it blocks. So user code can, too, and EAGAIN only means to wait.
+    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages. User code can change
+    whether a socket blocks, so EAGAIN only means to wait.
     """
 
     def __init__(self, descriptor: int):

@@ -38,17 +38,7 @@ from minitune.base.limits import with_limits
 
 @dataclass
 class _Interpreter:
-    """The launcher's record of one worker.
-
-    Attributes:
-        marker: The text in the environment of all its descendants.
-        exit_code: See `End`.
-        pidfd: Its process descriptor; -1 if there is none.
-        peak_bytes: Its peak resident memory, 0 while it is unknown.
-        ended_s: When it died, 0 while it lives.
-        is_sweeping: Whether its tree is being killed.
-        hunt: The processes of its tree that were killed.
-    """
+    """The launcher's record of one worker."""
 
     token: int
     marker: str

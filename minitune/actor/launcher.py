@@ -59,11 +59,8 @@ class Launcher(Protocol):
         ...
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
-        """Start a worker; `preload` lets it use the preloaded modules and values. `on_end` gets its end, never from
-        within this method.
-
-        Returns:
-            Its token, and the driver's ends of its work pipe and its control pipe.
+        """Start a worker; `preload` lets it use the preloaded modules and values. Returns its token, and the driver's
+        ends of its two pipes. `on_end` gets its end, never from within this method.
 
         Raises:
             OSError: If no file descriptor is free.

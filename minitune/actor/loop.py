@@ -30,8 +30,8 @@ class Timer:
 class TimeLimit:
     """At most one time limit at a time, with what to do if it is exceeded.
 
-    So its timer in the loop stays where it is when the limit is removed or replaced by a later one, and looks at the
-    present limit when it is due.
+    A limit is set far more often than exceeded. So its timer stays in the loop when the limit is removed or replaced by
+    a later one, and looks at the present limit when it is due.
     """
 
     def __init__(self, loop: Loop):
@@ -193,8 +193,7 @@ class Loop:
     def stand_still_if_halted(self) -> None:
         """In a thread that drives the loop: never return if another thread is ending the interpreter.
 
-        Such a thread is a daemon thread, otherwise it would have been joined. It must not treat the effects of the exit
-        as deaths of workers.
+        It must not treat the effects of the exit as deaths of workers.
         """
         if self._halted_by and self._halted_by != threading.get_ident():
             while True:

@@ -151,8 +151,6 @@ class Boot(NamedTuple):
     """Driver to worker: the surroundings, and the object to make.
 
     Attributes:
-        sys_path: The driver's `sys.path`, absolute.
-        argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
             left nothing that still runs.
         payload: Pickled callable, the factory: `factory(host, *args)` makes the object. `host` is the
@@ -278,12 +276,7 @@ Answer = (Reported, Returned, Finished, Raised)
 
 # -- events ------------------------------------------------------------------------------------------------------------
 class Started(NamedTuple):
-    """The actor's object was made, and its methods can be called.
-
-    Attributes:
-        pid: Its process; the driver's own if the executor has no processes.
-        reused: True if a parked actor was taken.
-    """
+    """The actor's object was made, and its methods can be called."""
 
     actor_id: str
     pid: int

@@ -32,8 +32,8 @@ _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
-    If too many descriptors are in the socket already, the packet is sent without its own. Raises BlockingIOError if the
-    receiver has to read first, another OSError if it has ended. The receiver then finds fewer than it expects.
+    If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
+    than it expects. Raises BlockingIOError if the receiver has to read first, another OSError if it has ended.
     """
     data = marshal.dumps(packet)
     if descriptors:
@@ -51,9 +51,6 @@ class Outbox:
     """Packets to one receiver, in order. What its socket does not accept now waits for `flush`.
 
     Waiting for the receiver instead would hide its death, and stop whatever else the sender has to do.
-
-    Attributes:
-        unsent: The packets that wait, each with the sockets to attach.
     """
 
     def __init__(self, end: Socket):

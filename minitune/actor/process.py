@@ -79,13 +79,7 @@ class Occupant(Protocol):
 
 
 class WorkerProcess:
-    """One worker.
-
-    Attributes:
-        pid: The process, 0 while it is unknown.
-        cause: Why it was killed from here; otherwise empty.
-        work: The work pipe. Its `handle` is the actor's.
-    """
+    """One worker."""
 
     def __init__(self, loop: Loop, launcher: Launcher, processes: set[WorkerProcess], memory_kills: MemoryKills):
         self.actor: Occupant  # given by `start`

@@ -78,13 +78,10 @@ def kill_group(pid: int, signum: int) -> bool:
 
 
 def freeze(roots: Iterable[int]) -> list[int]:
-    """Stop processes and all their descendants.
+    """Stop processes and all their descendants; return them, parents first.
 
     A parent is stopped before its children are listed. Then it can neither fork nor reap a child, so no number in the
     list can come to belong to another process.
-
-    Returns:
-        All of them, parents first.
     """
     found = list(roots)
     seen = set(found)
@@ -108,10 +105,8 @@ class Hunt:
         self._hit: dict[int, str] = {}
 
     def strike(self, roots: Iterable[int]) -> int:
-        """Kill processes and all their descendants. Does not wait for their death. The caller may kill `roots`.
-
-        Returns:
-            How many of all processes that this object has killed are not yet dead.
+        """Kill processes and all their descendants. Does not wait for their death. Returns how many of all processes
+        that this object has killed are not yet dead.
         """
         for pid in freeze(roots):
             started = processes.life(pid)
@@ -122,10 +117,8 @@ class Hunt:
         return len(self._hit)
 
     def strike_marked(self, markers: Collection[str], roots: Iterable[int] = ()) -> int:
-        """Do the same with all processes that carry one of the markers, and with `roots`.
-
-        Returns:
-            As `strike`; 1 if no file descriptor is free to look at processes.
+        """Do the same with all processes that carry one of the markers, and with `roots`. Returns 1 if no file
+        descriptor is free to look at processes.
         """
         try:
             return self.strike([*roots, *marked(markers)])

@@ -136,9 +136,7 @@ class RemoteActor:
     """One actor.
 
     Args:
-        process: Its process: a new one for `start`, a parked one for `take_over`.
         started: The event to report once its object is there; the process is filled in.
-        workplace: Its surroundings.
         tell: Receives the events. The end of a parked process is told as an Exited of its last actor.
     """
 

@@ -116,7 +116,8 @@ def _leave(exit_code: int = 0) -> NoReturn:
 def _give_up(error: BaseException) -> NoReturn:
     """End the process because of an exception in our own code, or in the midst of an exchange.
 
-    In either case it is unknown what was done, so nothing can be repeated, and the driver would wait for ever.
+    A signal handler has raised it, or user code has replaced something that we need. In either case it is unknown what
+    was done, so nothing can be repeated, and the driver would wait for ever.
     """
     try:
         if type(error) is TrialStopped:  # the grace period of a stop is over
@@ -524,7 +525,6 @@ class _Process:
 
     Attributes:
         origin: Tells it from a child that user code has forked.
-        control_thread: The identifier of our own second thread.
         surroundings: Its state before any user code ran. None if it has only one actor, so that nothing is restored.
     """
 

@@ -11,8 +11,8 @@ A launcher has up to three kinds of zygotes:
 While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
 If the system does not let a zygote fork, all later workers are new interpreters.
 
-If it dies, they die with it by the parent-death signal, and the launcher kills their descendants, which it finds by
-their markers. One that is stuck (see `doubt`) is killed, with the same consequences.
+If a zygote dies, its workers die with it by the parent-death signal, and the launcher kills their descendants, which it
+finds by their markers. One that is stuck (see `doubt`) is killed, with the same consequences.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ class _ForkedWorker:
     """The launcher's record of one worker, from `launch` to its end.
 
     Attributes:
-        began_s: When an actor got it.
         ours: The driver's ends of its pipes. The launcher closes them only if it is a spare.
-        theirs: The worker's ends, until they are sent to the zygote.
         zygote: The one that was asked to fork it; None before that, and after that zygote has died.
     """
 
@@ -409,9 +407,6 @@ class _Preload:
     """The actions of all preloads, and the loaded zygote, which carries them out in order.
 
     An action that fails is left out: the others are repeated in a new zygote, which has no trace of it.
-
-    Attributes:
-        importing: See `Launcher.importing`.
     """
 
     def __init__(self, launcher: ZygoteLauncher, loop: Loop):

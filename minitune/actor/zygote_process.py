@@ -27,10 +27,6 @@ from minitune.base.forks import Origin
 class ZygoteProcess:
     """One zygote and our end of the socket to it. It does not refer to its launcher, so a finaliser can hold it.
 
-    Attributes:
-        pidfd: Its process descriptor, which is ready once it is dead.
-        cause: Why it was killed from here; otherwise empty.
-
     Raises:
         OSError: If the process cannot be started.
     """

@@ -28,10 +28,6 @@ class ActorThread:
     """A thread, the calls that it has to make, and the answers.
 
     The thread is a daemon, so that code that never ends does not delay the exit.
-
-    Attributes:
-        is_stopped: Whether the actor must end. The control side sets it by `stop`, and resets it for another actor.
-        at_stop: Is called by `stop`.
     """
 
     def __init__(self, name: str):
@@ -46,11 +42,8 @@ class ActorThread:
     # -- the control side ----------------------------------------------------------------------------------------
 
     def ask(self, name: str, function: Callable[[], Any]) -> Future[Any]:
-        """Queue a call, and return its value, or its next report. Never blocks.
-
-        Args:
-            name: A call that has reported and waits continues, if it has this name. Then `function` is not called.
-            function: The function to call.
+        """Queue a call, and return its value, or its next report. Never blocks. A call of this name that has reported
+        and waits continues; then `function` is not called.
 
         Raises:
             TuneError: If the system does not allow another thread.
@@ -93,10 +86,8 @@ class ActorThread:
 
     def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
         """Answer the running call with a report, and wait until the control side makes the same call again. `make`
-        makes the report, and a function that is called once it counts. Blocks.
-
-        Returns:
-            Whether the call may continue. If not, no report counts any more.
+        makes the report, and a function that is called once it counts. Blocks. Returns whether the call may continue;
+        if not, no report counts any more.
         """
         with self._reporting:
             running = self._running

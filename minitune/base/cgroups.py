@@ -14,7 +14,7 @@ OWN = "/proc/self/cgroup"
 def own_groups(
     controller: str, root: str | os.PathLike[str] = ROOT, own: str | os.PathLike[str] = OWN
 ) -> Iterator[str]:
-    """The directories of this process's groups for a controller, and of their ancestors. Each may set a limit.
+    """The directories of this process's groups for a controller, and of their ancestors.
 
     In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
     do not exist.

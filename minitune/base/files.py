@@ -130,13 +130,8 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[BinaryIO]:
-    """A temporary file that replaces the file at `path` when the `with` block ends without an error.
-
-    Args:
-        path: The file to replace or create. Its directory must exist. After an error, the file is unchanged. A link is
-            replaced, not followed.
-        mode: The permissions.
-        sync: Whether to sync content and name to disk at the end; this blocks.
+    """A temporary file that replaces the file at `path`, or a link there, when the `with` block ends without an error.
+    Its directory must exist. With `sync`, content and name are synced, which blocks.
     """
     path = os.path.abspath(path)
     directory = os.path.dirname(path)
@@ -327,7 +322,6 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Raises:
         TypeError: If it is not a path.
         ValueError: If it is an address outside this machine, such as `s3://bucket`.
-        FileNotFoundError: See `absolute`.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a path must be text or a pathlib.Path, but got {shown(path)}")

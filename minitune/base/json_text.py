@@ -1,8 +1,7 @@
 """JSON: fast functions to encode and decode it, and strict JSON from any value that a trial reports.
 
 `dumps` never fails. It replaces each value that JSON cannot represent: NaN becomes `null`, an infinity becomes
-`"Infinity"` or `"-Infinity"`, a numpy scalar becomes a number, and a small array becomes a list. Keys and all other
-values become short texts.
+`"Infinity"` or `"-Infinity"`, a numpy scalar becomes a number, and a small array becomes a list.
 """
 
 from __future__ import annotations

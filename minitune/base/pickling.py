@@ -84,7 +84,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 @functools.cache
 def by_value_pickler() -> Any:
-    """Cloudpickle's pickler class, except that code keeps the name of its file. Importing cloudpickle is slow.
+    """Cloudpickle's pickler class, except that code keeps the name of its file.
 
     cloudpickle 3.1.3 replaces the name by a constant, so that equal functions of two notebook cells have equal pickles.
     """

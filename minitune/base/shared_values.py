@@ -539,12 +539,7 @@ class ObjectStore:
         return store
 
     def put(self, value: Any, text: str, about_bytes: int) -> ObjectRef:
-        """Store a value for a later process, and return a reference that stands for it. Blocks while it is written.
-
-        Raises:
-            TypeError: If the value cannot be pickled.
-            OSError: If the file cannot be written.
-        """
+        """Store a value for a later process, and return a reference that stands for it. Blocks while it is written."""
         # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
         if about_bytes in self._sizes:
             digest = _sha256()
@@ -619,7 +614,6 @@ class ObjectStore:
 
         Raises:
             ObjectLostError: If the file is missing or its content does not match the checksum.
-            Exception: Any exception of unpickling.
         """
         if name not in self._loaded:
             value = self._read(name)

@@ -101,7 +101,6 @@ class Column:
     Attributes:
         max_length: The maximum number of characters of a cell; never less than those of the header.
         least: The minimum width in a terminal, so that the column keeps its width while digits change.
-        brief: Replaces this column if the terminal is too narrow for all columns of the table.
     """
 
     header: str

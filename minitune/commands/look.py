@@ -170,13 +170,7 @@ def ls(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Listing:
-    """Trials or runs, and how to show them.
-
-    Attributes:
-        facts: Makes the row of one, with all columns. This takes most of the time.
-        usual: Names of columns that are known without rows.
-        remark: A line below the table about one of them; empty if there is none.
-    """
+    """Trials or runs, and how to show them."""
 
     items: Sequence[Any]
     facts: Callable[[Any], Row]

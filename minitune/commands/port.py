@@ -1,6 +1,5 @@
 """`minitune port` changes the imports of scripts and notebooks that use Ray Tune, and lists what is left to do.
 
-The lines with imports are changed one by one, as text. So lines for IPython, such as `!pip install x`, do not matter.
 What the command cannot change is in `minitune.commands.unported`.
 """
 
@@ -196,12 +195,7 @@ class _Document:
 
 
 def _read(path: str) -> _Document:
-    """Read a script, or a notebook if the name of the file ends with `.ipynb`.
-
-    Raises:
-        OSError: If the file cannot be read.
-        ValueError: If a notebook is not JSON, or older than version 4 of its format.
-    """
+    """Read a script, or a notebook if the name of the file ends with `.ipynb`."""
     if path.lower().endswith(".ipynb"):
         return _read_notebook(path)
     with open(path, "rb") as file:

@@ -72,10 +72,7 @@ def seconds(text: str) -> float:
 
 
 def exit_status(run: Story, state: Standing) -> int:
-    """The exit status of a command that has followed a run to its end.
-
-    If a stopper or a time budget ends a run while trials wait, the run has ended early.
-    """
+    """The exit status of a command that has followed a run to its end."""
     # Interrupted, killed, failed, or still running: a resume would go on.
     if state.name not in (FINISHED_RUN, STOPPED):
         return ENDED_EARLY

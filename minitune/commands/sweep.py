@@ -70,7 +70,6 @@ def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
     """Read a sweep file.
 
     Raises:
-        OSError: If there is no such file, or it is no regular one.
         ImportError: If the library for its format is missing.
         ValueError: If it is no sweep, or has something that minitune lacks. The text names the file and the key.
     """

@@ -125,11 +125,7 @@ def findings(lines: Sequence[str], known: dict[str, Any], *, is_notebook: bool) 
 
 
 def parsed(lines: Sequence[str]) -> tuple[ast.Module, list[int]]:
-    """The syntax tree of a cell, and the numbers of its lines for IPython, which are not in the tree.
-
-    Raises:
-        SyntaxError: If the rest is not Python.
-    """
+    """The syntax tree of a cell, and the numbers of its lines for IPython, which are not in the tree."""
     try:
         return _parsed("".join(lines)), []
     except SyntaxError:

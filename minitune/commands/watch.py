@@ -171,10 +171,8 @@ def logs(options: argparse.Namespace) -> int:
 
 
 def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool) -> bool:
-    """Print a file of a trial, and return whether it has any content. If it `follows`, block until the trial has ended.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
+    """Print a file of a trial, and return whether it has any content. If it `follows`, block until the trial has
+    ended.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     position_bytes = 0

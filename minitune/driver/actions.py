@@ -33,7 +33,6 @@ class TrialActions:
 
     Attributes:
         commands: The calls and stops of actors that wait for `commit`, in order.
-        unwritten: The records that wait for `commit`; see `Recorder`.
     """
 
     def __init__(self, run: Run):

@@ -173,13 +173,7 @@ class EventHandler:
 
 
 class ReportHandler:
-    """Handles the reports and the saves of running trials.
-
-    Args:
-        run: The run.
-        actions: Carries out decisions.
-        failures: Handles a report that lacks a metric, or whose trial's directory is gone.
-    """
+    """Handles the reports and the saves of running trials."""
 
     def __init__(self, run: Run, actions: TrialActions, failures: Failures):
         self._run = run

@@ -358,9 +358,6 @@ class Experiment:
 def convert_to_experiments(experiments: Any) -> list[Experiment]:
     """Convert an `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these to a list of
     experiments.
-
-    Raises:
-        TuneError: If it has another type, or is empty.
     """
     if isinstance(experiments, Experiment):
         return [experiments]

@@ -1,8 +1,6 @@
 """Failures of trials and losses of workers: what follows from them, and their errors.
 
 A failure is the trial's own fault: its trainable raises, its worker dies, it breaks a time limit, a metric is missing.
-A loss is probably not the trial's fault: the parent process of the workers has died, or a signal has ended the worker
-that may be meant for the whole run.
 """
 
 from __future__ import annotations
@@ -42,11 +40,7 @@ _NO_ACCIDENT = 2
 
 # -- what follows ------------------------------------------------------------------------------------------------------
 class Failures:
-    """Decides and carries out what follows from a failed attempt, a lost worker, or a trial that can never start.
-
-    Attributes:
-        failed_fast: The trial whose failure has ended the run, or None.
-    """
+    """Decides and carries out what follows from a failed attempt, a lost worker, or a trial that can never start."""
 
     def __init__(
         self,

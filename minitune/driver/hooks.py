@@ -272,7 +272,7 @@ class Hooks:
     def seconds_left(self) -> float:
         """After how many seconds the loop must turn again even if there are no events; infinite if that is not needed.
 
-        The stopper says when its `stop_all` must be called. Callbacks with a hook for turns also need some turns.
+        The stopper says when its `stop_all` must be called.
         """
         left_s: float | None = self._call((self.stopper.seconds_left,), None)
         wait_s = math.inf

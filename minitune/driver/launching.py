@@ -76,11 +76,7 @@ class TrialSource:
         return self._ask()
 
     def look_ahead(self, room: float) -> bool:
-        """Draw some trials that may run next, at most `room`. Returns whether there are enough of them.
-
-        They are drawn in groups. A trial in a group takes a third of the time of a single one, because the code and its
-        data are in the processor's caches.
-        """
+        """Draw some trials that may run next, at most `room`. Returns whether there are enough of them."""
         if self._is_model_based:
             return True
         waiting = self._run.state.waiting
@@ -142,10 +138,7 @@ class TrialLauncher:
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
 
-        Does not block.
-
-        Returns:
-            The first trial that can never start; call `launch` again. None if all is done.
+        Does not block. Returns the first trial that can never start (call `launch` again), or None.
         """
         state = self._run.state
         waiting = state.waiting

@@ -1,7 +1,6 @@
 """Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take.
 
-`Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new. `Deadlines` has
-the time that each actor has left.
+`Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new.
 """
 
 from __future__ import annotations

@@ -161,11 +161,8 @@ class OpenRun:
         return journal.read(self.run.journal, unpickle=True)
 
     def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
-        """Like `read`, but yields each record with its offset, in bytes.
-
-        Args:
-            listened_from: The offset from which every result is needed; None if single results are not needed. The
-                results of trials that ended before this offset are left out if their last `status` record has the sum.
+        """Like `read`, but yields each record with its offset, in bytes. Results of trials that ended before
+        `listened_from` may be left out if a sum covers them; None: of all trials.
         """
         from minitune.record.story import SummedUp
 

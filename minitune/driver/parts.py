@@ -58,11 +58,7 @@ class Components:
 
 
 def build_components(plan: Plan, seed: int) -> Components:
-    """Build and configure the plug-ins.
-
-    Raises:
-        ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
-    """
+    """Build and configure the plug-ins."""
     reporter = build_reporter(plan)
     # The scheduler is asked first: it may refuse the searcher, and the searcher must know whether it stops trials.
     search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
@@ -114,11 +110,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
 def build_search_alg(
     plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
 ) -> SearchAlgorithm:
-    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments.
-
-    Raises:
-        ValueError: If the searcher was already configured with a space and the plan's space also has domains.
-    """
+    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments."""
     tune = plan.tune_config
     experiment = plan.experiment
     search_alg = for_this_run(search_alg)
@@ -165,10 +157,8 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
 
 
 def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
-    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are missing.
-
-    Raises:
-        ValueError: If an object is not a callback.
+    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are
+    missing.
     """
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     names = plan.experiment.output_names

@@ -92,13 +92,7 @@ class Plan:
         run_config: RunConfig,
         resources_per_trial: Mapping[str, Any] | Resources | None = None,
     ) -> Plan:
-        """The plan of one trainable.
-
-        Raises:
-            TuneError: If there is no trainable.
-            TypeError: If `trainable` is not a trainable.
-            ValueError: If the configs contradict it or each other.
-        """
+        """The plan of one trainable."""
         experiment = experiment_of(trainable, param_space, tune_config, run_config, resources_per_trial)
         return cls([experiment], tune_config, run_config)
 

@@ -38,12 +38,7 @@ _one_per_line = json_chunks(separators=("\n", ":"))
 
 
 class _ReportText:
-    """The text that reports with the same keys, and values of the same types, have in common.
-
-    Attributes:
-        config_index: The index of the configuration among the keys of a completed result.
-        line: A line of `result.json` with `%s` for each value of a completed result.
-    """
+    """The text that reports with the same keys, and values of the same types, have in common."""
 
     def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...]):
         self.names = names

@@ -70,12 +70,7 @@ class Fresh:
 
 @dataclass
 class Resumption:
-    """How to resume an earlier run.
-
-    Attributes:
-        add_samples: How many samples to add to the run.
-        objects: Kept alive until the run has been read; see `RecordedTuner.objects`.
-    """
+    """How to resume an earlier run."""
 
     run: RunDirectory
     choice: ResumeConfig = field(default_factory=ResumeConfig)
@@ -204,10 +199,7 @@ class ResumedDriver(Driver):
 
 
 def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
-    """Warn if a deterministic run continues trials that an earlier driver started.
-
-    The journal does not record how far each trial was within its step, so the order of results may differ.
-    """
+    """Warn if a deterministic run continues trials that an earlier driver started."""
     begun = sum(trial.progress.num_reports > 0 for trial in unfinished)
     if begun:
         logger.warning(

@@ -107,8 +107,7 @@ class Outcome:
     def raise_failure(self) -> None:
         """Raise the user's own exception from the trial that ended the run, if `raises` is set.
 
-        An exception from another process has no traceback object. The text of its traceback becomes the first cause
-        in the chain.
+        The text of its traceback becomes the first cause in the chain.
         """
         error = self.failed_fast.error if self.failed_fast is not None else None
         if not self.raises or error is None:
@@ -158,10 +157,6 @@ class Driver:
         """Open the run, run its trials until all have ended, and close it. Blocks.
 
         Raises:
-            TypeError: If the trainable cannot be pickled.
-            ValueError: If the plan contradicts itself, or an environment variable has an invalid value.
-            TuneError: If a plug-in raises, the disk refuses a file of the run, or the trials request more resources
-                than exist.
             KeyboardInterrupt: At the second Ctrl-C.
         """
         try:

@@ -318,11 +318,7 @@ class RunState:
         list.__setitem__(self.trials, self.trials.index(old), fresh)
 
     def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
-        """Move a trial to its next phase, and update the indices. Returns whether its public status has changed.
-
-        Raises:
-            TuneError: If the transition table does not allow the step. Then nothing has changed.
-        """
+        """Move a trial to its next phase, and update the indices. Returns whether its public status has changed."""
         before = trial.phase
         trial.move(step, reason)  # first: if the table refuses the step, no index has changed
         after = trial.phase

@@ -77,9 +77,6 @@ def take(run: Told, trial: Trial, step: Step, why: str | Ending) -> None:
 
     A retry is recorded, and each change of the public status, except to RUNNING: the record of an attempt's start says
     that.
-
-    Raises:
-        TuneError: If the transition table does not allow the step, or a plug-in raises.
     """
     is_told = step is not Step.RETRY or (isinstance(why, Ending) and why.kind is EndKind.FAILED)
     if is_told and step in BEFORE:

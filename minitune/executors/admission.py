@@ -67,8 +67,8 @@ class LoopExecutor(Admission[_Actor, _Parked]):
     """The base of executors whose actors are elsewhere, so that their events come through a loop.
 
     Args:
-        end_all: Ends what this process must not leave behind. It is called once: at the shutdown, when this object is
-            collected, or when the interpreter exits. It must not refer to this object.
+        end_all: Ends what this process must not leave behind, once: at the shutdown, when this object is collected, or
+            when the interpreter exits. It must not refer to this object.
     """
 
     isolates = True

@@ -28,12 +28,7 @@ _NVIDIA_SMI_BOUND_S = 10.0
 
 @dataclass(frozen=True)
 class MachineFiles:
-    """The sources of information about a machine.
-
-    Attributes:
-        cgroup_root: The directory where the cgroup file systems are mounted.
-        own_cgroup: The file that names this process's cgroups.
-    """
+    """The sources of information about a machine."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may contain secrets
     cgroup_root: str | os.PathLike[str] = cgroups.ROOT
@@ -363,8 +358,7 @@ def _list_gpus(command: str) -> str:
 def run_bounded(command: str, *args: str) -> str:
     """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
-    With a broken driver, the process may be impossible to kill, or one of its children may keep a pipe open. So the
-    output goes to a file, and every wait has a limit.
+    A broken driver can make the process impossible to kill. So the output goes to a file, and every wait has a limit.
 
     Raises:
         OSError: If it cannot be started.

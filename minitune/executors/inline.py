@@ -340,9 +340,7 @@ def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseExcepti
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:
-    """Pickle a value now. `what` names it in errors. TypeError: it cannot be pickled. The returned function loads it,
-    as if it had passed through a pipe.
-    """
+    """Pickle a value now. The returned function loads it, as if it had passed through a pipe."""
     if value == ():
         return tuple
     try:

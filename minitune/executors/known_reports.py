@@ -21,12 +21,7 @@ _AT_ONCE = 50
 
 
 class KnownReports:
-    """Answers for the actors whose report is known, and lets another executor run all others; see the module.
-
-    Args:
-        is_ordered: Whether the other executor's events come in logical order. Then those of known actors, which take no
-            logical time, come before them.
-    """
+    """Answers for the actors whose report is known, and lets another executor run all others; see the module."""
 
     def __init__(self, executor: TrialExecutor, find: Callable[[ActorSpec], Report | None], *, is_ordered: bool):
         self.clock = executor.clock

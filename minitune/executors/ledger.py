@@ -77,11 +77,7 @@ def is_free(wants: Sequence[int], free: Mapping[str, int], placement: Placement)
 # -- waiting -----------------------------------------------------------------------------------------------------------
 @dataclass
 class _EqualWaiters:
-    """The waiters with the same request: either all of them fit or none.
-
-    Attributes:
-        overtaken: How many times the group's oldest member (at the respective time) has been overtaken.
-    """
+    """The waiters with the same request: either all of them fit or none."""
 
     request: Resources
     overtaken: int = 0
@@ -176,14 +172,7 @@ def already_holds(holder: str) -> RuntimeError:
 # -- the ledger --------------------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class _Demand:
-    """A request in units.
-
-    Attributes:
-        units: The amount of each resource except GPUs, by name.
-        gpus: The GPU amount of each bundle; empty if the request has no GPUs.
-        allocation: The last allocation without GPUs, which all actors with this request share.
-        threads: The value of `OMP_NUM_THREADS` at that time, from which its `env` follows.
-    """
+    """A request in units."""
 
     units: Mapping[str, int]
     gpus: tuple[int, ...]
@@ -259,7 +248,9 @@ class Ledger:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
-        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.        Args:
+        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
+
+        Args:
             request: The resources.
             waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
             again: See `acquire`. If only these devices are missing, the caller does not become a waiter.
@@ -446,8 +437,7 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count. A resource that the owed request lacks now is given to nobody else. So it
-        waits at most for those that hold it at present.
+        Only resources that both need count. A resource that the owed request lacks now is given to nobody else.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
@@ -530,8 +520,6 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     """The environment variables for devices and for the number of threads. `gpu_ids` None, for a trial without GPUs,
     hides no device; empty, for a bundle without GPUs in a trial that has some, hides all. `OMP_NUM_THREADS` is enough
     for all libraries.
-
-    OpenBLAS, MKL, BLIS and numexpr use it unless their own variable is set, and then the user has set it.
     """
     env = {}
     # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.

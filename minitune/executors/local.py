@@ -53,7 +53,6 @@ class Actor:
 
     Attributes:
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
-        remote: The actor in its process. A parked process is used by several actors, one after the other.
     """
 
     spec: ActorSpec

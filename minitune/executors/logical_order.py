@@ -1,9 +1,10 @@
 """OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
 Real workers answer at different times in each run, and a searcher or scheduler that learns from the answers decides
-differently if their order differs. A step of a trial takes one unit; all other calls (start, save, restore, stop) take
-none. Events that are due at the same time come in the order of their calls. An answer that arrives early waits for its
-turn. If the next answer has not arrived, the executor waits for it, even if later ones have.
+differently if their order differs. Here, each call gets a position in *logical time*. A step of a trial takes one unit;
+all other calls (start, save, restore, stop) take none. Events that are due at the same time come in the order of their
+calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the executor waits for it,
+even if later ones have.
 
 The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
 

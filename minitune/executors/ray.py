@@ -92,12 +92,7 @@ class _ActorPhase(Enum):
 
 
 class _RayProcess:
-    """A Ray actor, which serves one of our actors after the other. It gets one request at a time.
-
-    Attributes:
-        is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
-        has_left: Whether it has removed what it had written on its node.
-    """
+    """A Ray actor, which serves one of our actors after the other. It gets one request at a time."""
 
     proof: Proof
     here: Here | None = None
@@ -176,12 +171,7 @@ class _RayProcess:
 
 
 class _ActorOnCluster:
-    """One actor.
-
-    Attributes:
-        reset_args: The pickled arguments of a reset, if it can be served by a parked process.
-        why_stopped: How its stop has ended, in words.
-    """
+    """One actor."""
 
     process: _RayProcess
     transfer: FileTransfer

@@ -56,12 +56,7 @@ _OUTPUTS = ("stdout", "stderr")
 
 # -- what travels ------------------------------------------------------------------------------------------------------
 class Home(NamedTuple):
-    """Where a trial works.
-
-    Attributes:
-        directory: The trial's directory, as the driver knows it. Without one, there is nothing to bring.
-        outputs: The files of its stdout and stderr, as the driver knows them.
-    """
+    """Where a trial works."""
 
     directory: str
     outputs: tuple[str, str]
@@ -70,12 +65,7 @@ class Home(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What an actor's process sends back for a request: its answer, and the files that have come with it.
-
-    Attributes:
-        checkpoints: The numbers of new checkpoints, which have no names yet, in order.
-        output: New bytes of stdout and stderr, of a trial whose output files the driver does not see.
-    """
+    """What an actor's process sends back for a request: its answer, and the files that have come with it."""
 
     payload: bytes = b""
     error: RemoteError | None = None
@@ -106,7 +96,6 @@ class Part(NamedTuple):
     Attributes:
         name: Its path below the top. That of a directory ends in a slash.
         mode: The permissions of a file, in its last part, which has no content.
-        link: The target of a link; None for a file.
     """
 
     name: str
@@ -117,12 +106,7 @@ class Part(NamedTuple):
 
 
 def read_pieces(top: str) -> Iterator[list[Part]]:
-    """Read a directory in pieces; an empty directory is one empty piece. Each step blocks while it reads.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If it has entries other than files, directories and links.
-    """
+    """Read a directory in pieces; an empty directory is one empty piece. Each step blocks while it reads."""
     piece: list[Part] = []
     left_bytes = PIECE_BYTES
     # `walk` sorts the names, so a directory comes before what is in it.

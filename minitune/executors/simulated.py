@@ -1,7 +1,7 @@
 """SimulatedExecutor: an executor that follows learning curves instead of training, with a virtual clock.
 
-An actor is a position on a curve. There are no threads, processes or files: future events are in a heap of (virtual
-time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run.
+There are no threads, processes or files: future events are in a heap of (virtual time, number, event), and `wait` jumps
+to the first one. The rest of the run is the same as in a real run.
 """
 
 from __future__ import annotations
@@ -124,12 +124,7 @@ _Due = tuple[float, int, Event, _SimulatedActor]
 
 @dataclass
 class Usage:
-    """The resources that a simulation has used.
-
-    Attributes:
-        worker_s: Virtual seconds that the workers existed, summed over the workers.
-        training_s: The part of `worker_s` that they spent on steps, including lost steps.
-    """
+    """The resources that a simulation has used."""
 
     worker_s: float = 0.0
     training_s: float = 0.0

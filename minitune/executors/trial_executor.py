@@ -74,7 +74,6 @@ class TrialExecutor(Protocol):
 
         Raises:
             TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
-            OSError: If `value` cannot be stored.
         """
         ...
 
@@ -135,10 +134,8 @@ class TrialExecutor(Protocol):
         ...
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """Wait for events: the only blocking call. 0 never blocks, None waits without limit.
-
-        Returns:
-            The events in order of arrival; empty after a timeout or `wake()`.
+        """Wait for events: the only blocking call. 0 never blocks, None waits without limit. Returns the events in
+        order of arrival; none after a timeout or `wake()`.
         """
         ...
 
