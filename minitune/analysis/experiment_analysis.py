@@ -188,16 +188,10 @@ class ExperimentAnalysis:
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
     ) -> Trial | None:
-        """The best trial. None, with a warning, if no trial has a usable value. Of equal trials, the first one wins.
+        """The best trial by a metric, a mode and a scope as in `ResultGrid.get_best_result`. None, with a warning, if
+        no trial has a usable value. Of equal trials, the first one wins.
 
         Without a metric or mode, the only trial of a run is the best one.
-
-        Args:
-            metric: The metric; by default `default_metric`.
-            mode: `"min"` or `"max"`; by default `default_mode`.
-            scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
-                `last-5-avg` or `last-10-avg`.
-            filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.

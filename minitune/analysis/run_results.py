@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 class RunResults:
     """The trials of a run, and its goal.
 
-    Attributes:
-        goal: The metrics and modes that the run optimises.
-
     Raises:
         ValueError: If the mode is unknown, or an argument has an invalid value.
     """

@@ -57,8 +57,8 @@ _INFINITIES = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
     """All reports of a trial in order, flattened, including those of failed attempts.
 
-    They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
-    in it may be the user's own file. The trial's files are read only if there is no journal, or it is damaged.
+    The trial's directory may be the trainable's working directory, so a `result.json` in it may be the user's own file.
+    The trial's files are read only if there is no journal, or it is damaged.
 
     Raises:
         OSError: If a file cannot be read.

@@ -77,8 +77,6 @@ class Goal:
     """The objectives of a run.
 
     Attributes:
-        metric: The metric of a run with one objective; None if it is unknown.
-        mode: Its mode, `"min"` or `"max"`; None if it is unknown.
         objectives: The modes by metric of a run with several objectives. `"obs"` marks one that is only observed. Then
             `metric` and `mode` are None.
     """
@@ -125,13 +123,7 @@ class Goal:
     def require_one(
         self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
     ) -> tuple[str, str]:
-        """Complete a metric and a mode as `one`.
-
-        Args:
-            metric: The metric that the user has named, or None.
-            mode: Its mode, or None.
-            path: The directory of the run, for errors.
-            trials: The trials of the run. An error lists the metrics that they have reported.
+        """Complete a metric and a mode as `one`. An error lists the metrics that the trials have reported.
 
         Raises:
             ValueError: If there is no metric or no mode, or the mode is unknown.
@@ -178,11 +170,7 @@ class Goal:
 
 
 def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
-    """The items that no other item dominates. Item a dominates b if a is better in one score and worse in none.
-
-    Returns:
-        The items, in their given order.
-    """
+    """The items that no other item dominates. Item a dominates b if a is better in one score and worse in none."""
     front: list[int] = []
     # In this order only an earlier item can dominate an item, and then an item of the front dominates it, too.
     for index in sorted(range(len(scored)), key=lambda each: list(scored[each][0]), reverse=True):
@@ -203,18 +191,8 @@ def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
 def best_trial(
     trials: Sequence[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
 ) -> Trial | None:
-    """The best trial.
-
-    Args:
-        trials: The trials. Failed trials count, too.
-        metric: The metric's flattened name.
-        mode: `"min"` or `"max"`.
-        scope: One of `SCOPES`.
-        filter_nan_and_inf: Leave out trials whose value is not finite. Otherwise infinities are compared like other
-            numbers. NaN is neither better nor worse than any number, so it wins only if it comes first.
-
-    Returns:
-        The best trial, the first one of equals; None if no trial has the metric.
+    """The best trial, failed ones included, the first one of equals; None if no trial has the metric. `scope` is one of
+    `SCOPES`. With `filter_nan_and_inf`, only finite values count; otherwise NaN wins only if it comes first.
 
     Raises:
         ValueError: If the mode or the scope is unknown.
@@ -232,11 +210,7 @@ def best_trial(
 
 
 def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
-    """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was.
-
-    Returns:
-        The best one of such trials; None if there is none.
-    """
+    """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was."""
     other = best_trial(trials, metric, mode, "all")
     if (
         other is None
@@ -248,10 +222,7 @@ def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) ->
 
 
 def why_no_best(trials: Sequence[Trial], metric: str) -> str:
-    """The reason why `best_trial` has returned None, and what to do about it.
-
-    It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
-    """
+    """The reason why `best_trial` has returned None, and what to do about it."""
     beginning = f"no trial of {len(trials)} has reported"
     values = []
     for trial in trials:

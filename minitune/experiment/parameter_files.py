@@ -22,9 +22,6 @@ def write_parameters(directory: str, config: dict[str, Any]) -> None:
 
     Large values of the configuration are stored in separate files. They are short texts in `params.json` and references
     in `params.pkl`.
-
-    Raises:
-        OSError: If a file cannot be written.
     """
     text, is_exact = pretty(config)
     is_new = files.write_again(f"{directory}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))

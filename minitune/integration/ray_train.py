@@ -1,7 +1,7 @@
 """TuneReportCallback: reports what Ray Train's workers report, in the trial that has started them.
 
-From there it calls the trial's actor, where the report is made as by the trial's function, and waits until the driver
-has it.
+Ray Train calls the callback in an actor of its own. From there it calls the trial's actor, where the report is made,
+and waits until the driver has it.
 """
 
 from __future__ import annotations

@@ -105,11 +105,8 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
 
 
 def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
-    """The schedule of configurations that led to a member's last one.
-
-    Returns:
-        The first configuration, or None if the file is empty; and the changes: pairs of the iteration and the new
-        configuration, ascending.
+    """The schedule of configurations that led to a member's last one: the first, or None if the file is empty, and
+    pairs of the iteration and the new configuration, ascending.
 
     Raises:
         ValueError: If the file cannot be read, or is no policy file.

@@ -1,8 +1,8 @@
 """The population of population based training: how its members rank, and how they get other hyperparameters.
 
-Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). It tells which members are
-among the best and among the worst, and which waiting member has trained least. `Explorer` is the explore step (section
-4): each hyperparameter is either drawn again or perturbed.
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Population` tells which
+members are among the best and among the worst, and which waiting member has trained least. `Explorer` is the explore
+step (section 4): each hyperparameter is either drawn again or perturbed.
 
 Neither class knows the run or its trials.
 """
@@ -298,11 +298,8 @@ class Explorer:
     factors: Sequence[float] = (1.2, 0.8)
 
     def explore(self, config: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-        """A configuration with other hyperparameters, and the changes.
-
-        Args:
-            config: The old configuration; not changed. Containers are copied, other values are shared.
-            rng: The only source of randomness; in a seeded run also for the user's functions.
+        """A configuration with other hyperparameters, and the changes. The old one stays: containers are copied. `rng`
+        is the only source of randomness.
         """
         # `copy_tree` copies no other mappings than dicts, but this one will be changed.
         new = copy_tree(dict(config))
@@ -356,12 +353,8 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
 
 
 def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-    """Draw the hyperparameters that a configuration lacks; return it complete, and the values that were drawn.
-
-    Args:
-        config: The configuration; not changed.
-        mutations: By name, how each is drawn.
-        rng: The only source of randomness; in a seeded run also for the user's functions.
+    """Draw the hyperparameters that a configuration lacks, by `rng` alone; return a complete copy, and the values that
+    were drawn.
     """
     new = dict(config)
     drawn = Changes()

@@ -171,7 +171,7 @@ class DistributeResourcesToTopJob(DistributeResources):
     those of `DistributeResources`.
 
     Args:
-        metric: The metric that decides which trial is the best; by default that of the scheduler or the run.
+        metric, mode: By which the best trial is chosen; by default those of the scheduler or the run.
     """
 
     def __init__(

@@ -158,9 +158,6 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             **params: Arguments for the estimator's `fit`, the scorer and the splitter, as in `RandomizedSearchCV`.
                 `groups` goes to the splitter.
 
-        Returns:
-            This object.
-
         Raises:
             ValueError: If an argument is out of range, if all fits fail, or if `early_stopping` is set and the
                 estimator cannot be trained in steps.

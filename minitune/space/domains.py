@@ -455,9 +455,6 @@ def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
 def as_domain(value: Any) -> Domain | None:
     """Convert an element of a search space to a domain; None if it is a constant.
 
-    Returns:
-        The domain; for `{"grid_search": [...]}` a `Categorical` grid.
-
     Raises:
         InvalidArgumentError: If a grid is no list of values, or is empty.
         ValueError: For the old form `{"eval": "..."}`, which would run text as code.
@@ -945,10 +942,7 @@ def choice(categories: Iterable[Any]) -> Categorical:
 
 @explains_calls(_as_list)
 def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
-    """Each of `values`, combined with each value of every other grid.
-
-    Returns:
-        The plain dict `{"grid_search": values}`. You can also write it by hand.
+    """Each of `values`, combined with each value of every other grid, as the plain dict `{"grid_search": values}`.
 
     Raises:
         InvalidArgumentError: If there are no values, or if `values` is a text or a dict, or is not iterable.

@@ -59,8 +59,6 @@ class Parameter(NamedTuple):
     Attributes:
         name: A name that is unique in the space: the path, joined with `/`. Below a choice that contains domains, it
             includes the category's index, so `model/1/depth` is the parameter at `("model", "depth")`.
-        path: The path of the value in the configuration.
-        domain: A `Float`, `Integer` or `Categorical`.
         parent: If the parameter exists only below a category: the name of the choice and the category's index. Else
             None.
     """
@@ -83,9 +81,6 @@ def parameters(space: Any) -> list[Parameter]:
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
     """Create a configuration, parameter by parameter. Parameters below a category follow only if it was chosen.
     `choose` returns a parameter's value; for a choice, the index of the category.
-
-    Returns:
-        The space with these values; dicts and lists are new.
 
     Raises:
         ValueError: If there is a grid.

@@ -228,11 +228,8 @@ class VariantTable:
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
-        """Draw another variant in place of the last one.
-
-        Returns:
-            The variant. None if nothing is drawn for this position alone (it has only values of the grid, or random
-            values that the whole round shares), or if the position has several variants.
+        """Draw another variant in place of the last one; None if nothing is drawn for this position alone, or if it has
+        several variants.
         """
         last = self._last
         plan = self._free_plan

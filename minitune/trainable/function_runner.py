@@ -89,9 +89,6 @@ class FunctionRunner:
     def run(self) -> Report:
         """Run the function. Blocks until it has ended. Its reports answer this call, and those that follow, meanwhile.
         Returns a report of what it has returned, or `Report(None, done=True)`.
-
-        Raises:
-            BaseException: The function's own, unless it is stopped.
         """
         if self.has_begun or self._host.is_stopped:
             return _END
@@ -258,7 +255,7 @@ def _source_of(function: Any) -> str:
 
 
 class FunctionTrainable(Trainable):
-    """A function as a class: each `train()` is one report. Made by `wrap_function`.
+    """A function as a class: each `train()` is one report.
 
     Under a driver only the function is used; without one, this class runs the function on a separate thread.
     """
@@ -292,10 +289,8 @@ class FunctionTrainable(Trainable):
         self._tune_runner = FunctionRunner(function, config, self._tune_session, self._tune_thread)
 
     def train(self) -> dict[str, Any]:
-        """Run the function until its next report. Blocks until then.
-
-        Returns:
-            The result; after the function has returned, the last one again, with `done`.
+        """Run the function until its next report. Blocks until then. After the function has returned, the last result
+        comes again, with `done`.
 
         Raises:
             BaseException: The error of the function.
@@ -373,10 +368,6 @@ class FunctionTrainable(Trainable):
 
 def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
     """Make a subclass of FunctionTrainable from a function.
-
-    Args:
-        train_func: A function of one positional argument.
-        name: The name of its trials; by default the function's name.
 
     Raises:
         TypeError: If it is not a function, or the name is not text.

@@ -125,8 +125,7 @@ class Session:
     def seed_generators(self, iteration: int) -> None:
         """Seed the process's global random generators from the trial's seed, if they belong to the trial.
 
-        They belong to the trial if it has the process to itself, or if the generators are lent to it. Otherwise this
-        does nothing. `iteration` is that from which the trial continues. Call it on the thread that runs user code.
+        `iteration` is that from which the trial continues. Call it on the thread that runs user code.
         """
         if user_thread.has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
@@ -376,11 +375,9 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """The checkpoint to continue from: at first that of a retry, resume or exploit, later the last reported one.
-
-    Returns:
-        The checkpoint, or None at a fresh start. Outside of a trial it warns once and returns None. In a program of
-        `minitune run`, the directory `MINITUNE_CHECKPOINT_DIR`.
+    """The checkpoint to continue from: at first that of a retry, resume or exploit, later the last reported one; None
+    at a fresh start. Outside of a trial it warns once and returns None. In a program of `minitune run`, it is the
+    directory `MINITUNE_CHECKPOINT_DIR`.
     """
     return _session_or_stand_in().checkpoint
 

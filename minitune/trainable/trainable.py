@@ -189,10 +189,8 @@ class Trainable:
         return result
 
     def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
-        """Save the state to disk. Blocks while it writes.
-
-        Args:
-            checkpoint_dir: The directory; by default a new directory in `logdir`, named after the iteration.
+        """Save the state to disk. Blocks while it writes. By default it makes a directory in `logdir`, named after the
+        iteration.
 
         Returns:
             The checkpoint with its result, for `restore`.
@@ -388,8 +386,7 @@ _building = _Building()
 def building_for(info: TrialInfo) -> Iterator[None]:
     """Make the first Trainable that this thread creates inside the `with` block belong to trial `info`.
 
-    This is not an argument of the constructor, because users override the constructor with other signatures. Only the
-    first Trainable belongs to the trial, because its `setup` may create others, which belong to no trial.
+    Only the first Trainable belongs to the trial, because its `setup` may create others, which belong to no trial.
     """
     _building.info = info
     try:

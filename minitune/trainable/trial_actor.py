@@ -43,9 +43,6 @@ def make_trial_actor(
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.
 
     `functools.partial(make_trial_actor, trainable, resources)` is a factory for an executor, the same for many trials.
-
-    Raises:
-        BaseException: Any error of loading the trainable, or of the `setup` of a class.
     """
     for name, creator in (env_creators or {}).items():
         register_env(name, creator.get())
@@ -189,11 +186,7 @@ def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | Non
 
 
 def _write_parameters(info: TrialInfo) -> None:
-    """Write the parameter files, if the worker is to do this.
-
-    Raises:
-        DiskError: If the disk of the run has refused it. Then the run ends.
-    """
+    """Write the parameter files, if the worker is to do this."""
     if not info.writes_parameters:
         return
     try:

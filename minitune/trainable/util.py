@@ -103,15 +103,12 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
 
 def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
-    """Set the resources of each trial of a trainable.
+    """Set the resources of each trial of a trainable; returns a new trainable.
 
     Args:
         trainable: A function or a Trainable subclass.
         resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one of
             these for a configuration.
-
-    Returns:
-        A new trainable of the same name and parameters; the given one does not change.
 
     Raises:
         ValueError: If `trainable` is not a trainable, or `resources` is not a request.
@@ -265,8 +262,7 @@ def _subclass(
 ) -> type[Trainable]:
     """Return a subclass of the user's class with the same name, with values and resources bound to it.
 
-    The attributes `_tune_parameters`, `_tune_handles`, `_tune_base` and `_tune_resources` hold them. Binding again
-    starts from `_tune_base`, the user's class, so that wrappers do not pile up.
+    Binding again starts from `_tune_base`, the user's class, so that wrappers do not pile up.
     """
     base: type[Trainable] = vars(trainable).get("_tune_base", trainable)
     if resources is None:

@@ -55,13 +55,8 @@ def validate_warmstart(
     evaluated_rewards: Sequence[Any] | None,
     validate_point_name_lengths: bool = True,
 ) -> None:
-    """Check the points that a searcher tries first, and their rewards if they are known.
-
-    Args:
-        parameter_names: The names of all parameters.
-        points_to_evaluate: The points: dicts, or lists of values in the order of the names.
-        evaluated_rewards: A reward for each point.
-        validate_point_name_lengths: Whether each point must have a value for each name.
+    """Check the points that a searcher tries first, and a reward for each if they are known.
+    `validate_point_name_lengths` requires a value for each name.
 
     Raises:
         TypeError: If the points, a point, or the rewards have another type.

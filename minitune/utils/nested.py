@@ -74,9 +74,6 @@ def deep_update(
         override_all_if_type_changes: Keys of the first level whose dict is replaced as a whole if its `"type"` changes.
         override_all_key_list: Keys whose value is always replaced as a whole.
 
-    Returns:
-        `original`.
-
     Raises:
         KeyError: If a key is new and new keys are not allowed.
     """
@@ -99,13 +96,7 @@ def deep_update(
 def unflattened_lookup(
     flat_key: str, lookup: Mapping[Any, Any] | Sequence[Any], delimiter: str = "/", **kwargs: Any
 ) -> Any:
-    """The value at a path such as `"a/0/b"`, which is `lookup["a"][0]["b"]`.
-
-    Args:
-        flat_key: The path, or an existing key that contains the delimiter.
-        lookup: Nested dicts and lists.
-        delimiter: The text at which the path is split.
-        **kwargs: `default`: the value to return if there is nothing at the path.
+    """The value at a path such as `"a/0/b"`, which is `lookup["a"][0]["b"]`, or `default`.
 
     Raises:
         KeyError: If there is nothing at the path, and no `default`.

@@ -34,13 +34,7 @@ RunLike = Any
 
 @dataclass(slots=True)
 class ResultPoint:
-    """One result of a trial.
-
-    Attributes:
-        step: The result's `training_iteration`.
-        value: The objective; NaN if the result has no finite number for it.
-        at_s: When it was reported, in seconds since the epoch; NaN if unknown.
-    """
+    """One result of a trial."""
 
     step: float
     value: float
@@ -93,13 +87,7 @@ class TrialHistory:
     value: float = math.nan
 
     def describe(self, metric: str, paths: Sequence[str], begun_s: float | None) -> None:
-        """Fill in what follows from the trial's present state.
-
-        Args:
-            metric: The objective; empty if there is none.
-            paths: The parameters of the run.
-            begun_s: Since when it has its present worker; None if it has none.
-        """
+        """Fill in what follows from the trial's present state."""
         trial = self.trial
         flat = flatten(trial.reported_config)
         self.params = {

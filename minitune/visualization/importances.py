@@ -43,7 +43,6 @@ class Importances:
         std: The standard deviation of each importance over folds and repetitions, each of which has a sum of 1.
         r2: The share of the variance of the objective's ranks that the model explains on unseen trials. 1 is all, 0 is
             nothing; it may be negative.
-        num_trials: The number of trials learned from.
     """
 
     mean: dict[str, float]
@@ -160,8 +159,7 @@ def rank_importances(history: RunHistory) -> Importances:
     """Estimate how much each parameter alone explains of the objective, without a model. Takes milliseconds.
 
     The trials are sorted by the parameter, and cut into groups of equal size; a category is a group. The importance is
-    the correlation ratio (Pearson 1905) of the objective's ranks, without what chance explains. So an optimum in the
-    middle counts, and an interaction of parameters does not.
+    the correlation ratio (Pearson 1905) of the objective's ranks, without what chance explains.
 
     Raises:
         ValueError: If fewer than 3 trials have a finite objective, or no parameter has varied.

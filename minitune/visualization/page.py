@@ -89,11 +89,8 @@ def read_histories(
 
 
 def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None = None) -> bytes:
-    """The page of these runs. Blocks while models of importances are fitted, and the output of trials is read.
-
-    Args:
-        histories: The runs.
-        only: The one plot to show instead of the whole report: its `view`, and the settings that it begins with.
+    """The page of these runs. Blocks while models of importances are fitted, and the output of trials is read. `only`
+    is the one plot to show: its `view`, and its first settings.
     """
     title = f"minitune: {', '.join(history.name for history in histories)}"
     return fill_page(title, _data_of(histories, only))
