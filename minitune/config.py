@@ -246,8 +246,6 @@ class RunConfig(Config):
         name: The name of the run and of its directory; by default the trainable's name and the date.
         storage_path: The directory that contains the runs; by default `default_storage_path()`.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        failure_config: See `FailureConfig`.
-        checkpoint_config: See `CheckpointConfig`.
         sync_config: Accepted for Ray Tune's signature. It has no effect.
         verbose: 0 shows nothing, 1 (the default) shows the progress, 2 also shows each iteration and the output of
             trials. None means 1. At 0, failures of trials go to the log as one record, if you have configured logging.
@@ -260,7 +258,6 @@ class RunConfig(Config):
         progress: Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record; if
             you have not configured logging, it goes to the standard error stream.
         keep_descendants: Whether processes that a trial has started survive the end of the trial.
-        durability: Accepted for older scripts. It has no effect: all runs sync to the disk in the same way.
 
     Raises:
         ValueError: If a field has an invalid value.

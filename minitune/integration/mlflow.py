@@ -61,10 +61,8 @@ class MLflowLoggerCallback(TrackerCallback):
     Args:
         tracking_uri: The storage of the runs: a server, a directory, or a database such as `sqlite:///mlflow.db`. By
             default the variable `MLFLOW_TRACKING_URI`, else MLflow's own choice.
-        registry_uri: The storage of registered models.
         experiment_name: MLflow's experiment, which is created if necessary; by default the variable
             `MLFLOW_EXPERIMENT_NAME`, else the name of this run.
-        tags: The tags of each run.
         tracking_token: The token for the server. It is not saved with the run. While the thread runs, the variable
             `MLFLOW_TRACKING_TOKEN` has it, because MLflow reads it there.
         save_artifact: Whether to store the trial's directory as an artifact when the trial ends.

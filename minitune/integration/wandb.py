@@ -126,16 +126,10 @@ def setup_wandb(
 ) -> Any:
     """Begin a run of Weights & Biases in the calling trial, or continue the trial's existing one.
 
-    The run has the trial's id and name, and its group is the name of the tuning run. It ends with the trial's function.
-    In a class trainable, call its `finish()` in `cleanup()`. Blocks like `wandb.init()`.
-
-    Args:
-        config: The configuration to send. `config["wandb"]` may contain further arguments.
-        api_key: The key of the account; by default, W&B finds it in its usual way.
-        api_key_file: A file whose first line is the key.
-        rank_zero_only: Accepted for Ray Tune's signature. A trial here has one rank.
-        **kwargs: Arguments of `wandb.init()`. They have precedence over all others. `trial_id` and `trial_name` are old
-            names of `id` and `name`.
+    The run has the trial's id and name, and its group is the name of the tuning run. `config["wandb"]` may contain
+    further arguments. The key is that of `api_key`, of the first line of `api_key_file`, or W&B's own. Arguments of
+    `wandb.init()` have precedence over all others. `rank_zero_only` has no effect. The run ends with the trial's
+    function. In a class trainable, call its `finish()` in `cleanup()`. Blocks like `wandb.init()`.
 
     Returns:
         The return value of `wandb.init()`.

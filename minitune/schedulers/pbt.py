@@ -261,12 +261,11 @@ class PopulationBasedTraining(MetricScheduler):
         resample_probability: How often a hyperparameter is drawn again instead of perturbed.
         perturbation_factors: A number is perturbed by one of these factors.
         custom_explore_fn: Gets the new configuration and returns the one that is used.
-        log_config: Whether the files are written.
-        require_attrs: Whether a result without metric or time is an error of its trial.
+        log_config, require_attrs: Whether the files are written, and whether a result without metric or time is an
+            error of its trial.
         synch: Whether all members wait for each other at each turn. Then the run must have a fixed number of samples.
-        compare_at: `same_time` compares the members' scores at the largest time that all have reached, so that no
-            member is better only because it has trained for longer. `turn` compares the scores of their last turns, as
-            Ray Tune does.
+        compare_at: `same_time` compares the members' scores at the largest time that all have reached, `turn` those of
+            their last turns, as Ray Tune does.
 
     Raises:
         TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.

@@ -60,8 +60,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
     It replaces scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
 
     Args:
-        param_distributions: A dict, or a list of dicts of which each candidate is drawn from one, from names to lists,
-            domains such as `minitune.loguniform(1e-4, 1)`, or distributions with a method `rvs`.
+        param_distributions: A dict from names to lists, domains such as `minitune.loguniform(1e-4, 1)`, or
+            distributions with a method `rvs`. Or a list of such dicts; each candidate is drawn from one of them.
         early_stopping: True stops bad candidates with `ASHAScheduler`. Or a scheduler. The estimator is then trained in
             steps, with a report of the score after each.
         max_iters: The number of steps of a complete training, if `early_stopping` is set. In each step, an estimator

@@ -116,26 +116,17 @@ def smoke(
     **config: Any,
 ) -> ResultGrid:
     """Run a short tuning, and check that it succeeds and leaves nothing behind. Blocks for little more than `budget_s`.
+    The space, the metric, the mode, `num_samples` and the seed are those of a run. If there is a metric, each report
+    must have it.
 
     By default, trials run one at a time in this process. That is fast, and works with debuggers, coverage and patches
-    of the test. `executor="local"` runs trials in separate processes, like a real run.
-
-    Args:
-        trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
-        space: The search space.
-        metric: The metric to optimise. If given, each report must have it.
-        mode: `"min"` or `"max"`.
-        num_samples: How many samples to draw from the space.
-        budget_s: The time budget, in seconds. At its end, trials are asked to stop; trials in processes are killed 2 s
-            later. A trial in a process must report in each half of the budget. A trial in this process that hangs fails
-            the test, and the text says where.
-        seed: The seed of the run: configurations and all other random choices.
-        executor: `"inline"` or `"local"`.
-        directory: The directory of the run; by default a temporary one, which exists until this process ends.
-        may_leave: Kinds of leftovers that are allowed: `children`, `threads`, `descriptors`, `environment`,
-            `directory`, `signals` and `files`. `files` are new files in the working directory; they are not checked if
-            pytest-xdist runs other tests at the same time.
-        **config: Further arguments of `TuneConfig` and `RunConfig`, such as `scheduler` and `stop`.
+    of the test. `executor="local"` runs trials in separate processes, like a real run. At the end of the budget, trials
+    are asked to stop, and those in processes are killed 2 s later; each of these must report in each half of the
+    budget. A trial in this process that hangs fails the test, and the text says where. `directory` is that of the run;
+    by default a temporary one, which exists until this process ends. `may_leave` has the kinds of leftovers that are
+    allowed: `children`, `threads`, `descriptors`, `environment`, `directory`, `signals` and `files`: new files in the
+    working directory, which are not checked if pytest-xdist runs other tests. Other arguments are those of `TuneConfig`
+    and `RunConfig`.
 
     Returns:
         The results. No trial has failed, and at least one trial has reported.
