@@ -370,6 +370,7 @@ HUGE = "1" + "0" * 30
         (f'command = ["a=${{envvar:NO_SUCH}}/b"]\n{BASE}{X}', "no environment variable NO_SUCH"),
         (f'command = ["${{arg}}"]\n{BASE}{X}', "minitune does not have ${arg} of command (did you mean '${args}'?)"),
         (f'command = ["a", "--args=${{args}}"]\n{BASE}{X}', "command passes no parameter to the program"),
+        (f"command = []\n{BASE}{X}", "command must be a list of words, but got []"),
         (f'command = ["a", ["b"]]\n{BASE}{X}', "a word of command must be a text, but got ['b']"),
         (f'command = ["a\\u0000"]\n{BASE}{X}', "a word of command must have no NUL"),
         (f"{BASE.replace('run_cap = 5', '')}{X}", "a sweep without run_cap has no end"),
