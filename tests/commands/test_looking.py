@@ -336,6 +336,7 @@ def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitun
     out = minitune("show", tmp_path / "saved", "0")[1]
     assert "status          TERMINATED, attempt 3, 2 failures\n" in out
     assert "ValueError: not yet\n" in out
+    assert 'raise ValueError("not yet")' in out, "the traceback of the last failure"
     assert "  deep/a: [2, {'b': 3}]\n" in out
     assert "status          TERMINATED\n" in minitune("show", "run", "0")[1]
     assert "status          ERROR\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"

@@ -574,6 +574,20 @@ def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(
     end(logger, trial)
 
 
+def test_a_file_that_cannot_be_opened_is_warned_about_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+    for make, name in ((JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")):
+        Path(trial.local_path, name).mkdir(parents=True)
+        logger = make()
+        start(logger, trial)
+        told_at_start = [name in message for message in caplog.messages]
+        for loss in (1, 2):
+            log(logger, trial, {"loss": loss})
+        end(logger, trial)
+        assert sum(name in message for message in caplog.messages) == 1, caplog.messages
+        assert any(told_at_start) == (make is JsonLoggerCallback), "a table is opened at the first result"
+        caplog.clear()
+
+
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
     make: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch
