@@ -14,12 +14,12 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
-from minitune.base.numbers import as_number
+from minitune.base.numbers import as_number, known_number
 from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ending, parameter_names, way_of
+from minitune.output.rows import ending, metrics_of, parameter_names, way_of
 from minitune.output.table import last_line, once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
@@ -28,6 +28,8 @@ from minitune.record.story import Decisions, Effect, RunFollower, TrialDecision,
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 from minitune.space.tree import value_at_text
 
+METRICS_KEPT = 12
+"""The number of metrics besides the objective whose course is kept."""
 RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
@@ -63,6 +65,8 @@ class TrialHistory:
         params: Its last parameters by path: numbers, booleans, strings, None.
         points: Its results in order. A result that a later attempt repeats is left out.
         metrics: Its flattened last result, without the configuration.
+        others: By flattened name, the values of its other metrics at each of `points`, NaN where there is no finite
+            number: of the first few metrics that it has reported.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
         ended: How it ended, in the words of the final table; for a trial that has not ended, its status.
@@ -77,6 +81,7 @@ class TrialHistory:
     params: dict[str, Any] = field(default_factory=dict)
     points: list[ResultPoint] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, list[float]] = field(default_factory=dict)
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     ended: str = ""
@@ -347,6 +352,8 @@ class _HistoryReader(Decisions):
             self._on_point(history, record["metrics"])
         elif kind == records.ROLLBACK:
             del history.points[record["number"] :]
+            for values in history.others.values():
+                del values[record["number"] :]
         elif kind == records.START:
             begun_s = record.get("at", math.nan)
             self._working[trial_id] = begun_s
@@ -371,9 +378,25 @@ class _HistoryReader(Decisions):
             if value is None:
                 value = value_at_text(metrics, self._metric)
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
+        self._on_others(history, metrics)
         history.points.append(
             ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))
         )
+
+    def _on_others(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
+        """Add the values of the metrics besides the objective. Called before the point is added."""
+        count = len(history.points)
+        for name, value in metrics_of(metrics).items():
+            number = known_number(value)
+            if number is None or name == self._metric:
+                continue
+            values = history.others.get(name)
+            if values is None:
+                if len(history.others) >= METRICS_KEPT:
+                    continue
+                values = history.others.setdefault(name, [])
+            values += [math.nan] * (count - len(values))  # it was not reported meanwhile
+            values.append(float(number) if math.isfinite(number) else math.nan)
 
     def end_spans(self, at_s: float | None) -> None:
         """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""

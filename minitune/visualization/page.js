@@ -449,11 +449,14 @@ class Card {
     }
     return this.charts[index];
   }
-  select(label, settings, name, options) {
-    const choice = el("select", { onchange: () => { settings[name] = choice.value; this.zoomless(); this.mark(); } });
+  select(label, settings, name, options, onChange = () => this.mark()) {
+    const choice = el("select", { onchange: () => { settings[name] = choice.value; this.zoomless(); onChange(); } });
     choice.dataset.name = name;
-    this.controls.append(el("label", {}, label, choice));
+    const root = el("label", {}, label, choice);
+    this.controls.append(root);
     const fill = (values) => {
+      root.hidden = values.length < 2;
+      if (values.some(([value]) => value === settings[name])) choice.value = settings[name];
       const key = values.map((one) => one.join("=")).join("|");
       if (choice.dataset.key === key) return;
       choice.dataset.key = key;
@@ -538,6 +541,11 @@ class Run {
     this.trials.sort((a, b) => a.n - b.n);
     this.data = { ...data, trials: this.trials };
   }
+  // The metric of history and curves: the objective, unless another one was chosen.
+  get metricNames() { return [...new Set([this.data.metric, ...this.data.metrics])].filter(Boolean); }
+  get metricOptions() { return this.metricNames.map((name) => [name, name]); }
+  get metricShown() { return this.metricNames.includes(this.metric) ? this.metric : this.metricNames[0] || ""; }
+  signOf(name) { return name === this.data.metric ? this.sign : this.data.objectives[name] === "max" ? -1 : 1; }
   get sign() { return this.data.mode === "max" ? -1 : 1; }
   get scored() { return this.trials.filter((trial) => isNumber(trial.value)); }
   // One selection holds for all plots and the table: the states that are not switched off, and the filter.
@@ -610,6 +618,14 @@ function kindChips(card, run, redraw) {
   card.chips(Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => [kind, `${kind} ${counts[kind]}`, KINDS[kind], !run.hidden.has(kind)]),
     (kind) => { if (!run.hidden.delete(kind)) run.hidden.add(kind); redraw(); });
 }
+// The [step, value] pairs of a metric of a trial.
+function curveOf(run, trial, name) {
+  const stepAt = (i) => trial.steps ? trial.steps[i] : i + 1;
+  if (name === run.data.metric) return trial.curve.map((value, i) => [stepAt(i), value]).filter(([, value]) => isNumber(value));
+  const values = trial.others && trial.others.values[name];
+  if (!values) return [];
+  return values.map((value, i) => [stepAt(trial.others.at ? trial.others.at[i] : i), value]).filter(([, value]) => isNumber(value));
+}
 // The steps after which a trial went on from the checkpoint of another one.
 const exploitsOf = (trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([, step]) => step);
 // Whether a point is the first one after an exploit. The other checkpoint may be of an earlier step.
@@ -641,20 +657,24 @@ function plotsOf(run, open, redraw, only) {
   if (wants("history")) {
     const card = add("history", "History", () => {
       const places = placesBy(run, settings.by);
-      const trials = run.shown.filter((trial) => places.has(trial));
+      const name = run.metricShown, isObjective = name === run.data.metric, valueOf = (trial) => metricOf(run, trial, name);
+      const trials = run.trials.filter((trial) => run.isChosen(trial) && places.has(trial) && isNumber(valueOf(trial)));
       const isTime = settings.by !== "trial";
-      const least = range(run.scored.map((trial) => trial.value))[0];
-      log.disabled = !(least > 0);
+      fillMetric(run.metricOptions);
+      log.disabled = !(range(run.trials.map(valueOf).filter(isNumber))[0] > 0);
       log.title = log.disabled ? "some values are not positive" : "";
-      const line = bestSoFar(run, places);
+      const line = isObjective ? bestSoFar(run, places) : [];
       const x = numberAxis(BY_NAMES[settings.by], [...places.values()], { isTime, isInteger: !isTime, fromZero: isTime });
-      const y = valueAxis(run.data.metric, [...trials.map((trial) => trial.value), ...line.slice(-1).map(([, value]) => value)], run.sign, { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
-      const point = (trial) => [x.at(places.get(trial)), y.at(trial.value)];
+      const y = valueAxis(name, [...trials.map(valueOf), ...line.slice(-1).map(([, value]) => value)], run.signOf(name), { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
+      const point = (trial) => [x.at(places.get(trial)), y.at(valueOf(trial))];
+      const best = run.byNumber.get(run.data.best);
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
-        ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: [axisPoints(x, y, line)] }, bestLayer(run, point)] });
-      card.note.textContent = `${card.edge(y, settings)}The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}`;
-    }, { there: () => run.data.metric && run.scored.length > 0 });
+        ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: line.length ? [axisPoints(x, y, line)] : [] },
+        { kind: "points", style: "thick", mark: "running", cls: "best", points: best && places.has(best) && isNumber(valueOf(best)) ? [point(best)] : [] }] });
+      card.note.textContent = `${card.edge(y, settings)}${isObjective ? `The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}` : ""}`;
+    }, { there: () => run.trials.some((trial) => isNumber(metricOf(run, trial, run.metricShown))) });
+    const fillMetric = card.select("metric", run, "metric", run.metricOptions, redraw);
     card.select("by", settings, "by", BY);
     const log = card.check("log", settings, "isLog");
   }
@@ -662,16 +682,16 @@ function plotsOf(run, open, redraw, only) {
   if (wants("curves")) {
     const own = {};
     const card = add("curves", "Learning curves", () => {
-      const withCurve = run.trials.filter((trial) => trial.curve.some(isNumber));
-      const allowed = withCurve.filter((trial) => run.isChosen(trial));
+      const name = run.metricShown;
+      fillMetric(run.metricOptions);
+      const allowed = run.trials.filter((trial) => run.isChosen(trial) && curveOf(run, trial, name).length);
       const trials = thinned(allowed, run.sign, MOST_CURVES);
       const best = run.byNumber.get(run.data.best);
-      const points = (trial) => trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
-      const curves = new Map(trials.map((trial) => [trial, points(trial)]));
+      const curves = new Map(trials.map((trial) => [trial, curveOf(run, trial, name)]));
       const values = [...curves.values()].flat();
       log.disabled = !(range(values.map(([, value]) => value))[0] > 0);
       const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true });
-      const y = valueAxis(run.data.metric, values.map(([, value]) => value), run.sign, { isLog: settings.isLogCurves && !log.disabled, isWhole: own.isWhole });
+      const y = valueAxis(name, values.map(([, value]) => value), run.signOf(name), { isLog: settings.isLogCurves && !log.disabled, isWhole: own.isWhole });
       const layers = Object.keys(KINDS).map((kind) => ({
         kind: "lines", style: `lines${trials.length > 60 ? " many" : ""}`, cls: KINDS[kind], lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, broken(trial, curves.get(trial)))) }));
       const ends = (kind) => trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial).slice(-1))[0]);
@@ -684,7 +704,8 @@ function plotsOf(run, open, redraw, only) {
       if (breaks.length) layers.push({ kind: "points", style: "marks", mark: "interrupted", cls: "best", points: axisPoints(x, y, breaks) });
       card.chart(0, open).draw({ x, y, layers, hits });
       card.note.textContent = `${card.edge(y, own)}${breaks.length ? "A line ends where its trial took over the checkpoint of another one, and begins anew at the diamond. " : ""}${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
-    }, { there: () => run.trials.some((trial) => trial.curve.length > (only ? 0 : 1) && trial.curve.some(isNumber)) });
+    }, { there: () => run.trials.some((trial) => curveOf(run, trial, run.metricShown).length > (only ? 0 : 1)) });
+    const fillMetric = card.select("metric", run, "metric", run.metricOptions, redraw);
     settings.isLogCurves = false;
     const log = card.check("log", settings, "isLogCurves");
   }
@@ -1360,7 +1381,7 @@ async function openTrial(run, trial) {
     if (!opened || opened.trial !== trial) return;
   }
   details = details || {};
-  const chart = el("div", { className: "plot" });
+  const charts = el("div", { className: "panels" });
   const scrolled = dialog.scrollTop;
   const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
@@ -1373,7 +1394,7 @@ async function openTrial(run, trial) {
   const config = details.config || trial.params;
   dialog.replaceChildren(
     el("header", {}, el("h2", {}, `Trial ${trial.n}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), el("button", { type: "button", onclick: () => dialog.close() }, "close")),
-    definitions(facts), chart,
+    definitions(facts), charts,
     el("h3", {}, "Configuration"), copies(config), el("pre", { id: "config" }, python(config)),
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
     ...(details.decisions && details.decisions.length ? [el("h3", {}, "Decisions"), el("ul", { className: "errors" }, ...details.decisions.map((one) => el("li", {}, one)))] : []),
@@ -1382,10 +1403,15 @@ async function openTrial(run, trial) {
     ...Object.entries(details.commands || {}).flatMap(([what, command]) => [el("h3", {}, `To ${what.startsWith("its") ? `see ${what}` : what}`), withCopy(command)]));
   dialog.scrollTop = scrolled;
   for (const [id, top] of places) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
-  const values = trial.curve.map((value, i) => [trial.steps ? trial.steps[i] : i + 1, value]).filter(([, value]) => isNumber(value));
-  if (values.length > 1) {
-    const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(run.data.metric, values.map(([, value]) => value));
-    new Chart(chart).draw({ x, y, height: 220, layers: [{ kind: "lines", style: "thick", cls: KINDS[kindOf(trial)], lines: [values] }, { kind: "points", style: "marks", cls: KINDS[kindOf(trial)], points: values.length < 200 ? values : [] }],
+  // A small plot of each metric. That of the objective comes first.
+  const kind = kindOf(trial), names = [...new Set([run.data.metric, ...Object.keys(trial.others ? trial.others.values : {})])];
+  for (const name of names) {
+    const values = curveOf(run, trial, name);
+    if (values.length < 2) continue;
+    const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(name, values.map(([, value]) => value));
+    const host = charts.appendChild(el("div", { className: "plot" }));
+    host.dataset.metric = name;
+    new Chart(host).draw({ x, y, height: 190, layers: [{ kind: "lines", style: "thick", cls: KINDS[kind], lines: [broken(trial, values)] }, { kind: "points", style: "marks", cls: KINDS[kind], points: values.length < 60 ? values : [] }],
       hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
   }
 }
@@ -1470,7 +1496,7 @@ class RunView {
     this.isRecalling = true;
     this.table.input.value = parts.get("filter") || "";
     run.hidden = new Set((parts.get("hide") || "").split(",").filter((kind) => KINDS[kind]));
-    run.metric = parts.get("metric");
+    run.metric = parts.get("metric") || run.metricNames[0];
     this.table.select();
     for (const card of this.cards) card.mark();
     const trial = parts.has("trial") && run.byNumber.get(Number(parts.get("trial")));

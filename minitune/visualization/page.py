@@ -46,6 +46,11 @@ _MOST_JSON = 1_000_000
 """The number of characters from which on the data of a page is deflated, to about a fifth."""
 _DIGITS = 7
 """Points of a learning curve have so many digits, which no screen can tell from more."""
+_OTHER_DIGITS = 5
+_FEWEST_VALUES = 8
+_MOST_VALUES = 100
+_ALL_VALUES = 300_000
+"""The limits of the values of other metrics, of each in a trial and of all in a page."""
 
 
 def write_report(
@@ -295,6 +300,7 @@ class RunData:
             "value": _finite(each.value),
             "params": each.params,
             "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
+            "others": self._others(each),
             "curve": [_rounded(point.value) for point in each.points],
             "steps": None if is_counted else steps,
             "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
@@ -306,6 +312,25 @@ class RunData:
             "copies": [[copy.donor, copy.step] for copy in each.copies],
             "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
         }
+
+    def _others(self, each: TrialHistory) -> dict[str, Any] | None:
+        """The course of the other metrics: values by name, `at` these positions of the curve, or at all if it is None.
+
+        A large run has fewer values of each trial, so that a page can be mailed.
+        """
+        if not each.others:
+            return None
+        count = len(each.points)
+        most = max(_FEWEST_VALUES, min(_MOST_VALUES, _ALL_VALUES // (len(self.history.trials) * len(each.others))))
+        at = None
+        places: Sequence[int] = range(count)
+        if count > most:
+            at = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
+            places = at
+        values = {}
+        for name, known in each.others.items():
+            values[name] = [_rounded(known[i], _OTHER_DIGITS) if i < len(known) else None for i in places]
+        return {"at": at, "values": values}
 
 
 def _state_of(each: TrialHistory, is_live: bool) -> str:
@@ -345,8 +370,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+def _rounded(value: float, digits: int = _DIGITS) -> float | None:
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import sys
@@ -27,7 +28,8 @@ from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
-from minitune.visualization import RunHistory
+from minitune.visualization import RunHistory, page
+from minitune.visualization.page import RunData
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
 
@@ -331,3 +333,40 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
     assert [0] in seen
     assert seen[-1] == [1]
     assert origins == {whole.first_s}, "times on the page are counted from there, also before a trial has ended"
+
+
+def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial() -> None:
+    def train(config: dict[str, Any]) -> None:
+        begun = restored_state()
+        for step in range(begun, 4):
+            metrics = {"score": step, "eval": {"acc": step / 10}, "note": "text"}
+            if step > 1:
+                metrics["late"] = math.nan if step == 2 else 5
+            report_state(step + 1, metrics)
+            if step == 2 and not begun:
+                raise ValueError("once")
+
+    fit(train, {}, max_failures=1, **OBJECTIVE)
+    history = RunHistory(run_path())
+    (trial,) = history.trials
+    assert [point.value for point in trial.points] == [0, 1, 2, 3]
+    assert trial.others["eval/acc"] == [0, 0.1, 0.2, 0.3]
+    late = trial.others["late"]
+    assert [math.isnan(value) for value in late] == [True, True, True, False]
+    assert "note" not in trial.others
+    data = json.loads(RunData(history).text())["trials"][0]["others"]
+    assert data == {"at": None, "values": {"eval/acc": [0, 0.1, 0.2, 0.3], "late": [None, None, None, 5]}}
+
+
+def test_a_large_run_has_fewer_values_of_other_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_MOST_VALUES", 5)
+    monkeypatch.setattr(page, "_FEWEST_VALUES", 2)
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(20):
+            report({"score": step, "acc": step})
+
+    fit(train, {}, **OBJECTIVE)
+    data = json.loads(RunData(RunHistory(run_path())).text())["trials"][0]
+    assert data["others"] == {"at": [0, 5, 10, 14, 19], "values": {"acc": [0, 5, 10, 14, 19]}}
+    assert len(data["curve"]) == 20, "the objective has all"

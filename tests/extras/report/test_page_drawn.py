@@ -25,6 +25,7 @@ TRIAL = {
     "params": {},
     "metrics": {},
     "curve": [],
+    "others": None,
     "steps": None,
     "spans": [],
     "working": None,
@@ -645,6 +646,34 @@ def test_one_outlier_does_not_squeeze_the_others(chromium: Browser, tmp_path: Pa
         assert "much worse" not in page.run(f"document.querySelector('[data-view={view}] .note').textContent")
     page.run("axis = valueAxis('score', [0.9, 0.8, 0.7, 0.95, -50], -1)")
     assert page.run("[axis.at(-50) === axis.low, axis.at(0.9), axis.beyond]") == [True, 0.9, 1]
+
+
+def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {
+            "curve": [4.0, 3.0, 2.0],
+            "metrics": {"val/acc": 0.1 * n},
+            "others": {"at": [0, 2], "values": {"val/acc": [0.05, 0.1 * n]}},
+        }
+        for n in range(3)
+    ]
+    page = opened(chromium, tmp_path, run_of(trials, best=0, metrics=["val/acc"]))
+    options = "[...document.querySelectorAll('[data-view=curves] [data-name=metric] option')].map((one) => one.value)"
+    assert page.run(options) == ["loss", "val/acc"]
+    choose(page, "history", "metric", "val/acc")
+    assert layers(page, "history")[0]["points"] == [[0, 0], [1, 0.1], [2, 0.2]]
+    assert [one for one in layers(page, "history") if one["kind"] == "lines"] == [], "no line says what is best"
+    assert layers(page, "curves")[0]["lines"][2] == [[1, 0.05], [3, 0.2]], "one choice holds for both plots"
+    assert page.run("location.hash") == "#metric=val%2Facc"
+    assert page.run("document.querySelector('[data-view=curves] [data-name=metric]').value") == "val/acc"
+    page.run("document.querySelector('.rows tbody tr').click()")
+    page.wait_for("dialog.querySelectorAll('.panels svg').length === 2")
+    names = "[...dialog.querySelectorAll('.panels .plot')].map((one) => one.dataset.metric)"
+    assert page.run(names) == ["loss", "val/acc"]
+    other = chromium.open(page.run("location.href"))
+    other.wait_for("document.querySelector('[data-view=history] svg') !== null")
+    assert other.run("document.querySelector('[data-view=history]').card.charts[0].spec.y.name") == "val/acc"
+    assert page.errors == []
 
 
 def test_a_curve_breaks_where_a_trial_took_over_another_one(chromium: Browser, tmp_path: Path) -> None:
