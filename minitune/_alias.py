@@ -164,6 +164,7 @@ _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 
 NOT_HERE = {
+    "DataConfig": _NO_DATA,
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
     "_Config": "any object with to_dict() can be a param_space",
     "_internal": _INTERNAL,
@@ -175,6 +176,7 @@ NOT_HERE = {
     "batch_predictor": _ALONE,
     "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
+    "config.DatasetConfig": _NO_DATA,
     "config_parser": "it served RLlib's command line: use argparse",
     "constants.MODEL_KEY": _ALONE,
     "constants.PREPROCESSOR_KEY": _NO_DATA,

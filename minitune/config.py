@@ -323,7 +323,8 @@ class ScalingConfig(Config):
         resources_per_worker: The worker's resources, such as `{"CPU": 2, "GPU": 0.5}`; by default one CPU, and one GPU
             with `use_gpu`.
         placement_strategy: See `PlacementGroupFactory`. It has no effect on one machine.
-        trainer_resources: Resources that the trial needs besides those of the worker.
+        trainer_resources: Resources that the trial needs besides those of the worker; by default one CPU if the worker
+            has none.
         accelerator_type: Accepted for Ray's signature. It has no effect, which is logged once.
 
     Raises:
@@ -368,6 +369,8 @@ class ScalingConfig(Config):
         worker = dict(self.resources_per_worker or {CPU: 1})
         if self.use_gpu:
             worker.setdefault(GPU, 1)
+        if self.trainer_resources is None:
+            worker.setdefault(CPU, 1)
         for name, amount in (self.trainer_resources or {}).items():
             worker[name] = worker.get(name, 0) + amount
         return Resources([worker], self.placement_strategy)

@@ -327,6 +327,25 @@ def get_devices() -> list[Any]:
     return [get_device()]
 
 
+def enable_reproducibility(seed: int = 0) -> None:
+    """Seed the generators of PyTorch, numpy and Python, and let PyTorch use deterministic algorithms.
+
+    Args:
+        seed: The seed.
+    """
+    import random
+
+    import numpy
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it, cuBLAS refuses deterministic algorithms
+
+
 def prepare_model(
     model: Any,
     move_to_device: Any = True,
@@ -428,8 +447,19 @@ class TensorflowTrainer(DataParallelTrainer):
 
 
 # -- gradient boosting -------------------------------------------------------------------------------------------------
-class _BoostingTrainer(DataParallelTrainer):
-    """The trainers of the boosting libraries: a loop that calls the library's `train`."""
+class BoostingTrainer(DataParallelTrainer):
+    """The base of `XGBoostTrainer` and `LightGBMTrainer`: trains with a boosting library in one process.
+
+    Args:
+        train_loop_per_worker: The training. It calls the library's `train`.
+        **settings: Those of `DataParallelTrainer`. The config of the library's own group of workers must be None.
+
+    Raises:
+        ValueError: If there is no loop, as in the older form, which reads data sets of Ray.
+    """
+
+    _CONFIG = ""
+    """The argument with the config of the library's own group of workers."""
 
     def __init__(self, train_loop_per_worker: Callable[..., Any] | None = None, **settings: Any):
         old = {"params", "label_column", "num_boost_round", "dmatrix_params"}.intersection(settings)
@@ -439,36 +469,6 @@ class _BoostingTrainer(DataParallelTrainer):
                 f"{type(self).__name__} must get train_loop_per_worker, a function that calls the library's train(): "
                 f"the older form{named} reads data sets of Ray, which this package does not have"
             )
-        super().__init__(train_loop_per_worker, **settings)
-
-
-class XGBoostTrainer(_BoostingTrainer):
-    """Trains with XGBoost in one process; see `DataParallelTrainer`.
-
-    Args:
-        train_loop_per_worker: The training. It calls `xgboost.train`.
-        xgboost_config: Must be None: one worker needs no connection to others.
-        **settings: Those of `DataParallelTrainer`.
-    """
-
-    def __init__(
-        self, train_loop_per_worker: Callable[..., Any] | None = None, *, xgboost_config: None = None, **settings: Any
-    ):
-        require(xgboost_config is None, "xgboost_config: None, with one worker", xgboost_config)
-        super().__init__(train_loop_per_worker, **settings)
-
-
-class LightGBMTrainer(_BoostingTrainer):
-    """Trains with LightGBM in one process; see `DataParallelTrainer`.
-
-    Args:
-        train_loop_per_worker: The training. It calls `lightgbm.train`.
-        lightgbm_config: Must be None: one worker needs no connection to others.
-        **settings: Those of `DataParallelTrainer`.
-    """
-
-    def __init__(
-        self, train_loop_per_worker: Callable[..., Any] | None = None, *, lightgbm_config: None = None, **settings: Any
-    ):
-        require(lightgbm_config is None, "lightgbm_config: None, with one worker", lightgbm_config)
+        group = settings.pop(self._CONFIG, None)
+        require(group is None, f"{self._CONFIG}: None, with one worker", group)
         super().__init__(train_loop_per_worker, **settings)

@@ -13,7 +13,7 @@ from minitune.train.tensorflow import TensorflowTrainer
 
 import minitune
 from minitune import tune
-from minitune.trainers import LightGBMTrainer, XGBoostTrainer
+from minitune.trainers import BoostingTrainer
 
 
 @pytest.fixture
@@ -90,6 +90,8 @@ def test_a_scaling_config_gives_resources(run_config: RunConfig, monkeypatch: py
     share = {"CPU": 2, "GPU": 0.5}
     scaling = ScalingConfig(use_gpu=True, resources_per_worker=share, trainer_resources={"CPU": 1})
     assert resources(scaling) == [{"CPU": 3, "GPU": 0.5}]
+    bare = ScalingConfig(use_gpu=True, resources_per_worker={"GPU": 0.5})
+    assert resources(bare) == [{"CPU": 1, "GPU": 0.5}]
     # in a space: a constant, a constant with a domain in it, a domain
     constant = ScalingConfig(resources_per_worker={"CPU": 4})
     assert resources(None, scaling_config=constant) == [{"CPU": 4, "GPU": None}]
@@ -154,10 +156,9 @@ def test_what_a_trainer_cannot_do_is_refused_at_once(run_config: RunConfig) -> N
             DataParallelTrainer(loop, **{name: value})
     with pytest.raises(ValueError, match="keys train_loop_config and scaling_config, but got 'lr'"):
         tune.Tuner(DataParallelTrainer(loop), param_space={"lr": 1})
-    for kind in (XGBoostTrainer, LightGBMTrainer):
-        with pytest.raises(ValueError, match=r"older form \(params\) reads data sets of Ray"):
-            kind(params={"eta": 1}, datasets={})
-    assert XGBoostTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit().metrics["loss"] == 1.0
+    with pytest.raises(ValueError, match=r"older form \(params\) reads data sets of Ray"):
+        BoostingTrainer(params={"eta": 1}, datasets={})
+    assert BoostingTrainer(loop, train_loop_config=CONFIG, run_config=run_config).fit().metrics["loss"] == 1.0
 
 
 def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config: RunConfig) -> None:

@@ -26,12 +26,12 @@ def light_loop(config):
 run_config = train.RunConfig(storage_path=os.path.abspath("runs"))
 space = {"train_loop_config": {"eta": tune.grid_search([0.1, 0.5])}}
 light = LightGBMTrainer(light_loop, train_loop_config={"eta": 0.3}, run_config=run_config).fit()
-assert OfLightGBM.get_model(light.checkpoint).num_trees() == 2
+assert LightGBMTrainer.get_model(light.checkpoint).num_trees() == 2
 grid = tune.Tuner(
     XGBoostTrainer(loop, scaling_config=train.ScalingConfig(num_workers=1), run_config=run_config),
     param_space=space,
     tune_config=tune.TuneConfig(metric="train-logloss", mode="min"),
 ).fit()
 best = grid.get_best_result()
-model = RayTrainReportCallback.get_model(best.checkpoint)
+model = XGBoostTrainer.get_model(best.checkpoint)
 print(len(grid), grid.num_errors, best.config == {"train_loop_config": {"eta": 0.5}}, model.num_boosted_rounds())
