@@ -639,6 +639,9 @@ def test_invalid_replay_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixt
         PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
     with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
         PopulationBasedTrainingReplay(write_policy(tmp_path, ["1", "2"]))
+    for old, new in (({"lr": 1}, 2), (1, {"lr": 2})):
+        with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
+            PopulationBasedTrainingReplay(write_policy(tmp_path, ["2", "3", 4, 4, old, new]))
     (tmp_path / "broken.txt").write_text("{")
     with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
         PopulationBasedTrainingReplay(str(tmp_path / "broken.txt"))
