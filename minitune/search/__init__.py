@@ -1,7 +1,6 @@
 """Search: which configurations a run tries.
 
-All of it runs on the driver's thread. A searcher proposes configurations and knows nothing of trials. A search
-algorithm makes trials of them.
+A searcher proposes configurations and knows nothing of trials. A search algorithm makes trials of them.
 
 Modules
 -------

@@ -50,15 +50,13 @@ _OBJECTIVE = "objective"
 class AxSearch(LibrarySearcher):
     """Searches with Ax.
 
-    Ax learns about a trial when the trial ends. A failed trial, or one without a value, counts as failed. Ax has no
-    steps for real numbers, so their values are rounded afterwards. While Ax waits for results, it makes no suggestions.
-    The search ends when every configuration of a finite space has been suggested. With outcome constraints, Ax does not
-    learn from points that were evaluated elsewhere.
+    Ax learns about a trial when the trial ends. A failed trial, or one without a value, counts as failed. While Ax
+    waits for results, it makes no suggestions. The search ends when every configuration of a finite space has been
+    suggested. With outcome constraints, Ax does not learn from points that were evaluated elsewhere.
 
     Args:
         space: The search space; by default the run's. A dict of this library's domains, or a list of dicts in Ax's
             form, such as `{"name": "x", "type": "range", "bounds": [0.0, 1.0]}`.
-        metric: The metric to optimise; by default the run's.
         mode: `"min"` or `"max"`.
         points_to_evaluate: Configurations to try first. Missing parameters are drawn. A point that violates a parameter
             constraint is tried, but Ax does not learn from it.
@@ -67,9 +65,8 @@ class AxSearch(LibrarySearcher):
         outcome_constraints: Inequalities for other metrics, such as `"size <= 100"`. Trials must report these metrics.
         ax_client: An `ax.api.client.Client` whose experiment and optimization are already configured. It determines the
             space, the direction and the constraints, so these cannot be given here.
-        **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`, such as `method`; the
-            `random_seed` of its `Client` (by default the run's seed); `verbose_logging`, which makes Ax log each trial;
-            and arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
+        **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`; the `random_seed` of its
+            `Client` (by default the run's seed); `verbose_logging`; and arguments of earlier versions.
 
     Raises:
         ImportError: If Ax is not installed.

@@ -35,8 +35,6 @@ _SAME_DRAWS = 32
 class BasicVariantGenerator(SearchAlgorithm):
     """Grid search over `grid_search` variables, random search over the other ones.
 
-    The n-th configuration depends only on the seed, n and the space, not on the time.
-
     Args:
         points_to_evaluate: Values for some parameters, tried first. Each point uses one of `num_samples`. If a point
             fixes a grid variable, that sample does not cover the variable's grid.

@@ -234,10 +234,8 @@ class BayesOptSearch(LibrarySearcher):
         return []
 
     def _utility_of_2(self, random_state: Any) -> dict[str, Any]:
-        """The utility as version 2 and later versions of the package take it: once, for the optimizer.
-
-        Args:
-            random_state: The optimizer's generator. In version 2, the utility draws, too, and needs the same one.
+        """The utility as version 2 and later take it: once, for the optimizer. In version 2, it draws with the
+        optimizer's generator.
         """
         if _is_version_1():
             return {}

@@ -27,10 +27,7 @@ class TuneBOHB(TPESearch):
             ConfigSpace (1.0 or later) without conditions and forbidden clauses.
         bohb_config: Options of the model under the names of BOHB's own package: `min_points_in_model`,
             `top_n_percent` and `num_samples`. The other options have no effect, and a warning says so.
-        metric: Name of the result to optimise; by default the run's.
-        mode: `"min"` or `"max"`.
         points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
-        seed: Of all draws. It takes precedence over the run's.
         max_concurrent: How many of its trials may run at once, paused ones left out; 0 for any number.
 
     Raises:
@@ -76,11 +73,7 @@ class TuneBOHB(TPESearch):
 
 
 def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """BOHB's options as arguments of `TPESearch`.
-
-    Raises:
-        ValueError: If they are no dict, or one of them is unknown or out of range.
-    """
+    """BOHB's options as arguments of `TPESearch`."""
     require(given is None or isinstance(given, Mapping), "bohb_config: None or a dict", given)
     options: dict[str, Any] = {}
     for name, value in (given or {}).items():
@@ -99,7 +92,7 @@ def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _converted(space: Any) -> dict[str, Any]:
-    """The domains of a `ConfigurationSpace`, and the values of constants. The package itself is not needed.
+    """The domains of a `ConfigurationSpace`, and the values of constants.
 
     Raises:
         ValueError: If it holds conditions, forbidden clauses, or a parameter of another kind.

@@ -33,11 +33,7 @@ _OUT = {name.removeprefix("search."): instead for name, instead in NOT_HERE.item
 
 
 def check_searcher_name(search_alg: Any) -> str:
-    """The name of a searcher as it is known here, in lower case.
-
-    Raises:
-        ValueError: If there is no searcher of that name. The message names a similar one.
-    """
+    """The name of a searcher as it is known here, in lower case."""
     name = ""
     if isinstance(search_alg, str):
         name = search_alg.lower()
@@ -55,12 +51,8 @@ def check_searcher_name(search_alg: Any) -> str:
 
 
 def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) -> Searcher | SearchAlgorithm:
-    """The searcher of a run or a study: the object that was given, or one made by its name.
-
-    Args:
-        argument: The argument's name, for the error text.
-        choice: A `Searcher`, a `SearchAlgorithm`, the name of one, or None for random and grid search.
-        points_to_evaluate: The argument of a searcher that is made here.
+    """The searcher of a run or a study: the object that was given, or one made by its name with these points; random
+    and grid search by default. `argument` is for errors.
 
     Raises:
         ValueError: If it is no searcher, there is no searcher of that name, or an object is given with points.
@@ -92,9 +84,6 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
     Args:
         search_alg: Such as `random`; case does not matter.
         **kwargs: Its arguments. Unknown ones are left out, with a warning.
-
-    Returns:
-        The searcher.
 
     Raises:
         ValueError: If there is no searcher of that name.

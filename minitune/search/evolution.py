@@ -4,13 +4,12 @@ It is the separable evolution strategy with covariance matrix adaptation: Ros an
 CMA-ES Achieving Linear Time and Space Complexity" (PPSN 2008), with the constants of Hansen, "The CMA Evolution
 Strategy: A Tutorial" (2016, arXiv 1604.00772). It learns only the diagonal of the covariance matrix. That takes few
 trials, and the time of a draw grows only in proportion to the number of parameters. The worse half of a generation
-drives the mean away (Arnold, "Weighted multirecombination evolution strategies", 2006).
+drives the mean away (Arnold, "Weighted multirecombination evolution strategies", 2006). The distribution depends only
+on the ended trials and their order, so it need not be saved.
 
 Trials end in any order, and other searchers may have drawn some of them. So a generation is a fixed number of trials
 that end in a row. A trial far outside of the distribution counts as if it were nearer (Hansen, "Injecting External
 Solutions Into CMA-ES", 2011).
-
-The distribution depends only on the ended trials and their order, so it need not be saved.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _LEAST_CELLS = 0.3
 
 
 class Evolution:
-    """A normal distribution over a space. It moves to where the objective is small, and adapts its widths.
-
-    Args:
-        kernel_space: The space, which has axes and no choices.
-    """
+    """A normal distribution over a space. It moves to where the objective is small, and adapts its widths."""
 
     def __init__(self, kernel_space: KernelSpace):
         self._kernel_space = kernel_space

@@ -1,8 +1,7 @@
 """Filters decide which proposed configurations become trials: constraints and duplicates, for every searcher.
 
-A `Filter` judges complete proposals, with the values of functions. It does not decide what follows a refusal: the
-default search algorithm draws again for the same place, and `FilteredSearcher` asks its searcher again. Both must end,
-although constraints can be impossible and a small space can be used up. So a filter counts the refusals in a row.
+A `Filter` judges complete proposals, with the values of functions. Constraints can be impossible and a small space can
+be used up, so a filter counts the refusals in a row.
 """
 
 from __future__ import annotations
@@ -66,10 +65,6 @@ class Verdict(Enum):
 class Rules(NamedTuple):
     """The user's rules for configurations.
 
-    Attributes:
-        on_duplicate: The rule for one that was tried before: `"allow"`, `"resample"` or `"reuse"`.
-        constraints: Functions of the configuration that must return True.
-
     Raises:
         ValueError: If one of them is something else.
     """
@@ -112,13 +107,7 @@ class Rules(NamedTuple):
 
 
 class Filter:
-    """Judges the proposals of one experiment, and remembers those that it has admitted.
-
-    Args:
-        rules: The rules.
-        space: The search space; None if it is unknown.
-        num_samples: The number of samples of the experiment; -1 for no end.
-    """
+    """Judges the proposals of one experiment, and remembers those that it has admitted."""
 
     def __init__(self, rules: Rules, space: Any, num_samples: int):
         self._constraints = rules.constraints
@@ -213,9 +202,6 @@ class Filter:
     def check_points(self, points: Iterable[Any]) -> None:
         """Refuse points to evaluate that violate a constraint. Incomplete points cannot be judged yet.
 
-        Args:
-            points: The search space with the values of each point in it.
-
         Raises:
             ValueError: Naming the constraint and the point.
         """
@@ -228,10 +214,7 @@ class Filter:
                 raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
 
     def end(self, refused: Counter[Verdict]) -> None:
-        """End the search because no more configurations are found, and log it once.
-
-        Args:
-            refused: The judgements of the last proposals, none of which was admitted.
+        """End the search because no more configurations are found, and log it once. `refused` are the last judgements.
 
         Raises:
             ConstraintError: If all of them violate constraints and none was tried before: the constraints are wrong.
@@ -300,10 +283,6 @@ class FilteredSearcher(SearcherWrapper):
     The searcher is told of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has its
     own name for the searcher, even if several are made for one trial. A searcher that overrides `adopt` adopts the
     configurations that are drawn at random. Another one does not hear of them.
-
-    Args:
-        searcher: The searcher.
-        rules: The rules for configurations.
     """
 
     def __init__(self, searcher: Searcher, rules: Rules):

@@ -1,9 +1,7 @@
 """The common part of the searchers that know their space, and of those that use other libraries.
 
-`SpaceSearcher` has the search space (the user's or the run's), the points that are tried first, and the seed.
-`LibrarySearcher` adds what the adapters of libraries share. For a library, a quantised int is a number of steps, and
-the categories of a long list are indices. Users' points are checked here against the space, so that all searchers
-refuse the same points with the same message.
+For a library, a quantised int is a number of steps, and the categories of a long list are indices. Users' points are
+checked here against the space, so that all searchers refuse the same points with the same message.
 """
 
 from __future__ import annotations
@@ -29,13 +27,6 @@ LISTED = 1000
 
 class SpaceSearcher(Searcher):
     """The base of searchers that know their search space. A subclass extends `_set_space`.
-
-    Args:
-        metric: See `Searcher`.
-        mode: See `Searcher`.
-        points_to_evaluate: Configurations that are tried first.
-        seed: The user's seed of all draws, which takes precedence over the run's.
-        old: Arguments that the searcher does not know.
 
     Raises:
         TypeError: If Ray Tune never had one of these.
@@ -244,12 +235,6 @@ class LibrarySearcher(SpaceSearcher):
 def check_library(searcher: Searcher, module: str, extra: str, package: str = "") -> None:
     """Refuse to make a searcher without its library.
 
-    Args:
-        searcher: The searcher.
-        module: A module of the library.
-        extra: The extra of this package that installs it.
-        package: The library's name and version, if they are not the module's.
-
     Raises:
         ImportError: If the library is not installed. The message names the extra.
     """
@@ -374,15 +359,8 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters' values in a configuration, which may lack some of them.
-
-    Args:
-        space: The search space.
-        config: The configuration; its keys may be paths, such as `"a/b"`.
-
-    Returns:
-        (values by the parameters' names, for a choice the index of the category; the names of the parameters whose
-        values lie outside of the space, for which a warning was logged).
+    """The parameters' values in a configuration, whose keys may be paths, by name (for a choice, the category's index);
+    and the names of those outside of the space, with a warning.
 
     Raises:
         ValueError: If it has parameters that the space lacks, and is no `TriedConfig`.

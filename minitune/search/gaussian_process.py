@@ -20,29 +20,7 @@ failure would count everywhere.)
 The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which takes a fraction of the time. Numpy is
 used wherever it can be imported. So the choice depends only on what is installed, not on what the process happens to
 have imported, and a resumed run goes on as it would have. With numpy, length scales come from gradients on all points
-of the model (`length_scales`), so suggestions are others than without it. On eight smooth functions (60 trials, six
-seeds) that won .74 [.57, .91] of the pairs, and .50 [.40, .59] on 60 functions with noise and conditional parameters.
-
-The following did not help. The figures are shares of pairs won with numpy:
-
-- a region shaped by the length scales: .40 [.24, .55] on the same eight functions;
-- other forms of the values, after 20 trials on 40 functions with noise, two runs of each (the first figure without
-  conditional parameters; the second with them, where the values saturate and so form a plateau): normal scores of the
-  ranks: .40 [.27, .51] and .50 [.39, .62]; ranks for the worse half only: .42 [.29, .53] and .48 [.36, .58]; large
-  values cut off at a third of the present distance: .50 [.38, .62] and .48 [.38, .58]; logarithms: .47 [.34, .60] and
-  .49 [.38, .60];
-- categories on a line, at the shrunken mean of their values, after 20, 40 and 60 trials on ten functions: .40, .30 and
-  .30 with a choice of 200 categories, .60, .40 and .20 with eight choices;
-- other forms of the process, after 20 trials on 31 small real models (12 runs of the change against 24; each interval
-  reaches about .05 to both sides): length scales by another method (L-BFGS): .51. The others have that, too: half of
-  the kernel as a sum of one kernel for each parameter: .49; positions bent by the distribution of Kumaraswamy: .50;
-  longer length scales in more dimensions (Hvarfner et al., ICML 2024): .50; a narrower prior of the length scales: .50;
-  a weaker prior against noise: .50; values transformed by Yeo and Johnson: .50; predicted means in place of the best
-  value: .51;
-- other estimates of the probability of success, after 40 successes on five functions, 20 runs of each (the first figure
-  with a fifth of the trials failing at random, then with a failing half, then with nine tenths): a process on the
-  outcomes with length scales of its own: .48, .51 and .57; the three nearest trials: .47, .54 and .51; the eight
-  nearest: .47, .51 and .52; each interval reaches about .08 to both sides.
+of the model (`length_scales`), so suggestions are others than without it.
 
 Three rules make it fast without numpy. The model has at most `MOST_POINTS` points. A short random search on some of the
 points finds the length scales, and starts from those of the previous suggestion. The variance of a candidate, which
@@ -106,8 +84,6 @@ class Scales:
     """The length scales that the process has learned. Each suggestion starts from those of the one before.
 
     Attributes:
-        logs: The logarithm of the inverse squared length scale of each parameter; the last one is that of the noise.
-        step: The standard deviation of the random search.
         has_numpy: Whether they were found with numpy; None before the first ones.
     """
 
@@ -124,12 +100,6 @@ class Region:
     least there. In a small region, the process refines the best point. The region grows with success and shrinks
     without it ("trust region": Eriksson et al., "Scalable global optimization via local Bayesian optimization", NeurIPS
     2019). If the smallest region gives nothing better either, the next one is the whole space.
-
-    Attributes:
-        size: The region's side, as a share of the space's.
-        best: The number of the best trial at the last update.
-        since: How many trials had ended when the size or the best trial changed.
-        wins: How many updates in a row had a new best trial.
     """
 
     def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
@@ -166,15 +136,10 @@ class GaussianProcess:
     """The model of the objective for one suggestion.
 
     Args:
-        kernel_space: The space.
-        points: The measured points: first the better half, the best one first, then the others, the newest first.
-        values: Their values. Smaller is better.
-        pending: The points of pending trials.
-        failed: The points of trials that have failed.
-        scales: The length scales of the previous suggestion. They are updated.
-        rng: The generator of all draws.
-        taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
-            the largest expected improvement, above all at an edge of the space.
+    points: The measured points: first the better half, the best one first, then the others, the newest first.
+    values: Their values. Smaller is better.
+    taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
+        the largest expected improvement, above all at an edge of the space.
     """
 
     def __init__(
@@ -329,10 +294,8 @@ class GaussianProcess:
     def suggest(self, size: float = 1.0) -> Point:
         """The point with the largest expected improvement that a random search finds, refined step by step.
 
-        The search starts from draws in a region around the best point, and from neighbours of the best points.
-
-        Args:
-            size: The side of the region, as a share of the space's.
+        The search starts from draws in a region around the best point, whose side is `size` of the space's, and from
+        neighbours of the best points.
         """
         centre = self._best[0]
         # The next cells of an axis must be in the region.
@@ -466,11 +429,7 @@ def _places_of(bits: int) -> list[int]:
 
 @lru_cache(maxsize=32)
 def _simplex(count: int) -> list[Vector]:
-    """So many points at the distance 1 from each other, with their mean at the origin.
-
-    A simplex of one more point has one more dimension: the new point lies above the middle of the others, and then all
-    are moved down so that their mean is the origin again.
-    """
+    """So many points at the distance 1 from each other, with their mean at the origin."""
     heights = [math.sqrt(1 - (size - 2) / (2 * (size - 1))) for size in range(2, count + 1)]
     corners: list[Vector] = []
     for number in range(count):
@@ -489,9 +448,7 @@ def _simplex(count: int) -> list[Vector]:
 
 def cut_off(values: Sequence[float]) -> tuple[list[float], float, float]:
     """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region.
-
-    Returns:
-        The scaled values, and the mean and the standard deviation by which they were scaled.
+    Returns also their mean and standard deviation.
     """
     largest = max(map(abs, values)) or 1.0  # squares must not overflow
     known = sorted(value / largest for value in values)
@@ -507,11 +464,7 @@ class Covariance:
     """The covariance of points, as the lower triangle of Cholesky's factor.
 
     Args:
-        inputs: The points, divided by the length scales. Points with an observed value come first.
         noise: The share of the variance that is noise.
-
-    Attributes:
-        log_determinant: The logarithm of the factor's determinant.
     """
 
     def __init__(self, inputs: Sequence[Vector], noise: float):
@@ -530,7 +483,7 @@ class Covariance:
     def _forward(self, values: Sequence[float]) -> Iterator[tuple[Vector, float]]:
         """Solve the triangular system. Every `_BLOCK` values and at the end, yield the solution and its squared length.
         The product of two vectors is computed from their distance, because `math.dist` of two tuples is three times as
-        fast as a sum of products. No vector is longer than the square root of 1 + noise, so this costs no precision.
+        fast as a sum of products.
         """
         dist = math.dist
         solved: Vector = ()

@@ -87,14 +87,8 @@ class HyperOptSearch(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """A space of this library's domains as one of HyperOpt's own. It can be changed and passed as `space`.
-
-        Args:
-            spec: The space. Constants in it stay.
-            prefix: Put before each label, with a `/`. Labels are the paths of the parameters, such as `"model/depth"`.
-
-        Returns:
-            A new dict, nested as `spec`, with `hp` expressions in place of the domains.
+        """A space of this library's domains as one of HyperOpt's own, a new dict whose labels are the paths of the
+        parameters, such as `"model/depth"`, below `prefix`. It can be changed and passed as `space`.
 
         Raises:
             ValueError: If there is a grid, a function, or another domain that HyperOpt cannot draw from.
@@ -176,10 +170,8 @@ class HyperOptSearch(LibrarySearcher):
         return config
 
     def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by label that a point gives in a space of HyperOpt's own; for a choice the index of the category.
-
-        Raises:
-            ValueError: If a key is no label, or a value is no number.
+        """The values by label that a point gives in a space of HyperOpt's own; for a choice the index of the
+        category.
         """
         from hyperopt.pyll import dfs
 

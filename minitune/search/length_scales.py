@@ -34,16 +34,7 @@ def likely_logs(
     bounds: Sequence[tuple[float, float]],
     rounds: int,
 ) -> list[float]:
-    """Improve length scales: minimise the loss of `GaussianProcess`, from the present ones.
-
-    Args:
-        inputs: The coordinates of the points.
-        widths: How many coordinates each parameter has.
-        values: The standardised values of the points.
-        logs: The logarithms of the inverse squared length scales; the last one is that of the noise.
-        bounds: The smallest and the largest value of each logarithm.
-        rounds: How many gradients to compute.
-    """
+    """Improve length scales: minimise the loss of `GaussianProcess`, from the present ones."""
     import numpy
 
     points = numpy.array(inputs)
@@ -73,13 +64,7 @@ def likely_logs(
 
 
 def loss_and_slopes(logs: Any, squares: Any, values: Any) -> tuple[float, Any]:
-    """The loss of `GaussianProcess` and its gradient.
-
-    Args:
-        logs: As in `likely_logs`.
-        squares: For each parameter, the squared distances of all pairs of points.
-        values: The values of the points.
-    """
+    """The loss of `GaussianProcess` and its gradient."""
     import numpy
 
     count = len(values)

@@ -33,10 +33,6 @@ class NevergradSearch(LibrarySearcher):
         optimizer_kwargs: Arguments of the class, such as `{"budget": 100}`.
         space: The search space, if it is not that of the run: a dict of this library's domains or a parametrization of
             Nevergrad's; for an optimizer object None, or a list with the names of its parameters.
-        metric: Name of the result to optimise; by default the run's.
-        mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. Only for domains.
-        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If Nevergrad is not installed.

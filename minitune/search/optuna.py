@@ -1,8 +1,7 @@
-"""OptunaSearch: the samplers of Optuna, which are told every result. It needs `optuna` (the extra of that name).
+"""OptunaSearch: the samplers of Optuna, which are told every result.
 
 A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. For
-each there is an `OptunaSpace`. It asks a trial of Optuna for values, and translates known configurations to Optuna's
-names. Optuna is imported when the first object needs it.
+each there is an `OptunaSpace`. Optuna is imported when the first object needs it.
 """
 
 from __future__ import annotations
@@ -52,9 +51,6 @@ class DomainSpace:
     of a configuration that Optuna can learn from: values, and their distributions, by Optuna's names. It raises the
     errors of `evaluated_values`.
 
-    Args:
-        space: The space.
-
     Raises:
         ValueError: If Optuna cannot search it: there is a grid, or a normal distribution.
     """
@@ -90,11 +86,7 @@ class DomainSpace:
 
 
 class DistributionSpace:
-    """A dict of Optuna's own distributions, nested or with `/` in its keys. Other values in it are constants.
-
-    Args:
-        space: The dict.
-    """
+    """A dict of Optuna's own distributions, nested or with `/` in its keys. Other values in it are constants."""
 
     def __init__(self, space: Mapping[str, Any]):
         from optuna.distributions import BaseDistribution
@@ -241,7 +233,6 @@ class OptunaSearch(LibrarySearcher):
             trial of Optuna, calls its `suggest_...` methods, and may return a dict of constants.
         metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
         mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that Optuna is not told.
-        points_to_evaluate: Configurations that are tried first; they may lack parameters.
         sampler: One of `optuna.samplers`; by default a `TPESampler`.
         study_name: Name of the study, by which it is found in a storage; by default `"optuna"`.
         storage: One of `optuna.storages`, or a URL; by default the study is kept in memory, and saved with the run. A
@@ -313,13 +304,7 @@ class OptunaSearch(LibrarySearcher):
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
         """A space of this library's domains as Optuna's distributions. They can be changed and passed as `space`.
-
-        Args:
-            spec: The space. Constants and functions in it are left out.
-
-        Returns:
-            Distributions by the paths of the parameters, such as `"model/depth"`. Optuna has no steps on a logarithmic
-            scale, so a `q` is lost there.
+        Constants and functions are left out. Optuna has no steps on a logarithmic scale, so a `q` is lost there.
 
         Raises:
             ValueError: If there is a grid, a normal distribution, or a choice that holds domains.

@@ -1,7 +1,7 @@
 """SearchAlgorithm makes the trials of a run; SearchGenerator makes them from the suggestions of a searcher.
 
-A searcher proposes configurations and knows nothing of trials. A search algorithm makes trials, each with its number,
-its id and its tag. It is saved with the run, so that a resumed run continues with the same numbers and the same draws.
+A search algorithm makes trials of what a searcher proposes, each with its number, id and tag. It is saved with the run,
+so that a resumed run continues with the same numbers and the same draws.
 """
 
 from __future__ import annotations
@@ -62,13 +62,7 @@ Experiments = ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[s
 
 @dataclass
 class PlainExperiment:
-    """The description of an experiment, for a search algorithm that is used without a run.
-
-    Attributes:
-        param_space: The search space.
-        num_samples: Rounds; -1 for a search without end.
-        maker: Makes its trials.
-    """
+    """The description of an experiment, for a search algorithm that is used without a run."""
 
     param_space: dict[str, Any]
     num_samples: int
@@ -190,10 +184,8 @@ class SearchAlgorithm:
         self._finished = True
 
     def add_samples(self, samples: int) -> None:
-        """Continue for more rounds than the experiments ask for, even if all trials have been made.
-
-        Args:
-            samples: How many; 0 if the experiments themselves ask for more than when the search ended.
+        """Continue for more rounds than the experiments ask for, even if all trials have been made. 0 if the
+        experiments themselves ask for more than when the search ended.
 
         Raises:
             NotImplementedError: If this search algorithm cannot.
@@ -232,12 +224,7 @@ class SearchAlgorithm:
         return newest_file(dirpath, self.CKPT_FILE_TMPL) is not None
 
     def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
-        """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
-
-        Args:
-            dirpath: The directory.
-            session_str: Part of the file's name.
-        """
+        """Write the state to a directory. A crash leaves the old state or the new one. Blocks."""
         path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
         files.atomic_write(path, self._encode(self.get_state()))
 
@@ -273,9 +260,6 @@ class SearchGenerator(SearchAlgorithm):
 
     The values of a suggestion replace those of the search space at all depths. The rest is resolved here, with a
     generator that is seeded by (seed, trial number): functions, and domains that the searcher does not know.
-
-    Args:
-        searcher: The searcher.
 
     Raises:
         TypeError: If it is no searcher.

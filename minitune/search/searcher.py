@@ -139,14 +139,11 @@ class Searcher:
         raise NotImplementedError(f"{type(self).__name__} must override suggest()")
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
-        """Take over a trial with a given configuration, such as one of the run that is resumed. Its results follow.
+        """Take over a trial with a given, complete configuration, such as one of the run that is resumed. Its results
+        follow.
 
         By default the searcher is asked for a suggestion, whose values are dropped. So it knows the trial, and what it
         counts or draws goes on where it was. Override this method to learn from the given values in any case.
-
-        Args:
-            trial_id: As in `suggest`.
-            config: The complete configuration, with constants and the values of functions.
         """
         for _ in range(_ASKS):
             suggestion = self.suggest(trial_id)
@@ -203,14 +200,7 @@ class Searcher:
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """Learn from a configuration that was tried elsewhere.
-
-        Args:
-            parameters: The configuration.
-            value: The metric's value.
-            error: Whether the trial failed.
-            pruned: Whether it was stopped early.
-            intermediate_values: The metric at every step, if known.
+        """Learn from a configuration that was tried elsewhere, with its value of the metric, or its failure.
 
         Raises:
             NotImplementedError: If this searcher cannot.
@@ -218,11 +208,8 @@ class Searcher:
         raise NotImplementedError(f"{type(self).__name__} cannot learn from points of other runs")
 
     def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
-        """Learn from earlier trials.
-
-        Args:
-            trials_or_analysis: A trial, a list of trials, or an object with `trials`, such as an analysis.
-            metric: Name of the flattened result that is the objective's value.
+        """Learn from earlier trials: one, a list, or an object with `trials`, such as an analysis. `metric` is the
+        flattened name of the objective's value.
 
         Raises:
             NotImplementedError: If this searcher cannot, in general or from these values.
@@ -250,9 +237,6 @@ class Searcher:
 
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
         """Learn from earlier runs. Called at most once, when space, metric and mode are known, before `suggest`.
-
-        Args:
-            runs: Their configurations and metrics, as plain data.
 
         Raises:
             ValueError: If this searcher cannot, or there is nothing to learn from.
@@ -282,10 +266,6 @@ class Searcher:
         """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
 
         A searcher whose `save` raises NotImplementedError is left out, with a warning.
-
-        Args:
-            checkpoint_dir: The directory.
-            session_str: Part of the file's name.
         """
         try:
             with in_one_step(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))) as temporary:
@@ -305,9 +285,6 @@ class Searcher:
 
 class SearcherWrapper(Searcher):
     """A searcher around another one. It passes everything on; subclasses change some of it.
-
-    Args:
-        searcher: The inner searcher.
 
     Raises:
         TypeError: If it is no searcher.
@@ -460,11 +437,7 @@ def call_set_search_properties(
 
 @contextmanager
 def in_one_step(path: str) -> Iterator[str]:
-    """A file that appears complete or not at all. The `with` block writes it to the path that it gets.
-
-    Args:
-        path: The file is moved here when the block has ended without an error.
-    """
+    """A file that appears complete or not at all. The `with` block writes it to the path that it gets."""
     temporary = os.path.join(os.path.dirname(path), files.temporary_name())
     try:
         yield temporary

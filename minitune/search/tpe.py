@@ -33,15 +33,12 @@ class TPESearch(SpaceSearcher):
     The first configurations are drawn from the space. After that, the finished trials are split into the best ones and
     the others, and each side is modelled by a mixture of kernels. The searcher draws several candidates from the good
     mixture and suggests the one with the largest ratio of the two densities. Running trials count among the others, so
-    that parallel suggestions keep away from each other. Parameters below a category of a choice are modelled from the
-    trials that had them. Functions (`sample_from`) and user-defined samplers get their values afterwards, as without a
-    searcher.
+    that parallel suggestions keep away from each other.
 
     Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011); Watanabe, "Tree-structured
     Parzen estimator" (2023, arXiv 2304.11127); for `early_stop="rung"` Falkner et al., "BOHB" (ICML 2018).
 
     Args:
-        space: The search space; by default the run's.
         metric: The metric to optimise, or a list of metrics for several objectives; by default the run's.
         mode: `"min"` or `"max"`, or a list of these; `"obs"` marks a metric that is only observed.
         points_to_evaluate: Values for some or all parameters, which are tried first. The other parameters are drawn.
@@ -49,12 +46,11 @@ class TPESearch(SpaceSearcher):
         gamma: The share of the finished trials that counts as good, but at most 25 trials.
         n_candidates: How many draws are compared for each suggestion.
         max_bad: How many of the other trials are used: the newest ones. By default all count, but beyond about 500 the
-            model uses a sample: the older the trials, the fewer are used, and the more each of them counts.
-        early_stop: How to compare trials that ran for different lengths. `"last"`: by their last values. `"depth"`:
-            trials that ran longer are better; equally long ones compare by value. `"rung"`: by the value at the highest
-            step that at least ten trials (including running ones) have reached; other trials count as bad. Or a
-            function of a trial's list of (step, value), without NaN, that returns the trial's value, such as its best
-            one. None means `"rung"` if the scheduler may stop trials early, else `"last"`.
+            older ones are sampled.
+        early_stop: How to compare trials that ran for different lengths: `"last"` by their last values, `"depth"` the
+            longer one is better, `"rung"` by the value at the highest step that ten trials have reached; others count
+            as bad. Or a function of a trial's list of (step, value). None means `"rung"` if the scheduler may stop
+            trials early, else `"last"`.
         seed: The seed of all draws. It has precedence over the run's seed.
         evaluated_rewards: The values of `points_to_evaluate`, if they are known. Then the searcher learns from these
             points and does not try them.

@@ -2,14 +2,13 @@
 
 Raw values of two tasks cannot be compared, but ranks can. So an earlier run becomes a surrogate. For any configuration
 it predicts the share of the earlier trials that are better. The order of the new trials shows how similar the tasks
-are: the distance of the two rankings is the share of pairs that the surrogate puts in the other order. It is 0 for the
-same task and about a half for an unrelated one. The weight of an earlier run is Epanechnikov's kernel of that distance,
-and 0 beyond `_FARTHEST`.
+are: the distance of the two rankings is the share of pairs that the surrogate puts in the other order. The weight of an
+earlier run is Epanechnikov's kernel of that distance, and 0 beyond `_FARTHEST`.
 
 A suggestion follows an earlier run with a probability equal to this weight. Then the Parzen estimators model the trials
 of both runs together. For that, the new values become shares, too: the best new value gets the best share that the
 surrogate predicts for the new configurations, and so on. So the earlier run does not change the order of the new
-trials. All other suggestions come from the searcher itself, which knows only its own trials.
+trials.
 
 Sources: Wistuba, Schilling and Schmidt-Thieme, "Two-stage transfer surrogate model for automatic hyperparameter
 optimization" (ECML PKDD 2016), for surrogates of single tasks that are weighted by a kernel of the distance of
@@ -53,13 +52,6 @@ Proposal = tuple[dict[str, Any], dict[str, Any]]
 class Transfer:
     """Proposes configurations for a run that follow earlier runs.
 
-    Args:
-        space: The search space of the new run.
-        metric: The metric to optimise.
-        mode: `"min"` or `"max"`.
-        runs: The earlier runs.
-        options: The arguments of `Model`.
-
     Raises:
         ValueError: If no trial of a run has a configuration in the space and a finite value of the metric.
     """
@@ -77,13 +69,8 @@ class Transfer:
     def propose(
         self, number: int, rng: random.Random, ended: Sequence[Observation], live: Sequence[Observation]
     ) -> Proposal | None:
-        """A configuration that follows an earlier run; None if the searcher should use only its own trials.
-
-        Args:
-            number: The number of earlier calls. The first proposals are the best configurations of the earlier runs.
-            rng: The generator of all draws.
-            ended: The new trials that have ended.
-            live: The new trials that have not ended.
+        """A configuration that follows an earlier run; None if the searcher should use only its own trials. The first
+        ones are the best of the earlier runs.
         """
         model = Model(self._space, **self._options)
         if number < len(self._sources):
@@ -116,17 +103,7 @@ class Transfer:
 
 
 class _Source:
-    """An earlier run, as observations in the new space.
-
-    Args:
-        space: The search space of the new run.
-        metric: The metric to optimise.
-        sign: 1 if less is better, else -1.
-        run: The earlier run.
-
-    Attributes:
-        observations: Trials of the run, the best first. A value is the share of the run's trials that are better.
-    """
+    """An earlier run, as observations in the new space."""
 
     def __init__(self, space: dict[str, Any], metric: str, sign: float, run: EarlierRun):
         self._axes: dict[str, Axis | None] = {}
@@ -174,11 +151,7 @@ class _Source:
         self._encoded = [(self._encode(each.values), float(each.value)) for each in self.observations]
 
     def weight(self, own: Sequence[tuple[Values, float]]) -> float:
-        """The weight of this run, from 0 to 1: the larger, the better it predicts the order of the new trials.
-
-        Args:
-            own: The values of each new trial's parameters, and of its objective. Smaller is better.
-        """
+        """The weight of this run, from 0 to 1: the larger, the better it predicts the order of the new trials."""
         predicted = [self._predict(values) for values, _ in own]
         pairs = 0.0
         discordant = 0.0

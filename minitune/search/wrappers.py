@@ -31,11 +31,10 @@ _Outcome = tuple[dict[str, Any] | None, bool]
 class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
-    With `batch=True` so many suggestions make a batch. The searcher is told their results when the batch closes, in
-    the order of suggestion. A batch closes once it is full and each member is finished or paused. (If a batch waited
-    for paused members too, it and a scheduler's bracket could wait for each other.) The searcher is told the result of
-    a paused member when the member ends. The member counts as live while it runs. A batch that cannot be filled,
-    because the searcher has no suggestion now or the run makes no more trials, counts as full.
+    With `batch=True` so many suggestions make a batch. The searcher is told their results when the batch closes, in the
+    order of suggestion. A batch closes once it is full and each member is finished or paused. A batch that cannot be
+    filled, because the searcher has no suggestion now or the run makes no more trials, counts as full. The searcher is
+    told the result of a paused member when the member ends.
 
     Args:
         searcher: The inner searcher. If its `set_max_concurrency` returns True, it keeps the limit itself and
@@ -156,15 +155,7 @@ class ConcurrencyLimiter(SearcherWrapper):
 
 @dataclass
 class _Group:
-    """The trials of one suggestion.
-
-    Attributes:
-        config: The suggestion.
-        outcomes: Per trial, in order of suggestion, the values of the metrics; None while it has not ended.
-        paused: The trials that are paused.
-        error_count: The number of failed trials.
-        is_paused: Whether the searcher was told last that the suggestion is paused.
-    """
+    """The trials of one suggestion."""
 
     config: dict[str, Any]
     outcomes: dict[str, dict[str, float] | None] = field(default_factory=dict)
@@ -183,13 +174,14 @@ class Repeater(SearcherWrapper):
     """Runs each suggestion `repeat` times and tells the searcher the mean of the metric, once, under the first id.
 
     The mean leaves out failed trials and those without a value. `num_samples` counts trials. If they do not fill the
-    last group, that group is ignored. Intermediate results are not passed on.
+    last group, that group is ignored.
 
     Args:
         searcher: The inner searcher.
         repeat: How often each suggestion runs.
-        set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a seed. Without
-            it all repeats are equal, and get the result of the first one with `TuneConfig(on_duplicate="reuse")`.
+        set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a
+            seed. Without it all repeats are equal.
+
 
     Raises:
         ValueError: If `repeat` is not positive.
