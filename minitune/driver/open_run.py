@@ -154,7 +154,9 @@ class OpenRun:
 
     def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
         """The object that takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
-        return SnapshotKeeper(self.run, self.recorder, hooks, loaded, self.of_kind(records.STATE))
+        past = self.of_kind(records.STATE)
+        self._journal.forget_index()  # nothing else is read of the records of earlier drivers
+        return SnapshotKeeper(self.run, self.recorder, hooks, loaded, past)
 
     def read(self) -> Iterator[records.Record]:
         """The records so far, with unpickled objects. This executes code that their author chose."""
@@ -164,16 +166,15 @@ class OpenRun:
         """Like `read`, but yields each record with its offset, in bytes. Results of trials that ended before
         `listened_from` may be left out if a sum covers them; None: of all trials.
         """
-        from minitune.record.story import SummedUp
-
         path = self.run.journal
-        return journal.scan(
-            path, unpickle=True, leaves_out=None if listened_from == 0 else SummedUp(path, listened_from)
-        )
+        if listened_from == 0:
+            return journal.scan(path, unpickle=True)
+        return journal.pick(path, self._journal.new_index().places(until=listened_from), unpickle=True)
 
     def of_kind(self, kind: str) -> list[records.Record]:
-        """The records of one kind so far. Their objects stay pickled."""
-        return list(journal.of_kinds(self.run.journal, kind))
+        """The records of one kind so far, which must be one about the run itself. Their objects stay pickled."""
+        found = journal.pick(self.run.journal, self._journal.new_index().of_run)
+        return [record for _, record in found if record[records.KIND] == kind]
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 import time
 import zlib
@@ -34,6 +33,7 @@ from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
+from minitune.record.lines import BODY, LineIndex, blocks, body_of, each_line, is_good, line_at
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
@@ -43,7 +43,6 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
 """How often a write checks the file."""
 _CHUNK_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 16
 
 
 class _JournalFile:
@@ -112,6 +111,7 @@ class Journal:
             whole file, and moves a torn end to a separate file.
 
     Attributes:
+        index: Where the lines are that an existing file had when it was opened, until `forget_index`; else None.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
         add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
@@ -129,8 +129,13 @@ class Journal:
         is_new: bool,
     ):
         path = os.path.abspath(path)
+        self.index: LineIndex | None = None
         try:
-            descriptor = _create(path) if is_new else _open(path)
+            if is_new:
+                descriptor = _create(path)
+            else:
+                self.index = index_of(path)
+                descriptor = _open(path, self.index.end)
         except OSError as error:
             raise _os_error(path, "created" if is_new else "opened", error) from error
         self.objects = ObjectStore(_objects_directory(path))
@@ -164,6 +169,17 @@ class Journal:
             self.unwritten.append(codec.encode(record, self.objects))
         except OSError as error:
             raise self.fail(self.objects.directory, "written", error) from error
+
+    def new_index(self) -> LineIndex:
+        """`index`, with what was written since. Blocks while that is read."""
+        index = self.index or LineIndex()
+        with _reading(self._file.path) as file:
+            _extend(index, file, self._file.path)
+        return index
+
+    def forget_index(self) -> None:
+        """Free the memory of `index`."""
+        self.index = None
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """See `codec.by_reference`. Use it if the references of a record are needed elsewhere, too.
@@ -339,13 +355,8 @@ def _create(path: str) -> int:
     return descriptor
 
 
-def _open(path: str) -> int:
-    """Open the file of a journal, and return its descriptor. Blocks while it is checked. A torn end is moved away."""
-    with files.open_to_read(path) as file:
-        good_bytes, has_bad = _good_beginning(file, path)
-        if has_bad:
-            _require_torn(file, path, good_bytes)
-    # Only now is it sure that no good line follows.
+def _open(path: str, good_bytes: int) -> int:
+    """Open the file of a journal, and return its descriptor. A torn end behind the good lines is moved away."""
     if good_bytes < os.path.getsize(path):
         _cut(path, good_bytes)
     return os.open(path, _FLAGS)
@@ -358,34 +369,6 @@ def _is_at(path: str, descriptor: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
         return False
-
-
-# -- lines ---------------------------------------------------------------------------------------------------------
-BODY = 9
-"""The position of the JSON in a line, after eight digits and a space."""
-_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
-
-
-def head(line: bytes) -> tuple[bytes, bytes]:
-    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
-
-    Both are empty if the line is bad.
-    """
-    found = _HEAD.match(line, BODY)
-    if found is None:
-        return b"", b""
-    return found[1], found[2] or b""
-
-
-def body_of(line: bytes) -> str:
-    """The JSON in a line. ValueError if its checksum does not fit, because it is torn or damaged."""
-    if line[-1:] != b"\n" or line[8:9] != b" ":
-        raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
-    body = line[BODY:-1]
-    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
-    if line[:8] != b"%08x" % zlib.crc32(body):
-        raise ValueError("the checksum of a line does not fit its content")
-    return body.decode("ascii")
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -426,7 +409,7 @@ def scan(
     objects = _objects_of(file_path)
     checksum = zlib.crc32
     with _reading(file_path) as file:
-        for end, block in _blocks(file, begin):
+        for end, block in blocks(file, begin):
             for line in block.splitlines(keepends=True):
                 offset = end
                 end += len(line)
@@ -441,13 +424,78 @@ def scan(
                     _require_torn(file, file_path, offset)
                     return
                 except ObjectLostError as error:
-                    raise JournalCorruptError(
-                        f"{error}. Put back a copy; or {_way_out('the record that names it', file_path)}"
-                    ) from error
+                    raise _lost(file_path, error) from error
                 # Whatever follows another first record is not ours to interpret.
                 if offset == 0:
                     _check_schema(file_path, record)
                 yield offset, record
+
+
+def index_of(path: str | os.PathLike[str]) -> LineIndex:
+    """Find the lines of a journal. Blocks for one reading, which checks each line. A torn end is left out.
+
+    Raises:
+        JournalCorruptError: If there is a bad line before good lines.
+        TuneError: If the file cannot be read, or was written by a newer version.
+    """
+    file_path = os.path.abspath(path)
+    index = LineIndex()
+    with _reading(file_path) as file:
+        _extend(index, file, file_path)
+    return index
+
+
+def _extend(index: LineIndex, file: BinaryIO, path: str) -> None:
+    """Add the lines that are new in the file to an index; see `index_of` for the errors."""
+    if not index.end:
+        first = file.readline()
+        if is_good(first):
+            try:
+                record = codec.decode(body_of(first), False, _objects_of(path))
+            except ValueError:
+                record = {}
+            _check_schema(path, record)
+    index.extend(file)
+    if index.has_bad:
+        _require_torn(file, path, index.end)
+
+
+def pick(
+    path: str | os.PathLike[str], places: Iterable[int], unpickle: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the offset and the record of the lines at some places of a `LineIndex`. Blocks.
+
+    Args:
+        path: The file.
+        places: The places.
+        unpickle: See `read`.
+
+    Raises:
+        JournalCorruptError: If no good line is at a place any more, or an object is damaged.
+        TuneError: If the file cannot be read, or an object cannot be unpickled.
+    """
+    file_path = os.path.abspath(path)
+    objects = _objects_of(file_path)
+    with _reading(file_path) as file:
+        descriptor = file.fileno()
+        for place in places:
+            offset, line = line_at(descriptor, place)
+            try:
+                yield offset, codec.decode(body_of(line), unpickle, objects)
+            except ValueError as error:
+                raise _gone(file_path, offset) from error
+            except ObjectLostError as error:
+                raise _lost(file_path, error) from error
+
+
+def _gone(path: str, offset: int) -> JournalCorruptError:
+    return JournalCorruptError(
+        f"{path} was changed while it was read: the record at byte {offset} is gone; read it again"
+    )
+
+
+def _lost(path: str, error: ObjectLostError) -> JournalCorruptError:
+    return JournalCorruptError(f"{error}. Put back a copy; or {_way_out('the record that names it', path)}")
 
 
 def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -465,9 +513,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
             try:
                 yield codec.decode(body_of(file.readline()), False, objects)
             except ValueError as error:
-                raise JournalCorruptError(
-                    f"{file_path} was changed while it was read: the record at byte {offset} is gone; read it again"
-                ) from error
+                raise _gone(file_path, offset) from error
 
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
@@ -484,10 +530,10 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     kind_marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     marks = (holding,) if holding else kind_marks
     with _reading(os.path.abspath(path)) as file:
-        for offset, block in _blocks(file, 0):
+        for offset, block in blocks(file, 0):
             for begin, line in _lines_with(marks, block):
                 # The checksum comes last: it takes most time.
-                if line.startswith(kind_marks, BODY) and _is_good(line):
+                if line.startswith(kind_marks, BODY) and is_good(line):
                     yield offset + begin, line
 
 
@@ -502,14 +548,6 @@ def _lines_with(marks: Iterable[bytes], block: bytes) -> list[tuple[int, bytes]]
             found[begin] = block[begin:end]
             position = block.find(mark, end)
     return sorted(found.items())
-
-
-def _is_good(line: bytes) -> bool:
-    try:
-        body_of(line)
-    except ValueError:
-        return False
-    return True
 
 
 def repair(path: str | os.PathLike[str]) -> str | None:
@@ -532,36 +570,11 @@ def repair(path: str | os.PathLike[str]) -> str | None:
         raise _os_error(file_path, "repaired", error) from error
 
 
-def _blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out."""
-    # Fixed now, since a driver may write faster than this reads.
-    left = os.fstat(file.fileno()).st_size - begin
-    file.seek(begin)
-    offset = begin
-    while left > 0:
-        block = file.read(min(left, _BLOCK_BYTES))
-        if not block:
-            return  # the file has been cut meanwhile
-        if not block.endswith(b"\n"):
-            block += file.readline(left - len(block))
-        left -= len(block)
-        yield offset, block
-        offset += len(block)
-
-
-def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, line) up to the present length of the file; see `_blocks`."""
-    for offset, block in _blocks(file, begin):
-        for line in block.splitlines(keepends=True):
-            yield offset, line
-            offset += len(line)
-
-
 def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = None) -> tuple[int, bool]:
     """Length in bytes of the lines before the first bad line, and whether there is a bad line."""
     length = 0
     checked: set[str] = set()
-    for offset, line in _lines(file, 0):
+    for offset, line in each_line(file, 0):
         try:
             body = body_of(line)
             if offset == 0:
@@ -578,7 +591,7 @@ def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = Non
 
 def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
     """Raise JournalCorruptError if a good line follows the bad line at `offset`."""
-    later = next((position for position, line in _lines(file, offset) if _is_good(line)), offset)
+    later = next((position for position, line in each_line(file, offset) if is_good(line)), offset)
     if later == offset:  # no good line follows, or a writer has completed the line at `offset` meanwhile
         return
     way_out = _way_out("the bad one", path)

@@ -91,7 +91,7 @@ def test_an_existing_journal_is_not_begun_again(tmp_path: Path) -> None:
 
 
 def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None:
-    with pytest.raises(TuneError, match=r"could not be opened.*ENOENT"):
+    with pytest.raises(TuneError, match=r"could not be read.*ENOENT"):
         Journal(tmp_path / "journal", NoThread(), is_new=False)
     with pytest.raises(TuneError, match="could not be read"):
         list(journal.read(tmp_path / "journal"))

@@ -19,8 +19,9 @@ import pytest
 
 from minitune.base.shared_values import ObjectStore
 from minitune.error import TuneError
-from minitune.record import codec, journal
+from minitune.record import codec
 from minitune.record.codec import TEXT_LIMIT, Pickled, by_reference
+from minitune.record.lines import body_of
 
 
 class Color(enum.Enum):
@@ -80,7 +81,7 @@ def encode(record: dict[str, Any], objects: ObjectStore = NOWHERE) -> bytes:
 
 
 def decode(line: bytes, unpickle: bool = False, objects: ObjectStore = NOWHERE) -> dict[str, Any]:
-    return codec.decode(journal.body_of(line), unpickle, objects)
+    return codec.decode(body_of(line), unpickle, objects)
 
 
 def _line(json_text: str) -> bytes:

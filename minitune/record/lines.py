@@ -1,0 +1,180 @@
+"""The lines of a journal: how they are checked, and which of them a reader needs.
+
+Nearly all lines of a large journal are results. If a trial has ended with the sum of its results, most readers need
+none of them. `LineIndex` finds the other lines in one reading, which checks every line. A reader then decodes only
+these.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from array import array
+from collections.abc import Iterator
+from itertools import chain
+from typing import BinaryIO
+
+from minitune.record import records
+
+BODY = 9
+"""The position of the JSON in a line, after eight digits and a space."""
+SUM = b'"%b":{' % records.SUM.encode()
+"""The beginning of the sum in a `status` line."""
+UNDECIDED = b'"decision":"CONTINUE","reason":"","checkpoint":null}\n'
+"""The end of a `result` line without a decision, its reason or its facts, and without a checkpoint."""
+_BLOCK_BYTES = 1 << 16
+_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
+_RESULT = b'{"%b":"%b","trial":"' % (records.KIND.encode(), records.RESULT.encode())
+_STATUS = b'{"%b":"%b",' % (records.KIND.encode(), records.STATUS.encode())
+_ID = BODY + len(_RESULT)
+_LENGTH_BITS = 24
+_MOST_BYTES = (1 << _LENGTH_BITS) - 1
+
+
+def head(line: bytes) -> tuple[bytes, bytes]:
+    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
+
+    Both are empty if the line is bad. The id is empty if the record is about the run.
+    """
+    found = _HEAD.match(line, BODY)
+    if found is None:
+        return b"", b""
+    return found[1], found[2] or b""
+
+
+def result_of(line: bytes) -> bytes:
+    """The id of the trial of a `result` line, as `head`; empty for any other line. Readers ask about each line."""
+    if line.startswith(_RESULT, BODY):
+        return line[_ID : line.find(b'"', _ID)]
+    return b""
+
+
+def body_of(line: bytes) -> str:
+    """The JSON in a line. ValueError if its checksum does not fit, because it is torn or damaged."""
+    if line[-1:] != b"\n" or line[8:9] != b" ":
+        raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
+    body = line[BODY:-1]
+    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
+    if line[:8] != b"%08x" % zlib.crc32(body):
+        raise ValueError("the checksum of a line does not fit its content")
+    return body.decode("ascii")
+
+
+def is_good(line: bytes) -> bool:
+    """Whether `body_of` takes the line."""
+    try:
+        body_of(line)
+    except ValueError:
+        return False
+    return True
+
+
+def blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out.
+
+    Args:
+        file: The journal.
+        begin: Where the first line begins, in bytes.
+    """
+    # Fixed now, since a driver may write faster than this reads.
+    left = os.fstat(file.fileno()).st_size - begin
+    file.seek(begin)
+    offset = begin
+    while left > 0:
+        block = file.read(min(left, _BLOCK_BYTES))
+        if not block:
+            return  # the file has been cut meanwhile
+        if not block.endswith(b"\n"):
+            block += file.readline(left - len(block))
+        left -= len(block)
+        yield offset, block
+        offset += len(block)
+
+
+def each_line(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) up to the present length of the file; see `blocks`."""
+    for offset, block in blocks(file, begin):
+        for line in block.splitlines(keepends=True):
+            yield offset, line
+            offset += len(line)
+
+
+class LineIndex:
+    """Where the lines of a journal are, by who needs them. A place is an int: the offset of a line and its length.
+
+    Attributes:
+        end: Where the last good line ends, in bytes.
+        has_bad: Whether a bad line follows there.
+        of_run: The places of the records about the run itself, which are few.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.has_bad = False
+        self.of_run = array("Q")
+        self._needed = array("Q")  # of all lines but results
+        self._decided = array("Q")  # of results at which something was decided, or that have a checkpoint
+        self._results: dict[bytes, array[int]] = {}  # by trial id: of results that no sum covers
+        self._covered: list[tuple[int, array[int]]] = []  # the offset of a sum, and the results that it covers
+
+    def extend(self, file: BinaryIO) -> None:
+        """Read on from `end`, and check each line. Blocks for about a microsecond for each line."""
+        checksum = zlib.crc32
+        self.has_bad = False
+        for block_begins, block in blocks(file, self.end):
+            offset = block_begins
+            for line in block.splitlines(keepends=True):
+                # What `body_of` checks, without a call.
+                if line[:BODY] != b"%08x " % checksum(line[BODY:-1]) or line[-1:] != b"\n":
+                    self.has_bad = True
+                    return
+                length = len(line)
+                place = offset << _LENGTH_BITS | (length if length < _MOST_BYTES else _MOST_BYTES)
+                if line.startswith(_RESULT, BODY):
+                    trial_id = line[_ID : line.find(b'"', _ID)]
+                    found = self._results.get(trial_id)
+                    if found is None:
+                        found = self._results[trial_id] = array("Q")
+                    found.append(place)
+                    if not line.endswith(UNDECIDED):
+                        self._decided.append(place)
+                else:
+                    self._add(place, offset, line)
+                offset += length
+                self.end = offset
+
+    def _add(self, place: int, offset: int, line: bytes) -> None:
+        """Add a line that is no result."""
+        self._needed.append(place)
+        _, trial_id = head(line)
+        if not trial_id:
+            self.of_run.append(place)
+        elif line.startswith(_STATUS, BODY) and SUM in line and trial_id in self._results:
+            self._covered.append((offset, self._results.pop(trial_id)))
+
+    def places(self, *, needs_decisions: bool = False, until: int | None = None) -> list[int]:
+        """The places of the lines that a reader needs, in order: all but results that a later sum covers.
+
+        Args:
+            needs_decisions: Whether the reader needs those of them, too, at which something was decided.
+            until: Only sums before this offset count, in bytes; None for all.
+        """
+        found = [self._needed, *self._results.values()]
+        if until is not None:
+            found += [covered for offset, covered in self._covered if offset >= until]
+        if needs_decisions:
+            return sorted({*chain.from_iterable(found), *self._decided})
+        return sorted(chain.from_iterable(found))
+
+
+def line_at(descriptor: int, place: int) -> tuple[int, bytes]:
+    """The offset of the line at a place, and the line. It is shorter if the file has been cut meanwhile."""
+    offset = place >> _LENGTH_BITS
+    length = place & _MOST_BYTES
+    if length < _MOST_BYTES:
+        return offset, os.pread(descriptor, length, offset)
+    # Only the least length of such a line is known.
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(offset)
+        return offset, file.readline()
