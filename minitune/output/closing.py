@@ -19,7 +19,7 @@ from minitune.space.parameters import config_key
 _FEWEST = 4
 """So many trials must agree before that is more than a coincidence."""
 _LONG_S = 10
-"""Seconds. An estimate of the best value takes up to one, mostly for the import of numpy."""
+"""Seconds. An estimate of the best value takes up to 0.2, which a short run should not wait for."""
 
 
 def closing_remarks(

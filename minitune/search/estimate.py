@@ -2,7 +2,7 @@
 
 A noisy run reports the luckiest of many draws as its best value. `estimates` draws a smooth surface through the values
 of all trials, and tells how much of their spread is noise: a Gaussian process as in `gaussian_process`, but with a
-noise that the data decide alone (Rasmussen and Williams, 2006, section 5.4). The value of the surface at a trial's
+prior that allows any noise (Rasmussen and Williams, 2006, section 5.4). The value of the surface at a trial's
 configuration is the value to expect there. This needs nothing but the trials, so it works for a run of any searcher.
 """
 
@@ -12,29 +12,43 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.base.text import number_text
 from minitune.experiment.goal import best_trial
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
-from minitune.search.gaussian_process import SQRT_5, Vector, covariance_kind, cut_off
+from minitune.search.gaussian_process import SQRT_5, Covariance, Vector, cut_off
 
 FEWEST = 12
 """From how many trials values are estimated."""
-_MOST = 60
-"""At most so many trials are used, the best half and the newest: a fit takes time with the cube of their number."""
-_LENGTHS = (-2.0, -0.5, 1.0, 2.5)
-_STEPS = (1.5, 0.75)
-"""Logarithms of inverse squared length scales: those that all parameters begin with, and the steps of each one."""
-_NOISES = tuple(map(math.log, (1e-4, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
-"""Logarithms of the noise's variance, as a share of the surface's."""
+_MOST = 100
+_MOST_FITTED = 50
+"""How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number."""
+_FITS = 100
+"""How many length scales and noises are compared, after the first ones."""
+_LENGTHS = (-1.0, 1.0)
+_FIRST_STEP = 1.5
+_LENGTH_BOUNDS = (-6.0, 8.0)
+"""Logarithms of inverse squared length scales: the first ones, the first step, and the smallest and the largest."""
+_NOISES = (-9.0, -4.0, -1.0, 1.0)
+_FIRST_NOISE_STEP = -3.0
+_NOISE_BOUNDS = (math.log(1e-6), math.log(30))
+"""The same for the logarithm of the noise's variance, as a share of the surface's."""
+_USUAL_NOISE = -4.0
+_NOISE_SD = 2.0
+"""The mean and the standard deviation of its prior."""
+_OFFSETS = (-3.0, -2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0)
+"""An estimate is a mean over these noises, relative to the most likely one."""
+_LEAST_SHARE = 1e-3
+"""A noise with less weight than this does not count."""
 _LEAST_NOISE = math.log(0.01)
 """With less noise than this, values are not called lucky."""
 _DEVIATIONS = 1.8
 """The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *expected values*."""
-_MANY_TIMES = 100
-"""Positive values whose largest is so many times the smallest are on a logarithmic scale."""
+_MANY_TIMES = 20
+_FIRST = 15
+"""Positive values may be on a logarithmic scale if the largest is so many times the smallest. The first ones decide."""
 _CORNER = math.sqrt(0.5)
 """The coordinate of a category. So the distance of two categories is 1, that of the ends of a range."""
 
@@ -76,8 +90,9 @@ def short(value: float) -> str:
 def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Estimate]:
     """Estimate the expected values of the trials that can be compared with the best one.
 
-    Those are the trials with a finite value that have run at least as many iterations as the best one. Blocks for at
-    most about a second, without numpy; the time does not grow beyond 60 trials.
+    Those are the trials with a finite value that have run at least as many iterations as the best one. Of more than
+    100, the estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU;
+    the time does not grow beyond 100 trials. The estimates are the same with and without numpy.
 
     Args:
         trials: The trials of a run.
@@ -106,10 +121,12 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
             compared.append((sign * value, trial))
     if len(compared) < FEWEST:
         return []
-    compared = _some(compared)
     inputs = _coordinates([trial for _, trial in compared])
     if not inputs[0]:
         return []
+    chosen = _chosen(inputs, next(number for number, (_, trial) in enumerate(compared) if trial is best))
+    compared = [compared[number] for number in chosen]
+    inputs = [inputs[number] for number in chosen]
     values = [value for value, _ in compared]
     means, deviations, noise = _fit(inputs, values)
     found = []
@@ -145,15 +162,22 @@ def _iterations(trial: Trial) -> int:
     return int(trial.progress.metrics.get(TRAINING_ITERATION) or 0)
 
 
-def _some(compared: list[tuple[float, Trial]]) -> list[tuple[float, Trial]]:
-    """At most `_MOST` trials: the best half of them, and the newest others."""
-    if len(compared) <= _MOST:
-        return compared
-    order = sorted(range(len(compared)), key=lambda number: compared[number][0])
-    chosen = set(order[: _MOST // 2])
-    newest = [number for number in range(len(compared)) if number not in chosen]
-    chosen.update(newest[-(_MOST - len(chosen)) :])
-    return [compared[number] for number in sorted(chosen)]
+def _chosen(inputs: Sequence[Vector], best: int) -> Sequence[int]:
+    """The numbers of at most `_MOST` trials: those that are most similar to the best one, and some of the others.
+
+    A choice by their values would take the lucky ones, and leave out those that show that they were lucky.
+    """
+    if len(inputs) <= _MOST:
+        return range(len(inputs))
+    nearest = sorted(range(len(inputs)), key=lambda number: math.dist(inputs[number], inputs[best]))
+    half = _MOST // 2
+    return sorted([*nearest[:half], *_evenly(sorted(nearest[half:]), half)])
+
+
+def _evenly(numbers: Sequence[int], count: int) -> list[int]:
+    """At most `count` of these numbers, in even steps."""
+    step = max(1.0, len(numbers) / count)
+    return [numbers[int(step * place)] for place in range(min(count, len(numbers)))]
 
 
 # -- configurations as points ------------------------------------------------------------------------------------------
@@ -180,8 +204,7 @@ def _columns_of(values: Sequence[Any]) -> list[list[float]]:
         high = max(numbers, default=0)
         if low == high or not math.isfinite(high - low):
             return []
-        is_log = low > 0 and high / low >= _MANY_TIMES
-        scaled = math.log if is_log else float
+        scaled = math.log if _is_logarithmic(numbers, low, high) else float
         first = scaled(low)
         width = scaled(high) - first
         return [[0.5 if value is None else (scaled(value) - first) / width for value in values]]
@@ -192,48 +215,108 @@ def _columns_of(values: Sequence[Any]) -> list[list[float]]:
     return [[_CORNER if text == kind else 0.0 for text in texts] for kind in kinds]
 
 
+def _is_logarithmic(numbers: Sequence[float], low: float, high: float) -> bool:
+    """Whether the first values are spread evenly on a logarithmic scale rather than on a linear one.
+
+    The first ones, because a searcher draws these from the whole range, and later ones where it is promising.
+    """
+    if low <= 0 or high / low < _MANY_TIMES:
+        return False
+    first = sorted(numbers[:_FIRST])
+    median = first[len(first) // 2]
+    linear = (median - low) / (high - low)
+    logarithmic = math.log(median / low) / math.log(high / low)
+    return abs(logarithmic - 0.5) < abs(linear - 0.5)
+
+
 # -- the surface -------------------------------------------------------------------------------------------------------
 def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float], list[float], float]:
     """The mean and the standard deviation of the surface at each point, and the logarithm of the noise's share.
 
-    Smaller values are better. Length scales and noise are the most likely ones of a coarse search.
+    Smaller values are better. Length scales are the most likely ones of a random search; means and deviations are
+    those of several noises, weighted by their likelihood.
     """
-    cut, mean, scale = cut_off(values)
-    count = len(inputs[0])
-    kind = covariance_kind()
+    cut, middle, scale = cut_off(values)
+    surface = _Surface(inputs, cut)
+    *logs, noise = surface.likely_logs()
+    low, high = _NOISE_BOUNDS
+    fits = [surface.fit([*logs, each]) for each in sorted({min(high, max(low, noise + more)) for more in _OFFSETS})]
+    least = min(fit.loss for fit in fits)
+    weights = [math.exp(least - fit.loss) for fit in fits]
+    total = math.fsum(weights)
+    means = [0.0] * len(inputs)
+    squares = [0.0] * len(inputs)
+    for weight, fit in zip(weights, fits, strict=True):
+        share = weight / total
+        if share < _LEAST_SHARE:
+            continue
+        for number, (mean, bounds) in enumerate(fit.covariance.predict(fit.inputs)):
+            *_, rest = bounds
+            means[number] += share * mean
+            squares[number] += share * (mean * mean + fit.variance * max(0.0, rest))
+    deviations = [math.sqrt(max(0.0, square - mean * mean)) for mean, square in zip(means, squares, strict=True)]
+    return [middle + scale * mean for mean in means], [scale * each for each in deviations], noise
 
-    def surface(logs: Sequence[float], noise: float) -> tuple[Any, list[Vector], float]:
-        weights = [SQRT_5 * math.exp(0.5 * each) for each in logs]
-        scaled = [tuple(map(mul, each, weights)) for each in inputs]
-        covariance = kind(scaled, math.exp(noise))
-        return covariance, scaled, covariance.solve(cut) / len(cut) + 1e-12
 
-    def loss(logs: Sequence[float], noise: float) -> float:
-        covariance, _, variance = surface(logs, noise)
-        prior = sum(0.2 * math.cosh(each) for each in logs)
-        return float(0.5 * len(cut) * math.log(variance) + covariance.log_determinant + prior)
+class _Fit(NamedTuple):
+    """The surface for some length scales and a noise.
 
-    least, length, noise = min((loss([each] * count, noise), each, noise) for each in _LENGTHS for noise in _NOISES)
-    logs = [length] * count
-    for step in _STEPS:
-        for place in range(count):
-            for change in (step, -step):
-                moved = [*logs]
-                moved[place] += change
-                if (found := loss(moved, noise)) < least:
-                    least = found
-                    logs = moved
-                    break
-        number = _NOISES.index(noise)
-        for other in _NOISES[max(0, number - 1) : number + 2]:
-            if other != noise and (found := loss(logs, other)) < least:
-                least = found
-                noise = other
-    covariance, scaled, variance = surface(logs, noise)
-    means = []
-    deviations = []
-    for each, shares in covariance.predict(scaled):
-        *_, share = shares
-        means.append(mean + scale * each)
-        deviations.append(scale * math.sqrt(variance * max(0.0, share)))
-    return means, deviations, noise
+    Attributes:
+        loss: The negative logarithm of their posterior density, for the most likely variance.
+        variance: That variance.
+        covariance: The covariance of the points.
+        inputs: The points, divided by the length scales.
+    """
+
+    loss: float
+    variance: float
+    covariance: Covariance
+    inputs: list[Vector]
+
+
+class _Surface:
+    """What is known of the surface before it is fitted.
+
+    Args:
+        inputs: The points.
+        values: Their standardised values.
+    """
+
+    def __init__(self, inputs: Sequence[Vector], values: Sequence[float]):
+        self._inputs = inputs
+        self._values = values
+
+    def likely_logs(self) -> list[float]:
+        """The most likely length scales and noise, as logarithms: those of inverse squares, then the noise's."""
+        few = _evenly(range(len(self._inputs)), _MOST_FITTED)
+        count = len(self._inputs[0])
+        starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
+        least, best = min((self.fit(logs, few).loss, logs) for logs in starts)
+        bounds = [_LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
+        steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
+        for number in range(_FITS):
+            place = number % (count + 1)
+            low, high = bounds[place]
+            moved = [*best]
+            moved[place] = min(high, max(low, best[place] + steps[place]))
+            loss = self.fit(moved, few).loss
+            if loss < least:
+                least = loss
+                best = moved
+                steps[place] *= 1.5
+            else:
+                steps[place] *= -0.5
+        return best
+
+    def fit(self, logs: Sequence[float], among: Sequence[int] | None = None) -> _Fit:
+        """Fit the surface to the points, or to some of them."""
+        if among is None:
+            among = range(len(self._inputs))
+        weights = [SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
+        inputs = [tuple(map(mul, self._inputs[number], weights)) for number in among]
+        covariance = Covariance(inputs, math.exp(logs[-1]))
+        variance = covariance.solve([self._values[number] for number in among]) / len(inputs) + 1e-12
+        prior = sum(0.2 * math.cosh(each) for each in logs[:-1])
+        prior += 0.5 * ((logs[-1] - _USUAL_NOISE) / _NOISE_SD) ** 2
+        loss = 0.5 * len(inputs) * math.log(variance) + covariance.log_determinant + prior
+        return _Fit(loss, variance, covariance, inputs)

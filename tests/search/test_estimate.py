@@ -66,6 +66,38 @@ def test_without_noise_the_expected_value_is_the_value_seen() -> None:
     assert remark_on_luck(grid.get_estimates(), "min") == ""
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_wavy_function_without_noise_the_best_trial_is_the_best_by_estimate(seed: int) -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": (config["a"] - 0.3) ** 2 + 0.1 * math.sin(9 * config["b"])}
+
+    grid = fit(
+        train,
+        {name: uniform(0, 1) for name in "abcd"},
+        metric="loss",
+        mode="min",
+        num_samples=60,
+        seed=seed,
+        executor=virtual_executor(),
+    )
+    assert grid.get_best_result(by="estimate").path == grid.get_best_result().path
+    for each in grid.get_estimates():
+        assert each.expected == pytest.approx(each.seen, abs=0.01)
+
+
+def test_the_estimates_of_a_long_run_know_which_values_were_lucky() -> None:
+    lucky = 0.0
+    for seed in range(4):
+        grid = run(seed, noise=0.1, num_samples=200)
+        best = grid.get_best_result()
+        found = grid.get_estimates()
+        assert len(found) == 100
+        (own,) = [each for each in found if each.trial_id == best.metrics["trial_id"]]
+        assert abs(own.expected - truth(best.config)) < 0.5 * abs(own.seen - truth(best.config))
+        lucky += own.expected - truth(best.config)
+    assert abs(lucky / 4) < 0.05  # on average, the estimate is neither too good nor too bad
+
+
 def test_the_best_by_estimate_is_the_trial_that_is_best_at_its_worse_end() -> None:
     grid = run(3, noise=0.3)
     found = grid.get_estimates()
