@@ -343,6 +343,25 @@ def test_debug_string_tells_how_far_the_brackets_are() -> None:
     assert lines[3] == "  Bracket(Max Size (n)=5, Rung (r)=3, completed=0.0%): {PENDING: 1}"
 
 
+def test_debug_string_counts_the_trials_that_have_ended() -> None:
+    band = Band([5, 4, 3], max_t=3)
+    band.report(0, 1)
+    run_trial(band.trials[2])
+    band.fail(2, for_good=True)
+    line = band.scheduler.debug_string().splitlines()[2]
+    assert line.endswith(": {ERROR: 1, PAUSED: 1, PENDING: 1}"), line
+
+
+@pytest.mark.parametrize(("last", "rank"), [(9, 1), (4.5, 2), (3.5, 3)])
+def test_the_last_trial_at_a_rung_continues_with_its_rank(last: float, rank: int) -> None:
+    band = Band([5, 4, 3, 2, 1, 0, 0, 0, last])
+    assert band.report_all(range(8), 1) == ["PAUSE"] * 8
+    decision = band.report(8, 1)
+    assert decision == "CONTINUE"
+    assert (decision.facts["rank"], decision.facts["of"]) == (rank, 9)
+    assert decision.reason.startswith(f"rank {rank} of 9 at training_iteration 1")
+
+
 def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None:
     band = Band([3, 2, 1])
     band.report_all(range(2), 1)
