@@ -68,12 +68,15 @@ def fit_with(path: Path, callback: Any) -> Result:
     return fit(lambda config: Trainer(callback).fit(), storage_path=path)[0]
 
 
-def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: Path, module: Any) -> None:
+def test_validations_are_reported_and_saved_but_not_the_check_before(
+    tmp_path: Path, module: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "unknown"}, filename="trainer.ckpt")
     result = fit_with(tmp_path, callback)
     assert result.error is None
     assert (result.metrics["loss"], result.metrics["training_iteration"]) == (0.75, 2)
     assert "other" not in result.metrics
+    assert caplog.messages == ["Lightning has logged no metric 'unknown'; it is left out of the reports"]
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
 
 

@@ -134,6 +134,7 @@ def test_wandb_takes_variables_a_key_and_checkpoints(
     (made,) = named(wandb, "init")
     assert (made["project"], made["group"], made["dir"]) == ("by variable", "the group", "/elsewhere")
     assert (made["settings"].api_key, named(wandb, "login")) == ("secret", [])
+    assert named(wandb, "config.update") == [({}, {"allow_val_change": True})], "it goes on after its pause"
     assert b"secret" not in pickle.dumps(callback)
     names = {call[0] for call in wandb if call[0].startswith("artifact")}
     assert names == {f"artifact model checkpoint_train_{result.metrics['trial_id']}.add_dir"}
@@ -164,6 +165,38 @@ def test_setup_wandb_takes_a_key_from_the_configuration_or_its_arguments(wandb: 
 
     fit(trains, {"wandb": {"api_key_file": str(tmp_path / "key")}})
     assert [made["settings"].api_key for made in named(wandb, "init")] == ["secret", "other"]
+
+
+def test_setup_wandb_outside_of_a_trial_begins_an_ordinary_run(wandb: Calls) -> None:
+    setup_wandb({"lr": 1, "wandb": {"project": "mine"}}, trial_id="given")
+    (made,) = named(wandb, "init")
+    assert made["settings"].__dict__ == {"mode": None, "api_key": None}, "W&B's own settings stay"
+    del made["settings"]
+    assert made == {"config": {"lr": 1}, "project": "mine", "id": "given"}
+
+
+def test_wandb_keeps_the_settings_of_the_user_and_asks_nothing_offline(wandb: Calls) -> None:
+    mine = SimpleNamespace(mode="offline", api_key=None)
+    fit(train, callbacks=[WandbLoggerCallback(settings=mine)])
+    assert named(wandb, "init")[0]["settings"] is mine
+    assert named(wandb, "login") == []
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(
+    wandb: Calls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_key: bool
+) -> None:
+    """By a `login` as older versions have it, which would ask on the terminal without its time limit."""
+
+    def login(timeout: float) -> bool:
+        wandb.append(("login", timeout))
+        return has_key
+
+    monkeypatch.setattr(sys.modules["wandb"], "login", login)
+    fit(train, callbacks=[WandbLoggerCallback()])
+    assert set(named(wandb, "login")) == {1}
+    assert ("no API key was found: run `wandb login`" in caplog.text) != has_key
+    assert bool(named(wandb, "init")) == has_key
 
 
 # -- Comet -------------------------------------------------------------------------------------------------------------
@@ -371,6 +404,20 @@ def test_mlflow_gets_the_end_of_a_trial_with_what_was_asked_for(mlflow: Server, 
     batches = [options for _, options in named(mlflow.calls, "client.log_batch")]
     assert ["params" in options for options in batches] == [False, False, True]
     assert mlflow.experiments == {"mine": "mine at None"}
+
+
+def test_mlflow_has_one_client_for_all_trials(mlflow: Server) -> None:
+    fit(train, num_samples=3, callbacks=[MLflowLoggerCallback()])
+    assert len(named(mlflow.calls, "client")) == 1
+    assert len(mlflow.runs) == 3
+
+
+def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow: Server) -> None:
+    setup_mlflow({"lr": 1}, run_name="mine")
+    assert named(mlflow.calls, "mlflow.start_run") == [
+        {"experiment_id": "Default at None", "run_name": "mine", "tags": {}}
+    ]
+    assert named(mlflow.calls, "mlflow.log_params") == [{"lr": "1"}]
 
 
 def test_mlflow_puts_the_token_of_the_process_back(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
