@@ -26,19 +26,18 @@ logger = logging.getLogger("minitune")
 
 _MOST_PARAMETERS = 60
 _LARGE = 16
-"""The maximum number of parameters for the process, and the minimum number of numbers for the evolution strategy."""
+"""The most parameters for the process, the least numbers for evolution (`benchmarks/FINDINGS.md`, *many numbers*)."""
 _MOST_LEFT = 150
 """If a finite space has at most so many untried configurations, the process compares all of them."""
 
 
 class AutoSearch(TPESearch):
-    """Needs few trials and no other library: a Gaussian process, Parzen estimators and an evolution strategy take
-    turns.
+    """Needs few trials and no other library: a Gaussian process takes turns with Parzen estimators, or with evolution.
 
-     All models learn from all trials. The first trial has the middle of each range. After
-    half of `n_initial_points` trials, every other suggestion comes from the process, which searches a region around the
-    best trial. The others are drawn from the space, and after `n_initial_points` trials come from the estimators
-    (`TPESearch`); with 16 or more numbers and no choices, from the strategy, which searches alone beyond 60.
+    All models learn from all trials. The first trial has the middle of each range. After half of `n_initial_points`
+    trials, every other suggestion comes from the process, which searches a region around the best trial. The
+    others are drawn from the space, and after `n_initial_points` trials come from the estimators (`TPESearch`); with 16
+    or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
     stopped early. The process expects near a crash what it would expect without, but avoids places where most trials

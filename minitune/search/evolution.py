@@ -24,8 +24,7 @@ _POPULATION = 10
 """Draws in a generation. The usual 4 + 3 ln(n) is for budgets of many generations; here 200 trials are many."""
 _FIRST_DEVIATION = 0.1
 _LEAST_DEVIATION = 1e-6
-"""The first width, as a share of the domain. It can grow, but it shrinks too slowly for 200 trials: with 0.2 the values
-found on 50 parameters were two to five times as large. At the least width the search starts again."""
+"""The first width, a share of the domain (`benchmarks/FINDINGS.md`, *first step*). At the least, it starts again."""
 _AVERSION = 0.5
 """The total weight of the worse half of a generation, which drives the mean away. That of the better half is 1."""
 _LEAST_CELLS = 0.3

@@ -92,11 +92,7 @@ _MOST_CONTRAST = 25
 """A bad observation makes its categories at most 1 + this many times as likely on the bad side as others."""
 
 _PENDING_WEIGHT = 0.3
-"""The weight of a trial without a value on the bad side. Other trials have weight 1.
-
-With 16 trials at a time (six functions, 100 trials, 50 seeds) runs with this weight won .56 [.51, .60] of the pairs
-against runs with a weight of 1.
-"""
+"""The weight of a pending trial on the bad side; others have 1 (`benchmarks/FINDINGS.md`, *16 at a time*)."""
 
 _NEWEST = 25
 """How many of the newest bad observations have full weight."""

@@ -182,7 +182,6 @@ class Repeater(SearcherWrapper):
         set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a
             seed. Without it all repeats are equal.
 
-
     Raises:
         ValueError: If `repeat` is not positive.
         TypeError: If `searcher` is no `Searcher`.
