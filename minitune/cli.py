@@ -77,13 +77,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are safe to print."""
+    """A parser whose errors begin as all messages do, and are safe to print."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with status 2."""
         from minitune.base.text import printable
 
-        super().error(printable(message))
+        self.print_usage(sys.stderr)
+        self.exit(2, f"minitune: {printable(message)}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,6 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if not isinstance(error, ERRORS):
             raise
-        echo(error, file=sys.stderr)
+        echo(f"minitune: {error}", file=sys.stderr)
         return CANNOT
     return status

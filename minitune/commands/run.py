@@ -50,6 +50,7 @@ _MEASURED = frozenset(
 """The numbers that each result has anyway, so that they may be the metric."""
 _BLIND = ("random", "variant_generator")
 """The searchers that need no metric."""
+_PYTHON = re.compile(r"python[\d.]*")
 _FIFO = "fifo"
 _MAX_T = "max_t"
 _GRACE = "grace_period"
@@ -89,13 +90,15 @@ def add_parser(commands: Commands) -> None:
         metavar="N",
         help="asha, median_stopping_rule: reports before a trial may stop; pbt: reports between changes",
     )
-    parser.add_argument("--time-budget", type=seconds, metavar="S", help="seconds after which the run ends")
+    parser.add_argument(
+        "--time-budget", type=seconds, metavar="S", help="the time after which the run ends, in seconds or such as 10m"
+    )
     parser.add_argument("--cpus", type=_amount, metavar="N", help="CPUs of a trial (default: 1)")
     parser.add_argument("--gpus", type=_amount, metavar="N", help="GPUs of a trial, such as 0.5 (default: 0)")
     parser.add_argument("--concurrent", type=count_from(1), metavar="N", help="trials at a time, at most")
     parser.add_argument("--name", help="the name of the run (default: that of the program, and the date)")
     parser.add_argument("--storage", metavar="DIR", help="the directory for runs")
-    parser.add_argument("--timeout", type=seconds, metavar="S", help="seconds that an attempt of a trial may take")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="time for an attempt of a trial, such as 90s")
     parser.add_argument("--retries", type=count_from(0), default=0, metavar="N", help="attempts after a failure")
     parser.add_argument("--seed", type=int, help="the seed of the run")
     parser.add_argument(
@@ -135,6 +138,11 @@ def run(options: argparse.Namespace) -> int:
         _show_commands(command, space, options, sweep)
         return 0
     _check_program(command)
+    if not space:
+        logger.warning(
+            "the command has no parameter, so all trials are equal: write one where its value goes, such as "
+            "--lr '{lr: loguniform(1e-4, 1e-1)}'"
+        )
     return _fit(command, space, options, sweep)
 
 
@@ -149,8 +157,14 @@ def _own_command(options: argparse.Namespace) -> tuple[CommandLine, dict[str, An
             raise argparse.ArgumentError(None, f"--param takes NAME=DOMAIN, but got {text!r}")
         if name in params:
             raise argparse.ArgumentError(None, f"parameter {name} has two domains")
-        params[name] = read_domain(domain, name)
-    return read_command(options.own, params, is_for_shell=options.shell)
+        try:
+            params[name] = read_domain(domain, name)
+        except ValueError as error:
+            raise argparse.ArgumentError(None, str(error)) from None
+    try:
+        return read_command(options.own, params, is_for_shell=options.shell)
+    except ValueError as error:
+        raise argparse.ArgumentError(None, str(error)) from None
 
 
 def _sweep(options: argparse.Namespace) -> SweepFile:
@@ -215,14 +229,21 @@ def _check_pattern(pattern: str | None) -> None:
 
 
 def _check_program(command: CommandLine) -> None:
-    """Refuse a program that does not exist, before the run begins."""
+    """Refuse a program, or a script of Python, that does not exist, before the run begins."""
     # A word with a parameter in it is known only when a trial starts.
-    first = command.words[0]
-    if command.is_for_shell or len(first) != 1 or not isinstance(first[0], str) or shutil.which(first[0]):
+    known = [word[0] if len(word) == 1 and isinstance(word[0], str) else None for word in command.words[:2]]
+    first = known[0]
+    if command.is_for_shell or first is None:
         return
-    if os.path.isfile(first[0]):
-        raise PermissionError(f"{first[0]} is not executable: put its interpreter before it, such as python")
-    raise FileNotFoundError(f"there is no program {first[0]!r}, neither as a path nor in PATH")
+    if not shutil.which(first):
+        if os.path.isfile(first):
+            raise PermissionError(f"{first} is not executable: put its interpreter before it, such as python")
+        raise FileNotFoundError(f"there is no program {first!r}, neither as a path nor in PATH")
+    script = known[-1]
+    if not _PYTHON.fullmatch(os.path.basename(first)) or script is None or not script.endswith(".py"):
+        return
+    if not script.startswith("-") and not os.path.exists(script):
+        raise FileNotFoundError(f"there is no script {script!r} in {os.getcwd()}")
 
 
 def _searcher(options: argparse.Namespace, sweep: SweepFile) -> SearchAlgorithm | str | None:

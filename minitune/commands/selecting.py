@@ -36,6 +36,7 @@ ERRORS = (OSError, ImportError, NotFoundError, ValueError, TypeError, TuneError)
 """The errors that become one line on standard error; see `cli.main`."""
 
 _NAMES_SHOWN = 10
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ELSEWHERE = "set MINITUNE_STORAGE_PATH to the directory of the runs"
 
 
@@ -64,8 +65,15 @@ def count_from(least: int) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """The type of an argument that is a time in seconds, above 0 and not infinite."""
-    value = float(text)
+    """The type of an argument that is a time: seconds, or a number with a unit, such as `90s`, `10m`, `1.5h`, `2d`."""
+    unit = _UNITS_S.get(text[-1:], 1.0)
+    number = text
+    if text[-1:] in _UNITS_S:
+        number = text[:-1]
+    try:
+        value = float(number) * unit
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seconds, or a time such as 90s, 10m, 2h, but got {text}") from None
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
     return value

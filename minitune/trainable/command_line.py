@@ -42,6 +42,8 @@ ARGS_FILE = "args.json"
 """The file in the trial's directory to which a `JsonSlot` may write."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
+_NO_COLON = re.compile(rf"(?<!\{{)\{{\s*(?:(?P<name>{_NAME})\s*=\s*)?(?P<domain>{'|'.join(DOMAINS)})\(")
+"""What people write who have forgotten the colon: `{uniform(0, 1)}` or `{lr=uniform(0, 1)}`."""
 _SHELL = ("sh", "-c")
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser raises for a text that is no expression, or a very deep one."""
@@ -228,7 +230,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
     position = 0
     while found := _IN_BRACES.search(word, position):
         if found.start() > position:
-            yield word[position : found.start()], None
+            yield _plain(word[position : found.start()]), None
         position = found.end()
         if found["plain"]:
             yield f"{{{found['plain']}}}", None
@@ -242,7 +244,23 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
             yield ParameterSlot(found["name"]), read_domain(text, found["name"])
             position = end + 1
     if position < len(word) or not word:
-        yield word[position:], None
+        yield _plain(word[position:]), None
+
+
+def _plain(text: str) -> str:
+    """Refuse a domain in braces that lacks its name or its colon: as plain text it would reach the program.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    found = _NO_COLON.search(text)
+    if found is not None:
+        name = found["name"] or "NAME"
+        raise ValueError(
+            f"{text[found.start() :]!r} is no parameter: write {{{name}: {found['domain']}(...)}}, with the "
+            "parameter's name and a colon before its domain"
+        )
+    return text
 
 
 def _end_of_domain(word: str, start: int) -> int:

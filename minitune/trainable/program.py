@@ -37,7 +37,7 @@ from minitune.error import ProgramError
 from minitune.result import EXPR_COMMAND_FILE
 from minitune.settings import CHECKPOINT_DIR, PROGRAM, number_setting
 from minitune.trainable.command_line import CommandLine
-from minitune.trainable.printed import MARK, report_in
+from minitune.trainable.printed import MARK, pattern_hint, report_in
 from minitune.trainable.session import get_checkpoint, report
 
 PROGRAM_CHECKPOINT = "program_checkpoint"
@@ -139,6 +139,9 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
             'the program ended without a report: it must print a line such as {"loss": 0.3} or `report loss=0.3` to '
             "its standard output, or call minitune.report({...})"
         )
+        hint = pattern_hint(process.output_lines())
+        if hint:
+            what += f"; {hint}"
     if process.too_long and not has_reported:
         limit = f"{LONGEST_BYTES // 10**6} MB"
         what += f"; {counted(process.too_long, 'line')} of more than {limit} could be no report"
@@ -246,6 +249,10 @@ class _ProgramProcess:
         if errors and (self.popen.returncode or not output):
             return errors
         return output
+
+    def output_lines(self) -> list[str]:
+        """The last lines of its standard output."""
+        return self._output.last_lines()
 
     def _read_output(self) -> Iterator[dict[str, Any]]:
         for data in self._output.read():

@@ -21,9 +21,10 @@ from manual_pages import MANUAL
 from minitune import get_context, report
 from minitune.analysis import ExperimentAnalysis
 from minitune.base import lines
+from minitune.commands.selecting import seconds
 from minitune.trainable import program as program_module
 from minitune.trainable.command_line import read_command
-from minitune.trainable.printed import RESERVED
+from minitune.trainable.printed import RESERVED, pattern_hint, report_in
 from minitune.trainable.program import Program
 
 Run = Callable[..., tuple[int, str, str]]
@@ -119,12 +120,15 @@ def test_a_value_with_a_whole_step_has_no_point(run: Run) -> None:
         (f"{{x: {'-' * 50_000}1}}", "expected a domain such as"),
         ("{x}", "parameter x has no domain"),
         ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
+        ("{uniform(0, 1)}", "write {NAME: uniform(...)}"),
+        ("--lr={lr=uniform(0, 1)}", "write {lr: uniform(...)}"),
     ],
 )
 def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, tmp_path: Path) -> None:
     status, out, err = run("run", "--", "echo", word)
 
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
+    assert "\nminitune: " in err
     assert message in err
     assert list(tmp_path.iterdir()) == []
 
@@ -134,13 +138,15 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
     [
         (["--", "no-such-program"], 1, "there is no program 'no-such-program'"),
         (["--", __file__], 1, f"{__file__} is not executable: put its interpreter before it"),
-        ([], 1, "a command is needed"),
+        (["--", sys.executable, "missing.py"], 1, "minitune: there is no script 'missing.py'"),
+        (["--time-budget", "10x", "--", "true"], 2, "such as 90s, 10m, 2h, but got 10x"),
+        ([], 2, "a command is needed"),
         (["train.py"], 2, "a command goes behind --"),
         (["python", "train.py", "--lr", "1"], 2, "train.py --lr 1; a program and its arguments go behind --"),
         (["missing.yaml"], 1, "there is no sweep file missing.yaml"),
-        (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
+        (["--param", "x=uniform(0, 1)", "--", "true"], 2, "parameter x has no place"),
         (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
-        (["--param", "a b=uniform(0, 1)", "--", "true"], 1, "but got 'a b'"),
+        (["--param", "a b=uniform(0, 1)", "--", "true"], 2, "but got 'a b'"),
         (["--param", "x=uniform(0, 1)", "--param", "x=uniform(0, 2)", "--", "true", "{x}"], 2, "x has two domains"),
         (["--search", "tpe", "--", "true"], 2, "tpe needs --metric and --mode"),
         (["--scheduler", "asha", "--", "true"], 2, "asha needs --metric and --mode"),
@@ -149,7 +155,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--metric", "loss", "--", "true"], 2, "--metric and --mode go together"),
         (["--metric", "done", "--mode", "max", "--", "true"], 2, "with this name is called done_: write done_"),
         (["--max-t", "3", "--", "true"], 2, "--max-t is for --scheduler asha, hyperband"),
-        (["--shell", "--", "true", "more"], 1, "one argument"),
+        (["--shell", "--", "true", "more"], 2, "one argument"),
         (["--time-budget", "0", "--", "true"], 2, "0 < S"),
     ],
 )
@@ -653,3 +659,40 @@ def test_a_stop_calls_the_functions_that_wait_for_it(
 def test_the_run_is_named_after_the_program(words: str, name: str) -> None:
     words_of = shlex.split(words) if "{" not in words else [words]
     assert read_command(words_of)[0].name == name
+
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("epoch 3 loss: 2.0, acc = -5e-1", {"loss": 2, "acc": -0.5}),
+        ("[12:30:01] loss:.5", {"loss": 0.5}),
+        ("loss=1 loss=2", {"loss": 1}),
+        ("at 12:30, nothing: here", None),
+        ("time: 12:30", None),
+    ],
+)
+def test_the_pattern_of_the_hint_finds_the_metrics(line: str, expected: dict[str, float] | None) -> None:
+    hint = pattern_hint(["before", line, "after"])
+    if expected is None:
+        assert hint == ""
+    else:
+        pattern = shlex.split(hint)[2]
+        assert report_in(line, re.compile(pattern)) == expected
+
+
+def test_the_error_without_a_report_has_the_hint(run: Run) -> None:
+    _, out, _ = run("run", "--name", "run", *shell("echo 'loss: 2.0'"))
+    assert r"with --pattern 'loss\s*:\s*(?P<loss>[-+.\de]+)' the line 'loss: 2.0' is a report\n" in out
+
+
+def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    run("run", "--name", "run", *shell("echo report v=1"))
+    assert "the command has no parameter, so all trials are equal" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("2d", 172800), ("1e3", 1000)]
+)
+def test_a_time_may_have_a_unit(text: str, expected: float) -> None:
+    assert seconds(text) == expected
