@@ -152,9 +152,7 @@ class RunResults:
             if trial.progress.metrics:
                 rows = trial_rows(trial.local_path, last_only=metric is None)
             is_known = is_known or any(metric in row for row in rows)
-            row = flat_row(last_result_of(trial))
-            if rows:
-                row = rows[-1]
+            row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:
                 row = best_of(scored_by((each.get(metric), each) for each in rows), mode) or row
             # An earlier report may belong to another configuration than the last one, with its real values.

@@ -843,12 +843,17 @@ class Reports:
 
         Only `start` records must be decoded, because they have the names of directories; and the first record.
         """
+        trial_id = lines.result_of(line)
+        if trial_id:
+            found = self._results.get(trial_id)
+            if found is None:
+                found = self._results[trial_id] = array("Q")
+            found.append(offset)
+            return True
         kind, trial_id = lines.head(line)
         if kind == _START or not offset:
             return False
-        if kind == _RESULT:
-            self._results.setdefault(trial_id, array("Q")).append(offset)
-        elif kind in _CONFIGURES:
+        if kind in _CONFIGURES:
             self._configures.setdefault(trial_id, array("Q")).append(offset)
         return True
 
