@@ -683,7 +683,7 @@ def test_the_pattern_of_the_hint_finds_the_metrics(line: str, expected: dict[str
 
 def test_the_error_without_a_report_has_the_hint(run: Run) -> None:
     _, out, _ = run("run", "--name", "run", *shell("echo 'loss: 2.0'"))
-    assert r"with --pattern 'loss\s*:\s*(?P<loss>[-+.\de]+)' the line 'loss: 2.0' is a report\n" in out
+    assert r"with --pattern 'loss\s*:\s*(?P<loss>[-+.\de]+)' the line 'loss: 2.0' is a report" in out
 
 
 def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
