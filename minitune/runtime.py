@@ -1,6 +1,6 @@
 """The functions that Ray users call on `ray` itself, for one machine: totals of resources, and stored values.
 
-It only sets the resources that the trials of this process may use.
+`init` starts nothing. It only sets the resources that the trials of this process may use.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 A run creates its parts before its directory. So this module checks all that can be checked without the trials, and
 writes nothing.
 
-It chooses the searcher first, because the scheduler may refuse that searcher. Then it builds the scheduler, because the
-searcher must know whether the scheduler may stop trials early. It configures the searcher last. Scheduler and searcher
-each get a seed of their own from the base seed of the run, so another scheduler does not change which configurations
-are drawn.
+`build_components` chooses the searcher first, because the scheduler may refuse that searcher. Then it builds the
+scheduler, because the searcher must know whether the scheduler may stop trials early. It configures the searcher last.
+Scheduler and searcher each get a seed of their own from the base seed of the run, so another scheduler does not change
+which configurations are drawn.
 """
 
 from __future__ import annotations

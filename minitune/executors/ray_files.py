@@ -212,8 +212,8 @@ class Landmark:
     def proof(self) -> Proof:
         """What the next actor has to show.
 
-        Its directory may be a copy of this one. So it creates a file beside the landmark, and only if the driver finds
-        that one, both see the same directory.
+        That it finds the landmark would prove nothing: its directory may be a copy of this one. So it creates a file
+        beside the landmark, and only if the driver finds that one, both see the same directory.
         """
         return Proof(self._path, f"{self._name}-{next(self._numbers)}")
 
