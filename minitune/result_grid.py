@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.run_results import last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
-from minitune.base.checks import require, shown
+from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
 from minitune.base.text import plain_numbers
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from minitune.record.story import TrialDecision
     from minitune.search.estimate import Estimate
     from minitune.visualization.importances import Importances
+    from minitune.visualization.plots import Plot
 
 logger = logging.getLogger("minitune")
 
@@ -442,6 +443,24 @@ class ResultGrid(Sequence[Result]):
         from minitune.visualization.page import write_report
 
         return write_report(self, path, metric=metric, mode=mode)
+
+    def show(self, height: int = 900) -> Plot:
+        """The page of the run for a notebook's cell: make it the last line of the cell. `to_html` writes it to a file.
+
+        Blocks while it reads the journal.
+
+        Args:
+            height: The height of the frame in pixels. The page scrolls in it.
+
+        Raises:
+            FileNotFoundError: If there is no journal.
+            ValueError: If there is no metric or no mode, or the height is no number from 100 on.
+        """
+        from minitune.visualization.page import read_histories, report_page
+        from minitune.visualization.plots import Plot
+
+        require(is_real(height) and height >= 100, "height: a number of pixels >= 100", height)
+        return Plot(report_page(read_histories(self)).decode(), height)
 
     def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
         """How much each parameter affects the objective, with the uncertainty of each value.

@@ -1188,14 +1188,16 @@ class TrialTable {
     return [columns.map((column) => field(column.name)).join(","), ...this.found.map((trial) => columns.map((column) => field(column.get(trial))).join(","))].join("\r\n") + "\r\n";
   }
   allColumns() {
+    const isNarrow = innerWidth < 600;  // a phone shows few columns: the parameters say more than how a trial has ended
     const run = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
     const metrics = run.metrics.filter((name) => name !== run.metric);
     return [
       of("trial", (trial) => trial.n), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
       ...metrics.filter((name) => name in run.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
+      ...(isNarrow ? run.params.map((name) => of(name, (trial) => trial.params[name])) : []),
       { ...of("ended", (trial) => trial.ended), also: kindOf }, of("status", kindOf, true),
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
-      ...run.params.map((name) => of(name, (trial) => trial.params[name])),
+      ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
       of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
       of("duration (s)", (trial) => Math.round(this.run.worked(trial) * (trial.since === null ? 1000 : 1)) / (trial.since === null ? 1000 : 1)),
       ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
@@ -1489,7 +1491,9 @@ class RunView {
     if (opened && opened.run === this.run) parts.set("trial", opened.trial.n);
     const address = `${location.pathname}${location.search}${parts.size ? `#${parts}` : ""}`;
     if (address === `${location.pathname}${location.search}${location.hash}`) return;
-    if (isStep) history.pushState(null, "", address); else history.replaceState(null, "", address);
+    try {
+      if (isStep) history.pushState(null, "", address); else history.replaceState(null, "", address);
+    } catch {}  // in a notebook's frame, the page has no address of its own
   }
   recall() {
     const parts = new URLSearchParams(location.hash.slice(1)), run = this.run;
@@ -1638,13 +1642,71 @@ function sideBySide(runs, host, only) {
 }
 
 // -- the list of runs -------------------------------------------------------------------------------------------------
-function showList(host, rows) {
-  host.replaceChildren(el("div", { className: "scroll card" }, el("table", { className: "side list" },
-    el("thead", {}, el("tr", {}, ...["run", "state", "trials", "failed", "begun", "last updated"].map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
-      el("td", {}, el("span", { className: row.state === "running" ? "running" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),
-      el("td", {}, String(row.trials ?? "")), el("td", {}, String(row.failed || "")), el("td", {}, date(row.begun)), el("td", {}, date(row.updated))))))));
-  if (!rows.length) host.append(el("p", {}, "There are no runs yet."));
+// The home: sorted by a click, filtered by words; two that are ticked are compared. An update keeps all of that.
+class RunList {
+  constructor(host) {
+    this.sort = null; this.isDown = false; this.ticked = new Set(); this.rows = [];
+    this.input = el("input", { type: "search", placeholder: "filter: words", ariaLabel: "filter", oninput: () => this.paint() });
+    this.compare = el("a", { hidden: true });
+    this.table = el("table", { className: "side list" });
+    this.empty = el("p", { hidden: true }, "There are no runs.");
+    host.append(el("div", { className: "tools" }, this.input, this.compare), el("div", { className: "scroll card" }, this.table), this.empty);
+  }
+  static columns = [
+    ["run", (row) => row.name], ["state", (row) => row.state], ["progress", (row) => row.trials === undefined ? null : row.ended / (row.total || row.trials || 1)],
+    ["failed", (row) => row.failed], ["metric", (row) => row.metric], ["best", (row) => row.best], ["duration", (row) => RunList.duration(row)], ["age", (row) => row.begun ? Date.now() / 1000 - row.begun : null],
+  ];
+  static duration(row) { return row.trials === undefined ? null : row.state === "running" ? row.earlier + Math.max(0, Date.now() / 1000 - row.opened) : row.duration; }
+  update(rows) {
+    this.rows = rows;
+    if (isSelected(this.table)) waiting.set(this.table, () => { waiting.delete(this.table); this.paint(); }); else this.paint();
+  }
+  paint() {
+    const words = this.input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = this.rows.filter((row) => { const told = `${row.name} ${row.state} ${row.metric || ""}`.toLowerCase(); return words.every((word) => told.includes(word)); });
+    const by = RunList.columns.find(([name]) => name === this.sort);
+    if (by) {
+      const missing = (value) => value === null || value === undefined;
+      found.sort((a, b) => {
+        const [x, y] = [by[1](a), by[1](b)];
+        if (missing(x) || missing(y)) return missing(x) - missing(y);
+        return (this.isDown ? -1 : 1) * (isNumber(x) && isNumber(y) ? x - y : String(x).localeCompare(String(y), undefined, { numeric: true }));
+      });
+    }
+    const focus = document.activeElement && document.activeElement.dataset.key;
+    const head = RunList.columns.map(([name]) => {
+      const isSorted = name === this.sort;
+      const cell = el("th", { scope: "col" }, el("button", { type: "button", onclick: () => { this.isDown = isSorted ? !this.isDown : false; this.sort = name; this.paint(); } }, name + (isSorted ? this.isDown ? " ▾" : " ▴" : "")));
+      cell.firstChild.dataset.key = `sort ${name}`;
+      if (isSorted) cell.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
+      return cell;
+    });
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, el("th"), ...head)), el("tbody", {}, ...found.map((row) => this.line(row))));
+    if (focus) [...this.table.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focus)?.focus();
+    this.empty.hidden = this.rows.length > 0;
+    const two = this.rows.filter((row) => this.ticked.has(row.name));
+    this.compare.hidden = two.length !== 2;
+    if (two.length === 2) { this.compare.href = `compare/${two.map((row) => row.href.slice(4)).join("")}`; this.compare.textContent = `compare ${two.map((row) => row.name).join(" and ")}`; }
+  }
+  line(row) {
+    const tick = row.href ? el("input", { type: "checkbox", checked: this.ticked.has(row.name), ariaLabel: `compare ${row.name}`, onchange: (event) => {
+      if (event.target.checked) this.ticked.add(row.name); else this.ticked.delete(row.name);
+      this.paint();
+    } }) : null;
+    if (tick) tick.dataset.key = `tick ${row.name}`;
+    const isBad = row.state === "damaged" || row.state === "killed" || row.state === "failed", total = row.total || row.trials;
+    const bar = el("div", { className: "bar" });
+    for (const [count, kind] of [[row.ended - row.failed, "finished"], [row.failed, "failed"], [total - row.ended, "pending"]]) {
+      if (count > 0) { const piece = el("i", { className: kind }); piece.style.flexGrow = count; bar.append(piece); }
+    }
+    const progress = row.trials === undefined ? el("td") : el("td", {}, `${row.ended} of ${total}`, bar);
+    const duration = RunList.duration(row);
+    return el("tr", {}, el("td", {}, tick), el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
+      el("td", {}, el("span", { className: row.state === "running" ? "running" : isBad ? "failed" : "" }, row.state)), progress,
+      el("td", { className: row.failed ? "failed" : "" }, String(row.failed || "")), el("td", {}, row.metric ? `${row.metric} (${row.mode})` : ""),
+      el("td", {}, isNumber(row.best) ? number(row.best, 4) : ""), el("td", {}, duration === null ? "" : duration < 60 ? seconds(duration) : clockText(duration)),
+      el("td", { title: date(row.begun) }, row.begun ? clockText(Math.max(0, Date.now() / 1000 - row.begun)) : ""));
+  }
 }
 
 // -- the page, and its connection to a server -------------------------------------------------------------------------
@@ -1662,8 +1724,10 @@ async function start() {
   if (DATA.list) {
     const host = el("div");
     main.replaceChildren(el("h1", {}, document.title), banner, host);
-    showList(host, DATA.list);
-    listen(0, (rows) => showList(host, rows));
+    const list = new RunList(host);
+    list.update(DATA.list);
+    listen(0, (rows) => list.update(rows));
+    setInterval(() => { if (list.rows.some((row) => row.state === "running")) list.update(list.rows); }, 5000);
     return;
   }
   const runs = DATA.runs.map((data, index) => new Run(data, index));

@@ -30,9 +30,10 @@ _HEIGHT = 520
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot as an HTML page that needs no other file and no network. Notebooks show it."""
+    """A plot as an HTML page that needs no other file and no network. Notebooks show it, `height` pixels high."""
 
     html: str = field(repr=False)
+    height: int = field(default=_HEIGHT, repr=False)
 
     def write_html(self, path: str | os.PathLike[str]) -> str:
         """Write the page to a file, and return its absolute path. An existing file is replaced."""
@@ -43,7 +44,7 @@ class Plot:
     def _repr_html_(self) -> str:
         """Shown by notebooks, in a frame of its own, where its script can reach nothing else."""
         return (
-            f'<iframe sandbox="allow-scripts" width="100%" height="{_HEIGHT}" frameborder="0" '
+            f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{self.height}" frameborder="0" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'
         )
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import hmac
 import logging
+import math
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,12 +31,20 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from minitune.base import json_text
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.goal import best_trial
+from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.record.layout import find_runs
-from minitune.record.standing import RUNNING, state_of
-from minitune.record.story import read_overview
+from minitune.record.standing import RUNNING, Standing, read_on, state_of
+from minitune.record.story import RunFollower, Story, read_overview
 from minitune.visualization.history import RunHistory
-from minitune.visualization.page import RunData, describe_importances, fill_page, trial_details
+from minitune.visualization.page import (
+    RunData,
+    describe_importances,
+    fill_page,
+    read_histories,
+    report_page,
+    trial_details,
+)
 
 logger = logging.getLogger("minitune")
 
@@ -43,6 +52,8 @@ _LOOK_S = 0.2
 """The interval between two looks at a run's journal."""
 _TICK_S = 2.0
 """While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
+_BEST_BYTES = 50_000_000
+"""The list of runs tells the best value of a run whose journal is not larger: it takes about a second to read."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
 _ALIVE_S = 10.0
@@ -150,6 +161,8 @@ class RunList:
     def __init__(self, directory: str):
         self._directory = directory
         self._known: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # by path: the journal's state, and the row
+        self._followers: dict[str, RunFollower] = {}  # by path, of the runs that go on
+        self._lock = threading.Lock()
 
     def paths(self) -> dict[str, str]:
         """The runs' directories by name."""
@@ -157,7 +170,8 @@ class RunList:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each run, the newest first."""
-        rows = [self._row(name, path) for name, path in self.paths().items()]
+        with self._lock:
+            rows = [self._row(name, path) for name, path in self.paths().items()]
         return sorted(rows, key=lambda row: -row["begun"])
 
     def _row(self, name: str, path: str) -> dict[str, Any]:
@@ -168,15 +182,38 @@ class RunList:
             key = found.st_size, found.st_mtime_ns
             if path in self._known and self._known[path][0] == key and self._known[path][1]["state"] != "running":
                 return self._known[path][1]
-            story = read_overview(path)
-            if story.damage is not None:
-                raise story.damage
+            story, state = self._read(path, found.st_size)
         except (TuneError, OSError, ValueError):
+            self._followers.pop(path, None)
             return {**row, "state": "damaged", "href": None}
-        row |= {"state": state_of(story).name, "trials": len(story.trials), "begun": story.setup.begun_s}
+        row |= {"state": state.name, "trials": len(story.trials), "begun": story.setup.begun_s}
         row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
+        row |= {"ended": sum(trial.status in (ERROR, TERMINATED) for trial in story.trials)}
+        row |= {"total": story.total_samples, "duration": story.worked_s, "opened": story.driver.opened_s}
+        row |= {"earlier": story.driver.earlier_s}
+        metric, mode = story.setup.goal.metric, story.setup.goal.mode
+        if metric is not None and mode is not None:
+            best = best_trial(story.trials, metric, mode)
+            value = None if best is None else best.progress.analysis.get(metric, "last")
+            row |= {"metric": metric, "mode": mode, "best": value if value is None or math.isfinite(value) else None}
         self._known[path] = key, row
         return row
+
+    def _read(self, path: str, size_bytes: int) -> tuple[Story, Standing]:
+        """A run and its state; without the results of trials if its journal is very large.
+
+        A run that goes on is read on from where it was read last time.
+        """
+        if size_bytes > _BEST_BYTES:
+            overview = read_overview(path)
+            if overview.damage is not None:
+                raise overview.damage
+            return overview, state_of(overview)
+        follower = self._followers.setdefault(path, RunFollower(path))
+        _, state = read_on(follower)
+        if state.name != RUNNING:
+            del self._followers[path]
+        return follower.run, state
 
     def page(self) -> bytes:
         """The page that lists the runs."""
@@ -308,6 +345,14 @@ class PageServer:
         """Tell that a connection has shown the token. False if it has been ended meanwhile."""
         return self._server.trust(connection)
 
+    def _compare(self, names: Sequence[str]) -> bytes | None:
+        """The report of these runs side by side as they are now; None if one does not exist. Blocks."""
+        assert self._list is not None
+        paths = self._list.paths()
+        if not all(name in paths for name in names):
+            return None
+        return report_page(read_histories([paths[name] for name in names]))
+
     def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:
         """The answer to a request for this path below the token: a body, a stream of events, or None for nothing.
 
@@ -321,6 +366,8 @@ class PageServer:
                 return self._list.page()
             if path == ["events"]:
                 return self._list.events()
+            if len(path) == 4 and path[0] == "compare" and path[3] == "":
+                return self._compare([os.fsdecode(unquote_to_bytes(part)) for part in path[1:3]])
             if len(path) < 3 or path[0] != "run":
                 return None
             name = os.fsdecode(unquote_to_bytes(path[1]))

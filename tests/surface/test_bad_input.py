@@ -45,6 +45,7 @@ LEFT_OUT = {
     "ResultGrid.get_dataframe": "get_rows in a frame; needs pandas",
     "ResultGrid.importances": "needs the extra report, whose tests have its bad values",
     "ResultGrid.to_html": "needs the extra report, likewise",
+    "ResultGrid.show": "the same page; tests/visualization has its bad values",
     "ResultGrid.count": "of every sequence",
     "ResultGrid.index": "of every sequence",
 }

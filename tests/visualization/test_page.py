@@ -381,7 +381,7 @@ def test_each_plot_takes_a_grid_or_a_path(
     assert Path(made.write_html(tmp_path / "plot.html")).read_text(encoding="utf-8") == made.html
     frame = made._repr_html_()
     assert repr(made) == "Plot()"
-    assert frame.startswith('<iframe sandbox="allow-scripts"')
+    assert frame.startswith('<iframe sandbox="allow-scripts allow-downloads" ')
     assert html.escape(made.html) in frame
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*, its name below the storage path, or 'last'"):
         plot("/nowhere/at/all")
@@ -413,7 +413,17 @@ def test_a_plot_begins_with_its_arguments(
 
 
 def test_a_plot_in_a_notebook_can_reach_nothing_of_it(stopped: tune.ResultGrid) -> None:
-    assert plots.plot_edf(stopped)._repr_html_().startswith('<iframe sandbox="allow-scripts" width=')
+    assert plots.plot_edf(stopped)._repr_html_().startswith('<iframe sandbox="allow-scripts allow-downloads" width=')
+
+
+def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> None:
+    with pytest.raises(ValueError, match="height must be a number of pixels >= 100"):
+        stopped.show(height=0)
+    shown = stopped.show(height=700)
+    assert 'height="700"' in shown._repr_html_()
+    data = data_of(shown.html)
+    assert data["only"] is None, "the whole page"
+    assert "details" in data["runs"][0]["trials"][0]
 
 
 def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:

@@ -338,14 +338,42 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
         "failed": 2,
         "begun": 1e9,
         "updated": 1e9 + 27,
+        "ended": 3,
+        "total": 3,
+        "opened": 1e9,
+        "earlier": 0.0,
+        "duration": 27.0,
     }
     assert (bad["name"], bad["state"], bad["href"]) == ("bad", "damaged", None)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_large:
+        monkeypatch.setattr(server, "_BEST_BYTES", 10)
+    fit(lambda config: {"loss": config["i"]}, {"i": grid_search([3, 1, 2])}, metric="loss", mode="min")
+    (row,) = server.RunList(str(run_path().parent)).rows()
+    assert (row["metric"], row["mode"], row["ended"], row["total"]) == ("loss", "min", 3, 3)
+    assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
+
+
+def test_two_runs_of_the_list_are_compared() -> None:
+    for name in ("a b", "c"):
+        fit(lambda config: {"loss": 1.0}, {}, name=name, metric="loss", mode="min")
+    pages = server.PageServer(str(run_path().parent), is_list=True)
+    try:
+        found = pages.answer(["compare", "a%20b", "c", ""], 0)
+        assert isinstance(found, bytes)
+        assert b"<title>minitune: a b, c</title>" in found
+        assert pages.answer(["compare", "a%20b", "..", ""], 0) is None
+    finally:
+        pages.release()
 
 
 def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     fit(report_n(1, score=1))
     states = ["running", "killed"]  # the journal of a driver that is killed stays as it is
-    monkeypatch.setattr(server, "state_of", lambda story: SimpleNamespace(name=states.pop(0)))
+    monkeypatch.setattr(server, "read_on", lambda run: (run.read_new(), SimpleNamespace(name=states.pop(0))))
     runs = server.RunList(str(run_path().parent))
     assert [runs.rows()[0]["state"] for _ in range(3)] == ["running", "killed", "killed"]
 

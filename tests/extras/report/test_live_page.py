@@ -161,7 +161,7 @@ def test_the_list_of_runs_leads_to_their_pages(chromium: Browser) -> None:
     fit(lambda config: {"loss": 1.0}, {"x": uniform(0, 1)}, name="other", **OBJECTIVE)
     with served(run_path().parent, is_list=True) as server:
         page: Page = chromium.open(server.address)
-        names = "[...document.querySelectorAll('td:first-child')].map((cell) => cell.textContent)"
+        names = "[...document.querySelectorAll('td:nth-child(2)')].map((cell) => cell.textContent)"
         assert page.run(names) == ["other", "project/a <b>b"], "the newest first"
         page.follow("document.querySelectorAll('td a')[1]")
         page.wait_for(

@@ -850,24 +850,56 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
 
 
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
-    rows = [
-        {"name": "a", "href": "run/a/", "state": "running", "trials": 3, "failed": 0, "begun": 1e9, "updated": 1e9},
+    facts = {"begun": 1e9, "updated": 1e9, "opened": 1e9, "earlier": 0, "metric": "loss", "mode": "min", "failed": 0}
+    rows: list[dict[str, Any]] = [
+        {**facts, "name": "a", "href": "run/a/", "state": "running", "trials": 3, "ended": 1, "total": 9},
         {"name": "b", "href": None, "state": "damaged", "begun": 0.0},
-        {"name": "c", "href": "run/c/", "state": "killed", "trials": 0, "failed": 2, "begun": 1e9, "updated": 1e9},
+        {
+            **facts,
+            "name": "c",
+            "href": "run/c/",
+            "state": "killed",
+            "trials": 2,
+            "ended": 2,
+            "total": None,
+            "failed": 2,
+        },
+        {**facts, "name": "d d", "href": "run/d%20d/", "state": "finished", "trials": 1, "ended": 1, "total": 1},
     ]
+    rows[2] |= {"duration": 3.5, "best": None}
+    rows[3] |= {"duration": 7322, "best": 0.123456}
     path = tmp_path / "list.html"
     path.write_bytes(fill_page("runs", json.dumps({"list": rows})))
     page = chromium.open(path.as_uri())
-    cells = page.run("[...document.querySelectorAll('td')].map((cell) => cell.textContent)")
-    assert [cells[at : at + 4] for at in (0, 6, 12)] == [
-        ["a", "running", "3", ""],
-        ["b", "damaged", "", ""],
-        ["c", "killed", "0", "2"],
+    page.wait_for("document.querySelector('.list td') !== null")
+    lines = (
+        "[...document.querySelectorAll('.list tbody tr')].map((row) => [...row.cells].map((one) => one.textContent))"
+    )
+    shown = [line[1:8] for line in page.run(lines)]
+    assert shown[0][:6] == ["a", "running", "1 of 9", "", "loss (min)", ""]
+    assert shown[1:] == [
+        ["b", "damaged", "", "", "", "", ""],
+        ["c", "killed", "2 of 2", "2", "loss (min)", "", "3.5 s"],
+        ["d d", "finished", "1 of 1", "", "loss (min)", "0.1235", "2 h 2 min"],
     ]
-    assert cells[10:12] == ["", ""]
-    assert page.run("[...document.querySelectorAll('td span')].map((one) => one.className)") == [
-        "running",
-        "failed",
-        "failed",
-    ]
-    assert page.run("[...document.querySelectorAll('td a')].map((one) => one.textContent)") == ["a", "c"]
+    states = "[...document.querySelectorAll('.list td:nth-child(3) span')].map((one) => one.className)"
+    assert page.run(states) == ["running", "failed", "failed", ""]
+    assert page.run("[...document.querySelectorAll('td a')].map((one) => one.textContent)") == ["a", "c", "d d"]
+
+    names = f"{lines}.map((line) => line[1])"
+    sort = (
+        "[...document.querySelectorAll('.list th button')]"
+        ".find((one) => one.textContent.startsWith('duration')).click()"
+    )
+    page.run(sort)
+    assert page.run(names)[:2] == ["c", "d d"]
+    page.run(sort)
+    assert page.run(names)[1:] == ["d d", "c", "b"], "those without a value stay at the end"
+    write_filter(page, "LOSS killed")
+    assert page.run(names) == ["c"]
+    page.click(".list [type=checkbox]")
+    assert page.run("document.querySelector('.tools a').hidden")
+    write_filter(page, "finished")
+    page.click(".list [type=checkbox]")
+    assert page.run("document.querySelector('.tools a').getAttribute('href')") == "compare/c/d%20d/"
+    assert page.errors == [] or all("events" in one for one in page.errors)
