@@ -19,8 +19,8 @@ from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, res
 import minitune as tune
 from minitune.integration.aim import AimLoggerCallback
 from minitune.integration.comet import CometLoggerCallback
-from minitune.integration.mlflow import MLflowLoggerCallback, setup_mlflow
-from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
+from minitune.integration.mlflow import MLflowLoggerCallback, mlflow_mixin, setup_mlflow
+from minitune.integration.wandb import WandbLoggerCallback, setup_wandb, wandb_mixin
 
 Calls = list[tuple[Any, ...]]
 
@@ -197,6 +197,24 @@ def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(
     assert set(named(wandb, "login")) == {1}
     assert ("no API key was found: run `wandb login`" in caplog.text) != has_key
     assert bool(named(wandb, "init")) == has_key
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_mixin_of_wandb_gives_each_trial_of_a_class_its_run(wandb: Calls, fails: bool) -> None:
+    class Kind(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            self.wandb.log({"seen": self.config["a"]})  # type: ignore[attr-defined]  # the mixin has it
+            if fails:
+                raise ValueError("no")
+            return {"done": True}
+
+    mixed = wandb_mixin(Kind)
+    assert (mixed.__name__, mixed.__module__) == ("Kind", __name__)
+    fit(mixed, {"a": 7, "wandb": {"project": "mine"}})
+    (made,) = named(wandb, "init")
+    assert (made["project"], made["config"]) == ("mine", {"a": 7})
+    assert named(wandb, "run.log") == [{"seen": 7}]
+    assert "run.finish" in [call[0] for call in wandb]
 
 
 # -- Comet -------------------------------------------------------------------------------------------------------------
@@ -418,6 +436,16 @@ def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow: Server) 
         {"experiment_id": "Default at None", "run_name": "mine", "tags": {}}
     ]
     assert named(mlflow.calls, "mlflow.log_params") == [{"lr": "1"}]
+
+
+def test_the_mixin_of_mlflow_creates_a_named_experiment_and_ends_the_run(mlflow: Server) -> None:
+    class Kind(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"done": True}
+
+    fit(mlflow_mixin(Kind), {"mlflow": {"experiment_name": "mine"}})
+    assert mlflow.experiments == {"mine": "mine at None"}
+    assert [call[0] for call in mlflow.calls if call[0].startswith("mlflow.")][-1] == "mlflow.end_run"
 
 
 def test_mlflow_puts_the_token_of_the_process_back(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:
