@@ -21,6 +21,7 @@ LAST_LINE = {
     "torch_trains": "2 0 True 2",
     "lightning_trains": "2 0 True 2",
     "transformers_trains": "2 0 True 2",
+    "tensorflow_trains": "2 0 True 2",
     "xgboost_trains": "2 0 True 2",
 }
 """Each script prints: the number of trials, how many failed, whether the best one is as it must be, and a number."""
