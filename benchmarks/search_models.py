@@ -8,10 +8,15 @@
     python benchmarks/search_models.py --cache DIR                 # keep all evaluations and runs; none is repeated
     python benchmarks/search_models.py --quick                     # does everything run?
 
+    python benchmarks/search_models.py --splits 0                  # only the values seen, no truth
+
 The tasks are in `tasks/models.py`.
 
 *P(beat)* is the share of pairs of runs in which the left searcher's best value is smaller; a tie counts half. It is the
 mean over the tasks. Intervals are those of 95 % from a bootstrap over tasks, and within a task over seeds.
+
+The best value *seen* is partly luck. The *truth* is the mean loss of that configuration on other splits of the data,
+with other random numbers. What counts for a user is the truth.
 """
 
 from __future__ import annotations
@@ -26,14 +31,14 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the data is so small that threads cost more than they save
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
 from tasks.functions import Config
-from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate
+from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate, is_noisy
 
 SEEN_AT = (20, 40, 80)
 """After so many trials, the best values are compared."""
@@ -74,8 +79,13 @@ class Cache:
         return value
 
 
-def values_of_run(value_of: Callable[[Config], float], searcher: Asker, trials: int, at_a_time: int) -> Iterator[float]:
-    """The values of a run's trials. They end in the order of their suggestions. NaN is a failure."""
+def trials_of_run(
+    value_of: Callable[[Config], float], searcher: Asker, trials: int, at_a_time: int
+) -> Iterator[tuple[float, Config]]:
+    """The value and the configuration of each trial of a run.
+
+    Trials end in the order of their suggestions. The value NaN is a failure.
+    """
     waiting: list[tuple[Any, Config]] = []
     asked = 0
     while asked < trials or waiting:
@@ -88,19 +98,43 @@ def values_of_run(value_of: Callable[[Config], float], searcher: Asker, trials: 
             searcher.fail(token)
         else:
             searcher.tell(token, value)
-        yield value
+        yield value, config
 
 
-def measure(options: argparse.Namespace) -> dict[str, dict[str, list[list[float]]]]:
-    """The values of all runs by task and searcher, one list for each seed."""
-    found: dict[str, dict[str, list[list[float]]]] = {}
+def marks(trials: int) -> list[int]:
+    """After how many of a run's trials the best ones are compared."""
+    return [count for count in SEEN_AT if count < trials] + [trials]
+
+
+def truth_of(task: ModelTask, config: Config, splits: int, known: Cache) -> float:
+    """The mean loss of a configuration on other splits than that of the search. NaN if one of them fails."""
+    key = json.dumps([config, splits], sort_keys=True, default=str)
+    return float(known.get(key, lambda: statistics.fmean(evaluate(task, config, 1 + each) for each in range(splits))))
+
+
+class Run(NamedTuple):
+    """A run of a searcher on a task.
+
+    Attributes:
+        values: The values of its trials.
+        truths: The truth of the best trial after each of the `marks`; empty if it is not measured.
+    """
+
+    values: list[float]
+    truths: list[float]
+
+
+def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
+    """All runs by task and searcher, one for each seed."""
+    found: dict[str, dict[str, list[Run]]] = {}
     for title in options.tasks or PARTS[options.part]:
         task = _ALL[title]
         values = Cache(options.cache, f"values {title}")
+        truths = Cache(options.cache, f"truths {title}")
         found[title] = {}
         for name in options.searchers:
             tag = f" {options.tag}" if name in (AUTO, OURS) else ""
-            runs = Cache(options.cache, f"runs {title} {name} {options.at_a_time}{tag}")
+            runs = Cache(options.cache, f"trials {title} {name} {options.at_a_time}{tag}")
             found[title][name] = []
             for seed in range(options.seeds):
 
@@ -110,13 +144,26 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[list[float]
 
                 def play(value_of: Any = value_of, space: Any = task.space, name: str = name, seed: int = seed) -> Any:
                     searcher = SEARCHERS[name][1](space, seed)
-                    return [*values_of_run(value_of, searcher, options.trials, options.at_a_time)]
+                    return [*trials_of_run(value_of, searcher, options.trials, options.at_a_time)]
 
                 known = runs.get(str(seed), play)
                 if len(known) < options.trials:
                     known = runs.put(str(seed), play())
-                found[title][name].append(known[: options.trials])
+                found[title][name].append(_run_of(known[: options.trials], task, options.splits, truths))
     return found
+
+
+def _run_of(trials: Sequence[tuple[float, Config]], task: ModelTask, splits: int, truths: Cache) -> Run:
+    """The values of a run's trials, and the truths of its best ones. A run in which all have failed has no good one."""
+    values = [value for value, _ in trials]
+    found = []
+    for count in marks(len(trials)) if splits else ():
+        succeeded = [trial for trial in trials[:count] if trial[0] == trial[0]]
+        truth = math.nan
+        if succeeded:
+            truth = truth_of(task, min(succeeded, key=lambda trial: trial[0])[1], splits, truths)
+        found.append(math.inf if math.isnan(truth) else truth)
+    return Run(values, found)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -147,10 +194,14 @@ def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
     return f"{whole:.2f} [{figures[9]:.2f}, {figures[389]:.2f}]"
 
 
-def show(found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], ours: str, trials: int) -> Iterator[str]:
-    """Two tables: how often one searcher beats each other one, by trials; and the median best values by task."""
+def show(found: Mapping[str, Mapping[str, Sequence[Run]]], ours: str, trials: int) -> Iterator[str]:
+    """Three tables: how often one searcher beats each other one by the values seen, and by the truth; and the medians.
+
+    The medians are those of the best values by task.
+    """
     others = [name for name in next(iter(found.values())) if name != ours]
-    counts = [count for count in SEEN_AT if count < trials] + [trials]
+    counts = marks(trials)
+    values = {title: {name: [run.values for run in runs[name]] for name in runs} for title, runs in found.items()}
     yield f"P(beat) of {ours}, by trials"
     yield ""
     yield _row("over", *map(str, counts), *(f"{title}, {counts[-1]}" for title in found))
@@ -158,22 +209,53 @@ def show(found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], ours: str
     for other in others:
         cells = []
         for count in counts:
-            pairs = [(best_at(runs[ours], count), best_at(runs[other], count)) for runs in found.values()]
+            pairs = [(best_at(runs[ours], count), best_at(runs[other], count)) for runs in values.values()]
             cells.append(beats(pairs))
         own = [f"{wins(left, right):.2f}" for left, right in pairs]
         yield _row(other, *cells, *own)
     yield ""
+    yield from _show_truth(found, ours, others, counts)
     yield f"Median of the best values after {' / '.join(map(str, counts))} trials, and the share of failures"
     yield ""
     yield _row("", *found)
     yield _row(*["---"] * (1 + len(found)))
     for name in [ours, *others]:
         cells = []
-        for runs in found.values():
+        for runs in values.values():
             medians = " / ".join(f"{statistics.median(best_at(runs[name], count)):.4g}" for count in counts)
-            values = [value for run in runs[name] for value in run]
-            cells.append(f"{medians}; {sum(value != value for value in values) / len(values):.0%}")
+            all_values = [value for run in runs[name] for value in run]
+            cells.append(f"{medians}; {sum(value != value for value in all_values) / len(all_values):.0%}")
         yield _row(name, *cells)
+    yield ""
+
+
+def _show_truth(
+    found: Mapping[str, Mapping[str, Sequence[Run]]], ours: str, others: Sequence[str], counts: Sequence[int]
+) -> Iterator[str]:
+    """The table of the truth; nothing if it was not measured."""
+    if not next(iter(found.values()))[ours][0].truths:
+        return
+    yield f"P(beat) of {ours} by the truth, by trials"
+    yield ""
+    yield _row("over", "tasks", *map(str, counts))
+    yield _row(*["---"] * (2 + len(counts)))
+    groups = {
+        "all": [*found],
+        "deterministic": [title for title in found if not is_noisy(title)],
+        "noisy": [title for title in found if is_noisy(title)],
+    }
+    for other in others:
+        for group, titles in groups.items():
+            if not titles:
+                continue
+            cells = []
+            for mark in range(len(counts)):
+                pairs = []
+                for title in titles:
+                    left, right = ([run.truths[mark] for run in found[title][name]] for name in (ours, other))
+                    pairs.append((left, right))
+                cells.append(beats(pairs))
+            yield _row(other, f"{group} ({len(titles)})", *cells)
     yield ""
 
 
@@ -192,6 +274,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=8, help="runs of each searcher on each task")
     parser.add_argument("--trials", type=int, default=80, help="trials of each run")
     parser.add_argument("--at-a-time", type=int, default=1, help="trials at a time")
+    parser.add_argument("--splits", type=int, default=12, help="by so many other splits the truth is measured")
     parser.add_argument("--cache", type=Path, help="a folder that keeps evaluations and runs")
     parser.add_argument("--tag", default="", help="a name for the version of our searchers in the cached runs")
     parser.add_argument("--quick", action="store_true", help="one seed and few trials: only checks that it runs")
@@ -202,6 +285,7 @@ def main() -> int:
     if options.quick:
         options.seeds = 1
         options.trials = 3
+        options.splits = min(2, options.splits)
     logging.getLogger("minitune").setLevel(logging.ERROR)
     print("\n".join(show(measure(options), options.against, options.trials)))
     return 0

@@ -9,6 +9,8 @@ There are sixteen tasks, in eight pairs of one kind each: `CHOOSE` has one task 
 The split was fixed before the first run. Rules of `AutoSearch` are chosen by the tasks of `CHOOSE` only. So the tasks
 of `CONFIRM` show what a rule is worth on work that it was not chosen by.
 
+A task is noisy if its model draws random numbers (`is_noisy`), else deterministic.
+
 `SMALL` has 31 more tasks on at most 150 rows. A trial takes about 30 ms, so many runs are affordable.
 """
 
@@ -94,12 +96,21 @@ def load(name: str, rows: int) -> tuple[Any, Any]:
     return x[order], y[order]
 
 
-def evaluate(task: ModelTask, config: Config) -> float:
-    """The loss of a configuration in cross-validation. NaN if it fails."""
+def evaluate(task: ModelTask, config: Config, split: int = 0) -> float:
+    """The loss of a configuration in cross-validation. NaN if it fails.
+
+    Args:
+        task: The task.
+        config: The configuration.
+        split: The number of the split into folds. A model draws other random numbers in each split.
+    """
     x, y = load(task.data, task.rows)
-    seed = int(hashlib.blake2b(repr(sorted(config.items(), key=str)).encode(), digest_size=4).hexdigest(), 16)
+    text = repr(sorted(config.items(), key=str))
+    if split:
+        text += f" {split}"
+    seed = int(hashlib.blake2b(text.encode(), digest_size=4).hexdigest(), 16)
     kind: Any = KFold if task.loss == "squared" else StratifiedKFold
-    folds = kind(task.folds, shuffle=True, random_state=0)
+    folds = kind(task.folds, shuffle=True, random_state=split)
     losses = []
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
@@ -120,6 +131,28 @@ def _loss(kind: str, model: Any, x: Any, y: Any, variance: float) -> float:
         return float(numpy.mean((model.predict(x) - y) ** 2) / variance)
     of_class = model.predict_proba(x)[numpy.arange(len(y)), y]
     return float(-numpy.mean(numpy.log(numpy.clip(of_class, 1e-4, 1))))
+
+
+_NOISY = (
+    "boosted",
+    "boosting",
+    "classifiers",
+    "coordinate descent",
+    "forest",
+    "gradient descent",
+    "logistic cancer",
+    "network",
+    "regressors",
+    "simple classifiers",
+    "sparse logistic",
+    "tree",
+)
+"""How the titles of tasks begin whose models draw random numbers."""
+
+
+def is_noisy(title: str) -> bool:
+    """Whether the model of a task draws random numbers, at least in some configurations."""
+    return title.startswith(_NOISY)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,11 @@ def test_searchers_are_compared_on_real_models() -> None:
     command = [sys.executable, str(MODELS), "--quick", "--searchers", "random", "minitune auto", "--tasks", *tasks]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    wins, medians = (part.splitlines() for part in done.stdout.split("Median of the best values"))
+    beginning, rest = done.stdout.split("P(beat) of minitune auto by the truth")
+    wins = beginning.splitlines()
+    truth, medians = (part.splitlines() for part in rest.split("Median of the best values"))
     assert wins[2] == "| over | 3 | svc cancer, 3 | tree clusters, 3 |"
     assert wins[4].startswith("| random | ")
+    groups = ["| random | all (2)", "| random | deterministic (1)", "| random | noisy (1)"]
+    assert [" | ".join(line.split(" | ")[:2]) for line in truth[4:7]] == groups
     assert [line.split(" | ")[0] for line in medians[4:6]] == ["| minitune auto", "| random"]
