@@ -30,13 +30,8 @@ class Callback:
     def setup(
         self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any
     ) -> None:
-        """Called once, before all other hooks.
-
-        Args:
-            stop: The user's stop criterion.
-            num_samples: How many samples are drawn from the search space.
-            total_num_samples: The expected number of trials.
-            **info: Further arguments, such as `time_budget_s`.
+        """Called once, before all other hooks, with the user's stop criterion, the samples, the expected number of
+        trials, and further arguments such as `time_budget_s`.
         """
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:

@@ -104,9 +104,6 @@ class Checkpoint:
     def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
         """A checkpoint that contains a dict, as in older Ray Tune. Its temporary directory lives as long as the object.
 
-        Args:
-            data: The dict that `to_dict` will return. It must be picklable.
-
         Raises:
             TypeError: If `data` is not a mapping.
         """
@@ -398,12 +395,7 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
 
 
 class ManifestEntry(NamedTuple):
-    """A file, a directory or a link of a checkpoint.
-
-    Attributes:
-        name: The path below the checkpoint. That of a directory ends in a slash.
-        size_bytes: The size of a file; 0 for others.
-    """
+    """A file, a directory or a link of a checkpoint."""
 
     name: str
     size_bytes: int = 0

@@ -178,11 +178,6 @@ class CheckpointConfig(Config):
 class ResumeConfig(Config):
     """How a resume treats finished, unfinished and failed trials.
 
-    Attributes:
-        finished: For trials that ended without an error.
-        unfinished: For trials that have not ended.
-        errored: For trials that failed.
-
     Raises:
         ValueError: If a field is not a `ResumeType` or its value.
     """

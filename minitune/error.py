@@ -101,9 +101,6 @@ class MissingMetricError(TrialError, ValueError):
     """A result lacks a metric that the run, its scheduler or its searcher needs, or has no number in its place.
 
     The trial fails with this error. `fit` raises it if it is certain that the metric's name is wrong.
-
-    Attributes:
-        metric: The flattened name.
     """
 
     metric = ""

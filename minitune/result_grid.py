@@ -433,9 +433,6 @@ class ResultGrid(Sequence[Result]):
 
         Importances need the extra `report`. Blocks while it reads the journal and writes the file.
 
-        Returns:
-            The absolute path of the file.
-
         Raises:
             FileNotFoundError: If there is no journal.
             ValueError: If there is no metric or no mode.

@@ -210,9 +210,6 @@ def put(value: Any) -> ObjectRef:
     The value goes to a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete. If a
     trial calls `put`, the value goes to the trial's directory and stays there.
 
-    Args:
-        value: Anything that can be pickled.
-
     Raises:
         TypeError: If the value cannot be pickled, or is itself a reference.
         OSError: If the file cannot be written.

@@ -53,10 +53,7 @@ class Logged(NamedTuple):
         time_s: Virtual seconds since the start of the run.
         event: The decision about a result (`CONTINUE`, `PAUSE`, `STOP` or `NOOP`), or a change of the trial (`ADDED`,
             `EXPLOIT`, or its new status).
-        iteration: The result's `training_iteration`; None if the event has no result.
-        value: The metric's value in that result; None if the event has no result.
         text: The reason. For `ADDED`, the trial's tag; for `EXPLOIT`, the donor's id.
-        kind: The kind of the ending if the trial, or its attempt, ended; else None.
     """
 
     time_s: float

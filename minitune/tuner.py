@@ -1,7 +1,6 @@
 """Tuner: the entry point of a run.
 
-`fit` gives the plan to a driver, which does the work. `restore` makes the plan from the record of an earlier run, and
-`fit` then gives it to a driver that continues that run.
+`restore` makes the plan of a run from the record of an earlier one, and `fit` gives it to a driver.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The closing remarks of a run: what its user may not have meant, as far as only its end shows it.
 
-This is the one place where they are made. Each is a line for the end of the output; none changes the results.
+This is the one place where they are made. Each is a line for the end of the output.
 """
 
 from __future__ import annotations

@@ -47,11 +47,8 @@ class RunInfo:
     """The state of a run and its machine at one moment, without the trials.
 
     Attributes:
-        memory: The machine's memory and its free part, in bytes; None if unknown.
         totals: The resources for trials, by name; memory in bytes. Empty if unknown.
-        scheduler: The scheduler's state as a text; None if unknown.
         ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
-        importing: The package that is now imported for all workers; empty if there is none, or if it is unknown.
         ended_before: The number of trials that had ended before the run was started or resumed. None means all that
             have ended before the first report.
     """

@@ -624,8 +624,7 @@ def _check_schema(path: str, record: dict[str, Any]) -> None:
 
 
 def _cut(path: str, length: int) -> str:
-    """Move the content after byte `length` to a separate file, where users can read it. The copy is synced before the
-    journal is cut.
+    """Move the content after byte `length` to a separate file, where users can read it.
 
     The copy is synced before the journal is cut, so that the content is never lost.
     """

@@ -292,7 +292,7 @@ def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunL
     An existing directory is used only if the user chose its name. Two runs that start within the same second have the
     same default name, and only the one that creates the directory may use it.
 
-    Several drivers may find the same directory without a run. The one that gets the lock uses it.
+    Of several drivers that find the same directory without a run, the one that gets the lock uses it.
     """
     suffix = 0
     wanted = os.path.join(root, name)

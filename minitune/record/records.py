@@ -155,8 +155,7 @@ def trial(
 ) -> Record:
     """A trial is part of the run: its configuration, and what else its start needs.
 
-    The field `experiment` has the number of its experiment in the run. The field `replaces` has the id of the trial
-    that it starts over. It is empty if the searcher proposed this trial.
+    The field `replaces` has the id of the trial that it starts over. It is empty if the searcher proposed this trial.
     """
     return {
         KIND: TRIAL,
@@ -213,9 +212,8 @@ def result(
 ) -> Record:
     """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
 
-    The field `facts` has the facts behind the reason. It is left out if there are none. `ends`: why the trial ends with
-    this result; None if it continues, or if something must be recorded before its end, such as its last checkpoint.
-    Then a `status` record follows.
+    `ends`: why the trial ends with this result; None if it continues, or if something must be recorded before its end,
+    such as its last checkpoint. Then a `status` record follows.
     """
     record = {
         KIND: RESULT,

@@ -171,7 +171,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
     """The search space with which a run was started; None, after a warning, if it cannot be read from the file.
 
-    This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
+    This executes code of the file's author; an UntrustedStateError means that this may be another user.
     """
     space: dict[str, Any] | None = _part(
         run, "param_space", f"the search space of the run in {run.path} cannot be compared with the present one"
@@ -182,7 +182,7 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
 def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
     """The checkpoint config of each experiment of a run; empty, after a warning, if `tuner.pkl` cannot be read.
 
-    This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
+    This executes code of the file's author; an UntrustedStateError means that this may be another user.
     """
     return (
         _part(run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config")

@@ -785,9 +785,7 @@ class RunFollower:
 
 class SummedUp:
     """Knows the results of a journal that the sum in a later record of their trial covers, so that a story skips them.
-
-    Args:
-        path: The journal. The constructor blocks while it looks for the sums.
+    The constructor blocks while it looks for the sums.
     """
 
     def __init__(self, path: str | os.PathLike[str]):

@@ -1,7 +1,7 @@
 """The directories of a run's trials: `TrialDirectories`, or `NoDirectories` for a run in memory.
 
-If it cannot be used, the trial fails and the other trials continue. But if the disk refuses the run's own files, or the
-run's directory has gone, the run ends: `raise_if_run_ends` tells one from the other.
+If a trial's directory cannot be used, the trial fails and the other trials continue. But if the disk refuses the run's
+own files, or the run's directory has gone, the run ends: `raise_if_run_ends` tells one from the other.
 """
 
 from __future__ import annotations
