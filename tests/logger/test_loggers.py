@@ -347,6 +347,10 @@ def test_a_trial_without_reports_has_no_table(trial: Trial) -> None:
     start(logger, trial)
     end(logger, trial)
     assert not os.path.exists(os.path.join(trial.local_path, "progress.csv"))
+    log(logger, trial, {"config": {"lr": 1}})
+    log(logger, trial, {"a": 1})
+    end(logger, trial)
+    assert table(trial) == [{"a": "1"}], "a report without metrics is no row"
 
 
 def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) -> None:
