@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
     "logs": ("commands.watch", "Show the prints of a trial; -f follows them."),
     "resume": ("commands.again", "Continue a run that was interrupted or killed."),
+    "stop": ("commands.manage", "End a run that goes on, so that it can be resumed."),
+    "rm": ("commands.manage", "Remove runs from the disk."),
     "rerun": ("commands.again", "Run one trial again in this process, for the debugger."),
     "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
     "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),

@@ -7,14 +7,15 @@
       watch      watch, logs: follow a run that is still going on
       why        explain, replay, importance, report: understand a run
       again      resume, rerun
+      manage     stop, rm
       run        run: programs as trials. `sweep` reads its sweep files, with `sweep_parameters`
       health     doctor, ci
       port       changes the imports of scripts and notebooks
       manual     help
     selecting    the arguments that several commands have, and the run and the trial that they name
 
-All but `run`, `resume`, `rerun`, `ci` and `doctor` only read runs. They take no lock and unpickle nothing, so a run may
-go on meanwhile, and it may belong to somebody else.
+All but `run`, `resume`, `rerun`, `stop`, `rm`, `ci` and `doctor` only read runs. They take no lock and unpickle
+nothing, so a run may go on meanwhile, and it may belong to somebody else.
 
 A parser has a default `command`: the function that does the work. If the user's own program also gets arguments, the
 parser has a second default, `own_begins` (see `behind_dashes`). A command that cannot do its work raises an error: an

@@ -1,0 +1,117 @@
+"""`minitune stop` and `rm`: end a run that goes on, and remove runs from the disk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+
+from minitune.base import files
+from minitune.base.text import counted, echo
+from minitune.commands import Commands
+from minitune.commands.selecting import RUN_HELP, NotFoundError, add_run, existing_run
+from minitune.record.layout import RunDirectory
+from minitune.record.lock import RunLock, check_trusted, read_holder
+from minitune.record.standing import read_standing
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of these commands."""
+    parser = commands.add_parser(
+        "stop",
+        description="End a run that goes on, as Ctrl-C does: its trials are saved, and `minitune resume` continues it. "
+        "Its process ends, too. The command does not wait for that.",
+        epilog="Examples: minitune stop; minitune stop valley && minitune watch valley. The exit status is 1 if there "
+        "is no such run, or it does not go on, else 0.",
+    )
+    add_run(parser)
+    parser.set_defaults(command=stop)
+    parser = commands.add_parser(
+        "rm",
+        description="Remove runs with all their files. The command says how much it removes, and asks first. A run "
+        "that goes on is refused.",
+        epilog="Examples: minitune rm valley; minitune rm --yes valley results/old. The exit status is 1 if there is "
+        "no such run, if one goes on, or if you decline, else 0.",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.set_defaults(command=rm)
+
+
+# -- stop --------------------------------------------------------------------------------------------------------------
+def stop(options: argparse.Namespace) -> int:
+    """Run `minitune stop`."""
+    path = existing_run(options.run)
+    holder = read_holder(RunDirectory(path).lock)
+    if holder is None:
+        _, state = read_standing(path)
+        raise NotFoundError(f"the run {path} does not go on: it {state.said}")
+    if holder.host != socket.gethostname():
+        raise NotFoundError(f"the run {path} belongs to {holder}: stop it there")
+    # The lock's file names the process. If another user can write it, it may name any process of this user.
+    check_trusted(path)
+    os.kill(holder.pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it
+    echo(f"{path}: process {holder.pid} ends its trials and then itself; `minitune resume {path}` continues the run")
+    return 0
+
+
+# -- rm ----------------------------------------------------------------------------------------------------------------
+def rm(options: argparse.Namespace) -> int:
+    """Run `minitune rm`. Blocks while it removes files."""
+    paths = list(dict.fromkeys(map(existing_run, options.runs)))
+    for path in paths:
+        if os.path.islink(path):
+            raise ValueError(f"{path} is a link to {os.path.realpath(path)}: pass that path to remove the run")
+        _refuse_live(path)
+    freed = 0
+    for path in paths:
+        sizes = list(_sizes(path))
+        echo(f"{path}: {counted(len(sizes), 'file')}, {_size_text(sum(sizes))}")
+        freed += sum(sizes)
+    if not options.yes and not _agrees(len(paths)):
+        echo("minitune: nothing is removed", file=sys.stderr)
+        return 1
+    for path in paths:
+        with RunLock(RunDirectory(path).lock):  # so that no driver starts to work on it meanwhile
+            files.remove_tree(path)
+    echo(f"removed {counted(len(paths), 'run')}; {_size_text(freed)} are free")
+    return 0
+
+
+def _refuse_live(path: str) -> None:
+    with RunLock(RunDirectory(path).lock):
+        pass
+
+
+def _agrees(count: int) -> bool:
+    if not sys.stdin.isatty():
+        raise ValueError("there is no terminal to ask on: pass --yes to remove without a question")
+    echo(f"Remove {counted(count, 'run')}? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _sizes(directory: str) -> Iterator[int]:
+    """The bytes of each file below a directory that its removal frees. A link counts by itself."""
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(parent, name))
+            except FileNotFoundError:
+                continue
+            # A file with another name elsewhere stays on the disk.
+            yield status.st_size if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else 0
+
+
+def _size_text(size: float) -> str:
+    """A size as a text, such as `1.5 MB`."""
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size /= 1000
+        unit += 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

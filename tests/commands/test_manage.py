@@ -1,0 +1,121 @@
+"""`minitune stop` and `rm`: a run ends and can be resumed; a run leaves the disk."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from command_runs import Minitune, fit_three
+from kit import Script
+
+from minitune.record.layout import RunDirectory
+from minitune.record.lock import RunLock
+
+FOREVER = ["run", "--name", "live", "--", "sh", "-c", "i=0; while :; do i=$((i+1)); echo report v=$i; sleep 0.1; done"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+# -- stop --------------------------------------------------------------------------------------------------------------
+def test_a_run_that_is_stopped_can_be_resumed(script: Script) -> None:
+    driver = script.start_minitune(*FOREVER)
+    script.wait_until(lambda: any(path.stat().st_size for path in script.storage.glob("live/*/result.json")))
+
+    done = script.run_minitune("stop", "live")
+    script.finish(driver)
+
+    assert done.returncode == 0, done.stderr
+    assert f"process {driver.pid} ends its trials" in done.stdout
+    assert driver.returncode in (4, -signal.SIGTERM)
+    assert "interrupted" in script.run_minitune("ls", "live").stdout.splitlines()[0]
+
+
+def test_a_run_that_has_ended_cannot_be_stopped(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    assert run("stop", "run") == (1, "", f"minitune: the run {tmp_path / 'run'} does not go on: it has ended\n")
+
+
+def test_a_run_of_another_machine_is_not_stopped(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_three(tmp_path)
+    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
+        monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+        status, _, err = run("stop", "run")
+    assert status == 1
+    assert "stop it there" in err
+
+
+def test_a_lock_that_another_user_can_write_stops_no_process(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_three(tmp_path)
+    monkeypatch.setattr(os, "kill", lambda *call: pytest.fail(f"a signal: {call}"))
+    (tmp_path / "run").chmod(0o777)
+    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
+        status, _, _ = run("stop", "run")
+    assert status == 1
+
+
+# -- rm ----------------------------------------------------------------------------------------------------------------
+def test_a_run_is_removed_and_its_size_is_shown(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    fit_three(tmp_path, name="other")
+    (tmp_path / "run" / "large").write_bytes(bytes(3_000_000))
+
+    status, out, err = run("rm", "--yes", "run")
+
+    assert (status, err) == (0, "")
+    first, last = out.splitlines()
+    assert first.startswith(f"{tmp_path / 'run'}: ")
+    assert first.endswith("3.0 MB")
+    assert last == "removed 1 run; 3.0 MB are free"
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(("answer", "is_removed"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False)])
+def test_the_question_is_answered(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_removed: bool
+) -> None:
+    fit_three(tmp_path)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+
+    status, out, _ = run("rm", "run")
+
+    assert "Remove 1 run? [y/N] " in out
+    assert ((tmp_path / "run").exists(), status) == (not is_removed, 0 if is_removed else 1)
+
+
+def test_without_a_terminal_nothing_is_removed(run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit_three(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+
+    status, _, err = run("rm", "run")
+
+    assert (status, (tmp_path / "run").exists()) == (1, True)
+    assert "pass --yes" in err
+
+
+def test_no_run_is_removed_if_one_of_them_goes_on(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    fit_three(tmp_path, name="live")
+    with RunLock(RunDirectory(str(tmp_path / "live")).lock):
+        status, _, err = run("rm", "--yes", "run", "live")
+    assert (status, sorted(os.listdir(tmp_path))) == (1, ["live", "run"])
+    assert "is in use by" in err
+
+
+def test_a_link_to_a_run_is_refused(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    (tmp_path / "link").symlink_to("run")
+    status, _, err = run("rm", "--yes", "link")
+    assert (status, (tmp_path / "run").exists(), (tmp_path / "link").exists()) == (1, True, True)
+    assert "is a link to" in err
