@@ -923,11 +923,13 @@ function workers(run) {
   }
   return spans;
 }
+// The objective of runs that are compared; of different ones, all.
+const metricsOf = (runs) => [...new Set(runs.map((run) => run.data.metric))].join(", ");
 function addEdf(runs, add) {
   const card = add("edf", "Share of trials up to a value", () => {
     const scored = runs.map((run) => run.scored.map((trial) => trial.value).sort((a, b) => a - b));
     const all = scored.flat();
-    const x = numberAxis(runs[0].data.metric, all, { isLog: own.isLog && range(all)[0] > 0 });
+    const x = numberAxis(metricsOf(runs), all, { isLog: own.isLog && range(all)[0] > 0 });
     const y = numberAxis("share of trials", [0, 1]);
     card.chart(0).draw({ x, y, layers: scored.map((values, index) => ({ kind: "lines", style: "thick", cls: runs.length > 1 ? `run${index % 8}` : "finished", isStep: true,
       lines: [values.map((value, i) => [x.at(value), (i + 1) / values.length])] })),
@@ -1407,15 +1409,13 @@ async function openTrial(run, trial) {
   for (const [id, top] of places) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
   // A small plot of each metric. That of the objective comes first.
   const kind = kindOf(trial), names = [...new Set([run.data.metric, ...Object.keys(trial.others ? trial.others.values : {})])];
-  for (const name of names) {
-    const values = curveOf(run, trial, name);
-    if (values.length < 2) continue;
+  const shown = names.map((name) => [name, curveOf(run, trial, name)]).filter(([, values]) => values.length > 1);
+  const hosts = shown.map(([name]) => { const host = charts.appendChild(el("div", { className: "plot" })); host.dataset.metric = name; return host; });
+  shown.forEach(([name, values], index) => {  // once all have their places, since a plot is as wide as its place
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(name, values.map(([, value]) => value));
-    const host = charts.appendChild(el("div", { className: "plot" }));
-    host.dataset.metric = name;
-    new Chart(host).draw({ x, y, height: 190, layers: [{ kind: "lines", style: "thick", cls: KINDS[kind], lines: [broken(trial, values)] }, { kind: "points", style: "marks", cls: KINDS[kind], points: values.length < 60 ? values : [] }],
+    new Chart(hosts[index]).draw({ x, y, height: 190, layers: [{ kind: "lines", style: "thick", cls: KINDS[kind], lines: [broken(trial, values)] }, { kind: "points", style: "marks", cls: KINDS[kind], points: values.length < 60 ? values : [] }],
       hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
-  }
+  });
 }
 dialog.addEventListener("close", () => { opened = null; trialShown(false); });
 // Keys: / goes to the filter, and ← → go through the trials in the order of the table.
@@ -1617,7 +1617,7 @@ function sideBySide(runs, host, only) {
       const all = lines.flat();
       log.disabled = !(range(all.map(([, value]) => value))[0] > 0);
       const x = numberAxis(BY_NAMES[own.by], all.map(([at]) => at), { isTime, isInteger: !isTime, fromZero: isTime });
-      const y = numberAxis(runs[0].data.metric, all.map(([, value]) => value), { isLog: own.isLog && !log.disabled });
+      const y = numberAxis(metricsOf(runs), all.map(([, value]) => value), { isLog: own.isLog && !log.disabled });
       card.chips(runs.map((run, index) => [String(index), run.data.name, `run${index % 8}`, !hidden.has(index)]), (name) => { if (!hidden.delete(Number(name))) hidden.add(Number(name)); card.mark(); });
       card.chart(0).draw({ x, y, layers: lines.map((line, index) => ({ kind: "lines", style: "thick", cls: `run${index % 8}`, isStep: true, lines: hidden.has(index) ? [] : [axisPoints(x, y, line)] })),
         hits: lines.flatMap((line, index) => hidden.has(index) ? [] : line.map(([at, value]) => ({ x: x.at(at), y: y.at(value), text: () => `${runs[index].data.name}: ${number(value)}` }))) });

@@ -191,11 +191,14 @@ class RunList:
         row |= {"ended": sum(trial.status in (ERROR, TERMINATED) for trial in story.trials)}
         row |= {"total": story.total_samples, "duration": story.worked_s, "opened": story.driver.opened_s}
         row |= {"earlier": story.driver.earlier_s}
-        metric, mode = story.setup.goal.metric, story.setup.goal.mode
-        if metric is not None and mode is not None:
-            best = best_trial(story.trials, metric, mode)
-            value = None if best is None else best.progress.analysis.get(metric, "last")
-            row |= {"metric": metric, "mode": mode, "best": value if value is None or math.isfinite(value) else None}
+        goal = story.setup.goal
+        if goal.objectives:  # they have no best trial
+            row |= {"metric": ", ".join(goal.objectives), "mode": ", ".join(goal.objectives.values())}
+        elif goal.metric is not None and goal.mode is not None:
+            best = best_trial(story.trials, goal.metric, goal.mode)
+            value = None if best is None else best.progress.analysis.get(goal.metric, "last")
+            row |= {"metric": goal.metric, "mode": goal.mode}
+            row["best"] = value if value is None or math.isfinite(value) else None
         self._known[path] = key, row
         return row
 

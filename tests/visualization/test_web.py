@@ -357,6 +357,12 @@ def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pyte
     assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
 
 
+def test_the_list_names_several_objectives() -> None:
+    fit(lambda config: {"a": 1.0, "b": 2.0}, {}, metric=["a", "b"], mode=["min", "max"])
+    (row,) = server.RunList(str(run_path().parent)).rows()
+    assert (row["metric"], row["mode"], row.get("best")) == ("a, b", "min, max", None)
+
+
 def test_two_runs_of_the_list_are_compared() -> None:
     for name in ("a b", "c"):
         fit(lambda config: {"loss": 1.0}, {}, name=name, metric="loss", mode="min")

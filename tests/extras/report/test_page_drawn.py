@@ -670,6 +670,8 @@ def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path
     page.wait_for("dialog.querySelectorAll('.panels svg').length === 2")
     names = "[...dialog.querySelectorAll('.panels .plot')].map((one) => one.dataset.metric)"
     assert page.run(names) == ["loss", "val/acc"]
+    widths = page.run("[...dialog.querySelectorAll('.panels svg')].map((one) => one.getAttribute('viewBox'))")
+    assert widths[0] == widths[1]
     other = chromium.open(page.run("location.href"))
     other.wait_for("document.querySelector('[data-view=history] svg') !== null")
     assert other.run("document.querySelector('[data-view=history]').card.charts[0].spec.y.name") == "val/acc"
