@@ -1201,7 +1201,7 @@ class TrialTable {
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
       of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
-      of("duration (s)", (trial) => Math.round(this.run.worked(trial) * (trial.since === null ? 1000 : 1)) / (trial.since === null ? 1000 : 1)),
+      of("duration (s)", (trial) => trial.since === null ? Number(trial.counted.toPrecision(4)) : Math.round(this.run.worked(trial))),
       ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),

@@ -305,7 +305,7 @@ class RunData:
             "steps": None if is_counted else steps,
             "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
             "working": since_first_s(each.working_s),
-            "counted": round(_time_of(each, pace), 3),
+            "counted": _rounded(_time_of(each, pace)),
             "since": since_first_s(pace.since_s),
             "reported": since_first_s(pace.reported_s),
             "silentAfter": silent_after_s(pace.usual_s),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from kit import (
+    EndAfter,
     SavedCounter,
     deciding,
     fit,
@@ -414,6 +415,50 @@ def test_a_plot_begins_with_its_arguments(
 
 def test_a_plot_in_a_notebook_can_reach_nothing_of_it(stopped: tune.ResultGrid) -> None:
     assert plots.plot_edf(stopped)._repr_html_().startswith('<iframe sandbox="allow-scripts allow-downloads" width=')
+
+
+def test_the_page_has_seven_words_for_the_states_of_trials() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(3):
+            report({"loss": step})
+            if config["i"] == 0:
+                raise ValueError("no")
+
+    fit(train, {"i": grid_search([0, 1, 2, 3])}, stop=EndAfter(6), max_concurrent_trials=1, **OBJECTIVE)
+    run = json.loads(RunData(RunHistory(run_path())).text())
+    assert [trial["way"] for trial in run["trials"]][:3] == ["failed", "finished", "interrupted"]
+    assert {trial["way"] for trial in run["trials"][3:]} <= {"not started"}
+    assert len(run["trials"]) + run["notDrawn"] == 4
+    (group,) = run["errors"]
+    assert (group["text"], group["trials"]) == ("ValueError: no", [0])
+    assert group["command"] == f"minitune rerun {run_path()} 0 --pdb"
+
+
+def test_while_a_run_goes_on_its_page_has_the_time() -> None:
+    found: list[dict[str, Any]] = []
+
+    def look(trial: Any, result: dict[str, Any], **info: Any) -> None:
+        if result["training_iteration"] == 3:
+            found.append(json.loads(RunData(RunHistory(run_path())).text()))
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(4):
+            clock.current.sleep(5)
+            report({"loss": step})
+
+    with clock.use(VirtualClock(1e9)):
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        callbacks = [listening(on_trial_result=look)]
+        space = {"i": grid_search([0, 1])}
+        fit(train, space, executor=executor, callbacks=callbacks, max_concurrent_trials=1, **OBJECTIVE)
+    first, second = found
+    assert (first["isLive"], first["now"], first["worked"]) == (True, 1e9 + 15, 15)
+    (trial,) = (one for one in first["trials"] if one["way"] == "running")
+    assert (trial["since"], trial["reported"]) == (0, pytest.approx(10, abs=5))
+    assert second["left"] == pytest.approx(35 / 1.5 * 0.5), "one has ended, and one counts as a half"
+    whole = json.loads(RunData(RunHistory(run_path())).text())
+    assert [one["counted"] for one in whole["trials"]] == [20, 20]
+    assert [one["since"] for one in whole["trials"]] == [None, None]
 
 
 def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> None:

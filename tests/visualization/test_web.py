@@ -357,6 +357,22 @@ def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pyte
     assert row["best"] == (None if is_large else 1), "results of a very large run are not read"
 
 
+def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_TICK_S", 0.0)
+    told: list[Any] = []
+
+    def look(**info: Any) -> None:
+        run = server.LiveRun(str(run_path()))
+        known = json.loads((next(run.events(0)) or "").partition("id: ")[2].partition("\n")[0])
+        told.append(json.loads((next(run.events(known)) or "").partition("data: ")[2]))
+        run.close()
+
+    fit(report_n(1, score=1), callbacks=[listening(on_trial_result=look)])
+    (data,) = told
+    assert (data["isLive"], data["trials"]) == (True, [])
+    assert data["now"] >= data["begun"]
+
+
 def test_the_list_names_several_objectives() -> None:
     fit(lambda config: {"a": 1.0, "b": 2.0}, {}, metric=["a", "b"], mode=["min", "max"])
     (row,) = server.RunList(str(run_path().parent)).rows()

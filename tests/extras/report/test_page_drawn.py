@@ -648,6 +648,16 @@ def test_one_outlier_does_not_squeeze_the_others(chromium: Browser, tmp_path: Pa
     assert page.run("[axis.at(-50) === axis.low, axis.at(0.9), axis.beyond]") == [True, 0.9, 1]
 
 
+def test_an_update_keeps_a_selected_text(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of([{"curve": [2.0], "params": {"x": 1}}], best=0, bestConfig={"x": 1}))
+    page.run("host = document.createElement('p'); document.body.append(host); put(host, '1', () => ['one'])")
+    page.run("getSelection().selectAllChildren(host); put(host, '2', () => ['two'])")
+    assert page.run("host.textContent") == "one"
+    page.run("getSelection().removeAllRanges()")
+    page.wait_for("host.textContent === 'two'")
+    assert page.errors == []
+
+
 def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path) -> None:
     trials = [
         {
