@@ -17,6 +17,8 @@ from typing import Any
 ROUNDS = 12
 FIRST_ROUNDS = 40
 """How many gradients are computed for a suggestion, and for the first one."""
+USUAL_LOG_NOISE = -4.0
+"""The logarithm of a usual noise, as a share of the variance of the values: less is as likely, more is not."""
 _FIRST_STEP = 0.3
 _LEAST_STEP = 0.01
 _LARGEST_STEP = 1.0
@@ -81,15 +83,16 @@ def loss_and_slopes(logs: Any, squares: Any, values: Any) -> tuple[float, Any]:
     weights = inverse @ values
     variance = values @ weights / count + 1e-12
     log_determinant = numpy.log(factor.diagonal()).sum()
-    prior = 0.2 * numpy.cosh(logs[:-1]).sum() + 30 * noise * variance - 0.1 * logs[-1]
+    excess = max(0.0, numpy.log(noise * variance) - USUAL_LOG_NOISE)
+    prior = 0.2 * numpy.cosh(logs[:-1]).sum() + 0.5 * excess * excess - 0.1 * logs[-1]
     loss = 0.5 * count * numpy.log(variance) + log_determinant + prior
 
     # the derivative by each element of the covariance, and that of the kernel by a squared distance
-    by_covariance = 0.5 * inverse - (0.5 / variance + 30 * noise / count) * numpy.outer(weights, weights)
+    by_covariance = 0.5 * inverse - (0.5 + excess / count) / variance * numpy.outer(weights, weights)
     by_squared = by_covariance * (1 + distances) * decay / -6
     slopes = numpy.empty(len(logs))
     slopes[:-1] = factors * numpy.einsum("kij,ij->k", squares, by_squared) + 0.2 * numpy.sinh(logs[:-1])
-    slopes[-1] = noise * numpy.trace(by_covariance) + 30 * noise * variance - 0.1
+    slopes[-1] = noise * numpy.trace(by_covariance) + excess - 0.1
     return float(loss), slopes
 
 
