@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
 import zlib
@@ -528,7 +529,8 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     Bad lines are left out, and so are lines without the text `holding`. A TuneError means that the file cannot be read.
     """
     kind_marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
-    marks = (holding,) if holding else kind_marks
+    # One pattern: all kinds begin alike, so this takes as long as one search.
+    marks = re.compile(b"|".join(map(re.escape, (holding,) if holding else kind_marks)))
     with _reading(os.path.abspath(path)) as file:
         for offset, block in blocks(file, 0):
             for begin, line in _lines_with(marks, block):
@@ -537,17 +539,16 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
                     yield offset + begin, line
 
 
-def _lines_with(marks: Iterable[bytes], block: bytes) -> list[tuple[int, bytes]]:
-    """The lines of a block that have one of these texts, in order, each with its position."""
-    found = {}
-    for mark in marks:
-        position = block.find(mark)
-        while position >= 0:
-            begin = block.rfind(b"\n", 0, position) + 1
-            end = block.find(b"\n", position) + 1 or len(block)
-            found[begin] = block[begin:end]
-            position = block.find(mark, end)
-    return sorted(found.items())
+def _lines_with(marks: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (position, line) of the lines of a block that have one of these texts.
+
+    The texts are searched for, because nearly all lines are results, and have none.
+    """
+    end = 0
+    while (found := marks.search(block, end)) is not None:
+        begin = block.rfind(b"\n", 0, found.start()) + 1
+        end = block.find(b"\n", found.start()) + 1 or len(block)
+        yield begin, block[begin:end]
 
 
 def repair(path: str | os.PathLike[str]) -> str | None:
