@@ -128,14 +128,16 @@ def test_a_report_that_the_journal_lacks_is_cut_off_the_files_of_an_unfinished_t
     assert [row["n"] for row in csv.DictReader(paths[1].read_text().splitlines())] == ["1", "2", "3", "4"]
 
 
-def test_a_directory_that_was_removed_stays_so() -> None:
+def test_a_directory_that_was_removed_stays_so(caplog: pytest.LogCaptureFixture) -> None:
     fit(trainable, **ALL_FILES)
     gone = sorted(run_path().glob("*/result.json"))[0].parent
     for path in gone.iterdir():
         path.unlink()
     gone.rmdir()
+    caplog.clear()
     go_on()
     assert not gone.exists()
+    assert caplog.text == ""
 
 
 def test_no_files_without_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
