@@ -106,11 +106,13 @@ class Tuner:
         of_run = f"tune_config={plan.tune_config!r}, run_config={plan.run_config!r}"
         return f"Tuner({experiment.trainable_name}, param_space={experiment.param_space!r}, {of_run})"
 
-    def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
+    def fit(self, *, raise_on_failed_trial: bool | None = None, raise_on_interrupt: bool | None = None) -> ResultGrid:
         """Run all trials until they have ended. Blocks.
 
         Args:
             raise_on_failed_trial: Raise if a trial has failed; by default only if `MINITUNE_RAISE=1`. Useful in CI.
+            raise_on_interrupt: Raise after Ctrl-C, so that the script ends, too. By default, `fit` returns the results
+                so far, and a log message says that the script goes on. False: without the message.
 
         Returns:
             The results, in order of submission. The error of a failed trial is in its result and is not raised.
@@ -119,8 +121,10 @@ class Tuner:
             TypeError: If the trainable cannot be pickled. The text names the path to the object that causes this.
             TuneError: If a callback, scheduler, searcher, stopper or reporter raises, if the trials request more
                 resources than the machine has, or if a trial has failed and `raise_on_failed_trial` is set.
+            KeyboardInterrupt: After a second Ctrl-C; after the first one if `raise_on_interrupt` is set.
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
+        require_flag("raise_on_interrupt", raise_on_interrupt)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
             outcome = self._driver().run()
@@ -129,6 +133,11 @@ class Tuner:
         from minitune.analysis.summary import log_failures, tell_run_ended  # a run needs it only at its end
 
         tell_run_ended(self._grid._run, outcome.took_s, outcome.interrupted)
+        if outcome.interrupted:
+            if raise_on_interrupt:
+                raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")
+            if raise_on_interrupt is None:
+                logger.warning("the script goes on; fit(raise_on_interrupt=True) ends it, too")
         outcome.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)

@@ -445,7 +445,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         add_samples=options.add_samples,
     )
     _tell_plan(run, state.name, options)
-    grid = tuner.fit()
+    grid = tuner.fit(raise_on_interrupt=False)
     if grid.interrupted:
         return ENDED_EARLY
     return exit_status(*read_standing(path))

@@ -358,7 +358,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             checkpoint_config=kept,
         ),
     )
-    grid = tuner.fit()
+    grid = tuner.fit(raise_on_interrupt=False)
     if grid.interrupted:
         return ENDED_EARLY
     status = exit_status(*read_standing(grid.experiment_path))

@@ -221,7 +221,7 @@ def test_a_command_says_that_there_is_no_run(
     assert minitune("ls") == (0, f"{tmp_path}: 0 runs\n", "")
     for command in ("show", "best", "watch", "explain", "replay"):
         status, out, err = minitune(command)
-        assert (status, out, err.startswith(f"there is no run below {tmp_path} yet; ")) == (1, "", True)
+        assert (status, out, err.startswith(f"minitune: there is no run below {tmp_path} yet; ")) == (1, "", True)
 
 
 def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -> None:
@@ -662,7 +662,7 @@ def test_a_trial_may_be_named_by_its_own_directory_and_of_many_ten_are_offered(
     for named in ([path, "mine_7"], [path, directory], [directory]):
         assert minitune("show", *named)[1].startswith("trial           7 ("), named
     _, _, err = minitune("show", path, "nothing")
-    assert err.count(": ") == 10
+    assert err.count(": ") == 11
     assert err.endswith(", ...\n")
 
 

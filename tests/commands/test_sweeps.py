@@ -386,7 +386,7 @@ def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Minitune, tmp_path:
     status, out, err = run("run", "sweep.toml")
 
     assert (status, out) == (1, "")
-    assert err.startswith("sweep.toml")
+    assert err.startswith("minitune: sweep.toml")
     assert message in err
     assert len(err.splitlines()) == 1
 
