@@ -40,8 +40,10 @@ _STYLE = (
     ".minitune .line{white-space:pre-wrap}"
     ".minitune .error{white-space:pre-wrap;border-left:3px solid #d9534f;padding-left:8px}"
     ".minitune .head{font-weight:bold}"
-    ".minitune .bar{height:8px;width:30em;max-width:100%;border-radius:4px;background:rgba(128,128,128,.3)}"
+    ".minitune .bar{display:flex;height:8px;width:30em;max-width:100%}"
+    ".minitune .bar{border-radius:4px;background:rgba(128,128,128,.3)}"
     ".minitune .bar div{height:100%;border-radius:4px;background:#2a9d5c}"
+    ".minitune .bar .light{opacity:.45}"
     "</style>"
 )
 
@@ -258,9 +260,14 @@ def line_as_html(text: str, kind: str = "line") -> str:
     return f'<div class="{kind}">{_escaped(text)}</div>'
 
 
-def bar(part: float) -> str:
-    """A progress bar as HTML. `part` is the part that is done, from 0 to 1."""
-    return f'<div class="bar"><div style="width:{100 * min(1.0, max(0.0, part)):.1f}%"></div></div>'
+def bar(done: float, begun: float) -> str:
+    """A progress bar as HTML. `done` is the part that is done, and `begun` includes what is being done, from 0 to 1."""
+    full = 100 * min(1.0, max(0.0, done))
+    light = 100 * min(1.0, max(done, begun)) - full
+    return (
+        f'<div class="bar"><div style="width:{full:.1f}%"></div>'
+        f'<div class="light" style="width:{light:.1f}%"></div></div>'
+    )
 
 
 def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: str = "trial") -> str:

@@ -165,7 +165,7 @@ def render_html(snapshot: RunSnapshot) -> str:
     running, count = _running_apart_from(snapshot, snapshot.best)
     parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
     if snapshot.total:
-        parts.append(bar(snapshot.ended / snapshot.total))
+        parts.append(bar(snapshot.ended / snapshot.total, _begun_part(snapshot)))
     parts.append(line_as_html(progress_text(snapshot)))
     if snapshot.starting:
         parts.append(line_as_html(snapshot.starting))
@@ -203,10 +203,16 @@ def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
         return text
     part = min(1.0, snapshot.ended / snapshot.total)
     done = int(part * columns)
-    bar = "█" * done + "░" * (columns - done)
+    begun = max(done, int(min(1.0, _begun_part(snapshot)) * columns))
+    bar = "█" * done + "▒" * (begun - done) + "░" * (columns - begun)
     if ascii_only:
-        bar = f"[{'#' * done}{'-' * (columns - done)}]"
+        bar = f"[{'#' * done}{'=' * (begun - done)}{'-' * (columns - begun)}]"
     return f"{bar} {int(part * 100):3d}% {text}"
+
+
+def _begun_part(snapshot: RunSnapshot) -> float:
+    """The part of the trials that has ended or runs."""
+    return (snapshot.ended + snapshot.counts.get(RUNNING, 0)) / (snapshot.total or 1)
 
 
 def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:

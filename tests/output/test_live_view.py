@@ -123,6 +123,16 @@ def test_contents_of_the_view() -> None:
     assert "█" not in "".join(render(FULL, 100, 30, ascii_only=True))
 
 
+def test_the_bar_tells_trials_that_have_ended_from_those_that_run() -> None:
+    half = replace(FULL, total=40, counts={"RUNNING": 10, "TERMINATED": 18, "ERROR": 2})
+    (line,) = (line for line in render(half, 120, 18) if "20/40" in line)
+    marks = line.split()[0]
+    assert (marks.count("█"), marks.count("▒"), marks.count("░")) == (15, 7, 8)
+    (line,) = (line for line in render(half, 120, 18, ascii_only=True) if "20/40" in line)
+    assert line.split()[0] == f"[{'#' * 15}{'=' * 7}{'-' * 8}]"
+    assert 'style="width:50.0%"></div><div class="light" style="width:25.0%"' in render_html(half)
+
+
 def test_no_time_is_left_at_the_end() -> None:
     text = "\n".join(render(replace(FULL, counts={"TERMINATED": 48, "ERROR": 2}), 100, 18))
     assert "50/50 trials, 18 per min" in text
