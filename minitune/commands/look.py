@@ -26,6 +26,7 @@ from minitune.base.files import local_path, open_to_read
 from minitune.base.table import Column, Table, short_repr
 from minitune.base.text import counted, date, echo, one_line
 from minitune.commands import Commands
+from minitune.commands.config_text import CONFIG_FORMS, config_text
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -143,7 +144,13 @@ def add_parser(commands: Commands) -> None:
         default="last",
         help="the value that counts for a trial: its last, its best (all) or an average (default: last)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="one JSON object")
+    shown.add_argument(
+        "--config",
+        choices=CONFIG_FORMS,
+        help="only the configuration, in this form; args: the options of a command line",
+    )
     parser.set_defaults(command=best)
     parser = commands.add_parser(
         "compare",
@@ -420,6 +427,9 @@ def best(options: argparse.Namespace) -> int:
     """Run `minitune best`."""
     run, state = read_standing(existing_run(options.run))
     metric, mode = run.setup.goal.require_one(options.metric, options.mode, run.path, run.trials)
+    if options.config is not None:
+        echo(config_text(_require_best(run, metric, mode, options.scope).reported_config, options.config))
+        return 0
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
 
@@ -537,11 +547,16 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
     return facts
 
 
-def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
-    """The best trial, its value, and the iteration and checkpoint of the value."""
+def _require_best(run: Story, metric: str, mode: str, scope: str) -> Trial:
     trial = best_trial(run.trials, metric, mode, scope)
     if trial is None:
         raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
+    return trial
+
+
+def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
+    """The best trial, its value, and the iteration and checkpoint of the value."""
+    trial = _require_best(run, metric, mode, scope)
     statistic = scope
     if scope == "all":
         statistic = mode  # the smallest or the largest of all its values
