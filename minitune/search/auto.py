@@ -29,15 +29,17 @@ _LARGE = 16
 """The most parameters for the process, the least numbers for evolution (`benchmarks/FINDINGS.md`, *many numbers*)."""
 _MOST_LEFT = 150
 """If a finite space has at most so many untried configurations, the process compares all of them."""
+_ROUNDING = 1e-9
+"""Two places that are so near are one."""
 
 
 class AutoSearch(TPESearch):
     """Needs few trials and no other library: a Gaussian process takes turns with Parzen estimators, or with evolution.
 
-    All models learn from all trials. The first trial has the middle of each range. After half of `n_initial_points`
-    trials, every other suggestion comes from the process, which searches a region around the best trial. The
-    others are drawn from the space, and after `n_initial_points` trials come from the estimators (`TPESearch`); with 16
-    or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
+    All models learn from all trials. The first trial after `points_to_evaluate` has the middle of each range. After
+    half of `n_initial_points` trials, every other suggestion comes from the process, which searches a region around
+    the best trial. The others are drawn from the space, and after `n_initial_points` trials come from the estimators
+    (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
     stopped early. The process expects near a crash what it would expect without, but avoids places where most trials
@@ -81,8 +83,10 @@ class AutoSearch(TPESearch):
         can_evolve = axes >= _LARGE and not choices
         can_improve = axes + choices <= _MOST_PARAMETERS
         points: Iterable[Point] = ()
-        if can_improve and number == 0 and self._transfer is None:
-            return model.draw_prior(rng, group.middle())
+        if can_improve and number == len(self._points) and self._transfer is None:
+            config, values = model.draw_prior(rng, group.middle())
+            if not _is_tried(model, group, values):
+                return config, values
         if can_improve and number % 2:
             process = self._process(model, group, ranking, rng)
             if process is not None:
@@ -175,3 +179,13 @@ class AutoSearch(TPESearch):
     def _set_space(self, space: dict[str, Any]) -> None:
         self._evolution = None
         super()._set_space(space)
+
+
+def _is_tried(model: Model, group: Group, values: dict[str, Any]) -> bool:
+    """Whether a configuration was tried; also one that differs by rounding alone, such as 1.0 and the middle of a range
+    on a logarithmic scale.
+    """
+    if model.is_tried(values):
+        return True
+    own = group.encode(values)
+    return any(each.bits == own.bits and math.dist(each.places, own.places) < _ROUNDING for each in model.tried_points)

@@ -33,8 +33,8 @@ from minitune.result import TRAINING_ITERATION
 from minitune.runtime import cluster_resources
 from minitune.schedulers import ASHAScheduler, TrialScheduler, create_scheduler
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
-from minitune.search import SearchAlgorithm, Searcher
-from minitune.sklearn.candidates import PARAMS, as_space, dicts_of, drawn_ahead
+from minitune.search import SearchAlgorithm, Searcher, create_searcher
+from minitune.sklearn.candidates import PARAMS, as_space, dicts_of, drawn_ahead, own_point
 from minitune.sklearn.training import (
     FOLDS,
     PARTIAL_FIT,
@@ -67,8 +67,9 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         max_iters: The number of steps of a complete training, if `early_stopping` is set. In each step, an estimator
             with `warm_start` and `n_estimators` adds a share of its trees, one with `partial_fit` makes one pass over
             the data, and one with `warm_start` and `max_iter` makes a share of its iterations.
-        search_alg: A searcher or its name, such as `"tpe"`. None draws at random; without domains of minitune, these
-            are the candidates of `RandomizedSearchCV` with this `random_state`.
+        search_alg: A searcher or its name. `"auto"` begins with the estimator's own values, as far as the distributions
+            contain them. None draws at random; without domains of minitune, these are the candidates of
+            `RandomizedSearchCV` with this `random_state`.
         n_jobs: How many candidates are trained at a time, each in its own process. None and 1 train them in this
             process; -1 trains one for each CPU.
         estimator, n_iter, scoring, refit, cv, random_state, error_score, return_train_score: As in
@@ -264,6 +265,17 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             )
         return made
 
+    def _searcher(self, space: dict[str, Any], estimator: Any) -> Any:
+        """The searcher of the run: a copy, since `fit` must leave the arguments as they are.
+
+        The searcher of the name `auto` first tries the values that the estimator itself has, which are often good.
+        """
+        if isinstance(self.search_alg, str) and self.search_alg == "auto":
+            own = own_point(space, estimator)
+            if own is not None:
+                return create_searcher("auto", points_to_evaluate=[own])
+        return copy.deepcopy(self.search_alg)
+
     # -- the search ----------------------------------------------------------------------------------------------------
 
     def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[FoldOutcome], list[int]]:
@@ -293,8 +305,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
                 tune_config=TuneConfig(
                     metric=SCORE,
                     mode="max",
-                    # copies, since fit must leave the arguments as they are
-                    search_alg=copy.deepcopy(self.search_alg),
+                    search_alg=self._searcher(space, evaluation.estimator),
                     scheduler=self._scheduler(),
                     num_samples=1 if self.search_alg is None else self.n_iter,
                     max_concurrent_trials=jobs,

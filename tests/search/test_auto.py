@@ -125,11 +125,22 @@ def test_a_known_point_takes_the_place_of_the_middle() -> None:
     searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, 1.0)
 
     assert searcher.suggest("1") != {"x": 0.5, "y": 0.5, "z": 0.5}
-    assert search(SQUARE, points_to_evaluate=[{"x": 0.1, "y": 0.2, "z": 0.3}]).suggest("1") == {
-        "x": 0.1,
-        "y": 0.2,
-        "z": 0.3,
-    }
+
+
+def test_the_middle_follows_the_points_to_evaluate() -> None:
+    guess = {"x": 0.1, "y": 0.2, "z": 0.3}
+    searcher = search(SQUARE, points_to_evaluate=[guess])
+
+    assert searcher.suggest("1") == guess
+    assert searcher.suggest("2") == {"x": 0.5, "y": 0.5, "z": 0.5}
+    assert searcher.suggest("3") != {"x": 0.5, "y": 0.5, "z": 0.5}
+
+
+def test_a_point_to_evaluate_in_the_middle_is_not_tried_twice() -> None:
+    searcher = search({"C": loguniform(1e-3, 1e3)}, points_to_evaluate=[{"C": 1.0}])
+
+    assert searcher.suggest("1") == {"C": 1.0}
+    assert searcher.suggest("2")["C"] != pytest.approx(1.0)
 
 
 def test_a_parameter_that_does_not_exist_tells_nothing() -> None:
