@@ -99,7 +99,7 @@ def _yaml() -> Callable[[str], Any]:
     try:
         import yaml
     except ImportError:
-        raise ImportError("a sweep file in YAML needs PyYAML: pip install 'minitune[sweep]'") from None
+        raise ImportError("a sweep file in YAML needs PyYAML: pip install PyYAML") from None
     load: Callable[[str], Any] = yaml.safe_load
     return load
 
@@ -111,7 +111,7 @@ def _toml() -> Callable[[str], Any]:
         try:
             import tomli as tomllib
         except ImportError:
-            raise ImportError("a sweep file in TOML needs tomli here: pip install 'minitune[sweep]'") from None
+            raise ImportError("a sweep file in TOML needs tomli here: pip install tomli") from None
     load: Callable[[str], Any] = tomllib.loads
     return load
 

@@ -264,9 +264,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         try:
             import ray
         except ImportError as error:
-            raise ImportError(
-                "executor='ray' needs Ray, which is not installed: pip install 'minitune[ray]'"
-            ) from error
+            raise ImportError("executor='ray' needs Ray, which is not installed: pip install 'ray>=2.40'") from error
         if ray.__name__ != "ray":
             raise ImportError(
                 "executor='ray' needs Ray itself, but minitune.as_ray is on, and `import ray` means minitune: call "

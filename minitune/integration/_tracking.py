@@ -230,28 +230,28 @@ class TrackerCallback(LoggerCallback, ABC):
             self._thread = thread
 
 
-def check_installed(package: str, extra: str, user: str) -> None:
+def check_installed(package: str, user: str) -> None:
     """Check that a package is installed, without loading it, since that may take a second.
 
     Raises:
-        ImportError: If it is not installed. The text names the extra.
+        ImportError: If it is not installed.
     """
     is_there = sys.modules[package] is not None if package in sys.modules else importlib.util.find_spec(package)
     if not is_there:
-        raise ImportError(f"{user} needs {package}; install it with: pip install 'minitune[{extra}]'", name=package)
+        raise ImportError(f"{user} needs {package}; install it with: pip install {package}", name=package)
 
 
-def load(package: str, extra: str, user: str) -> ModuleType:
+def load(package: str, user: str) -> ModuleType:
     """Load a tracker's package.
 
     Raises:
-        ImportError: If it is not installed or cannot be loaded. The text names the extra.
+        ImportError: If it is not installed or cannot be loaded.
     """
     try:
         return importlib.import_module(package)
     except ImportError as error:
         raise ImportError(
-            f"{user} needs {package} ({error}); install it with: pip install 'minitune[{extra}]'", name=package
+            f"{user} needs {package} ({error}); install it with: pip install {package}", name=package
         ) from error
 
 

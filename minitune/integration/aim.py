@@ -15,7 +15,6 @@ from minitune.base.checks import require
 from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
-_EXTRA = "aim"
 _FILE = ".aim_run"
 _PREFIX = "ray/tune/"
 """The prefix of every metric, as in Ray Tune, so that queries for its runs also work here."""
@@ -53,7 +52,7 @@ class AimLoggerCallback(TrackerCallback):
         metrics: Iterable[str] | None = None,
         **aim_run_kwargs: Any,
     ):
-        check_installed("aim", _EXTRA, type(self).__name__)
+        check_installed("aim", type(self).__name__)
         require(metrics is None or bool(metrics), "metrics: None or a list of names", metrics)
         super().__init__()
         self._repo_path = repo
@@ -63,7 +62,7 @@ class AimLoggerCallback(TrackerCallback):
         self._aim_run_kwargs = {**quiet, **aim_run_kwargs}
 
     def open(self, facts: TrialFacts) -> Any:
-        aim = load("aim", _EXTRA, type(self).__name__)
+        aim = load("aim", type(self).__name__)
         path = os.path.join(facts.path, _FILE)
         options = {
             "repo": self._repo_path or facts.run_path,

@@ -23,7 +23,6 @@ from minitune.integration._tracking import (
     numbers_of,
 )
 
-_EXTRA = "comet"
 _NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
 """If this variable is not set, Comet watches other libraries in the process after its import."""
 _OFF = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu", "log_code")
@@ -62,7 +61,7 @@ class CometLoggerCallback(TrackerCallback):
         save_checkpoints: bool = False,
         **experiment_kwargs: Any,
     ):
-        check_installed("comet_ml", _EXTRA, type(self).__name__)
+        check_installed("comet_ml", type(self).__name__)
         super().__init__()
         self.online = online
         self.tags = list(tags or [])
@@ -90,7 +89,7 @@ class CometLoggerCallback(TrackerCallback):
                 os.environ.pop(_NO_WATCH, None)
 
     def open(self, facts: TrialFacts) -> Any:
-        comet = load("comet_ml", _EXTRA, type(self).__name__)
+        comet = load("comet_ml", type(self).__name__)
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
         from comet_ml.config import set_global_experiment
 
@@ -122,7 +121,7 @@ class CometLoggerCallback(TrackerCallback):
         record.log_metrics(numbers_of(result), step=step)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        comet = load("comet_ml", _EXTRA, type(self).__name__)
+        comet = load("comet_ml", type(self).__name__)
         artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
         artifact.add(directory)
         record.log_artifact(artifact)

@@ -28,7 +28,6 @@ from minitune.integration._tracking import (
 )
 from minitune.trainable.session import current_session
 
-_EXTRA = "mlflow"
 _TAG = "minitune.trial"
 _TOKEN = "MLFLOW_TRACKING_TOKEN"
 _NAME = "MLFLOW_EXPERIMENT_NAME"
@@ -91,7 +90,7 @@ class MLflowLoggerCallback(TrackerCallback):
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
     ):
-        check_installed("mlflow", _EXTRA, type(self).__name__)
+        check_installed("mlflow", type(self).__name__)
         super().__init__()
         self.tracking_uri = tracking_uri
         self.registry_uri = registry_uri
@@ -122,7 +121,7 @@ class MLflowLoggerCallback(TrackerCallback):
                 os.environ[_TOKEN] = before
 
     def open(self, facts: TrialFacts) -> _Run:
-        load("mlflow", _EXTRA, type(self).__name__)
+        load("mlflow", type(self).__name__)
         from mlflow.tracking import MlflowClient
 
         if self._client is None:
@@ -225,7 +224,7 @@ def setup_mlflow(
         ...     mlflow = setup_mlflow(config, tracking_uri="sqlite:////data/mlflow.db")
         ...     mlflow.log_metric("loss", 0.1, step=1)
     """
-    mlflow = load("mlflow", _EXTRA, "setup_mlflow()")
+    mlflow = load("mlflow", "setup_mlflow()")
     from mlflow.tracking import MlflowClient
 
     plain = dict(config or {})
@@ -302,7 +301,7 @@ class MLflowTrainableMixin(TrackedTrainable):
         setup_mlflow(config, create_experiment_if_not_exists=True)
 
     def end_record(self) -> None:
-        load("mlflow", _EXTRA, "mlflow_mixin").end_run()
+        load("mlflow", "mlflow_mixin").end_run()
 
 
 def _experiment_id(

@@ -27,7 +27,6 @@ from minitune.integration._tracking import (
 from minitune.result import DONE, unflatten
 from minitune.trainable.session import current_session
 
-_EXTRA = "wandb"
 _PROJECT = "WANDB_PROJECT_NAME"
 _GROUP = "WANDB_GROUP_NAME"
 """Variables that Ray Tune reads, too."""
@@ -79,7 +78,7 @@ class WandbLoggerCallback(TrackerCallback):
         upload_timeout: float = 1800,
         **kwargs: Any,
     ):
-        check_installed("wandb", _EXTRA, type(self).__name__)
+        check_installed("wandb", type(self).__name__)
         super().__init__(upload_timeout)
         self.project = project
         self.group = group
@@ -109,7 +108,7 @@ class WandbLoggerCallback(TrackerCallback):
             record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
+        artifact = load("wandb", type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
@@ -144,7 +143,7 @@ def setup_wandb(
         ...     run = setup_wandb(config, project="mnist")
         ...     run.log({"loss": 0.1})
     """
-    wandb = load("wandb", _EXTRA, "setup_wandb()")
+    wandb = load("wandb", "setup_wandb()")
     plain = dict(config or {})
     options = {**plain.pop("wandb", {}), **kwargs}
     for old, new in (("trial_id", "id"), ("trial_name", "name")):
@@ -203,7 +202,7 @@ def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback"
 
 def _init(facts: TrialFacts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
     """The run of a trial."""
-    wandb = load("wandb", _EXTRA, "WandbLoggerCallback")
+    wandb = load("wandb", "WandbLoggerCallback")
     given = {name: value for name, value in options.items() if value is not None}
     arguments: dict[str, Any] = {
         "id": facts.trial_id,

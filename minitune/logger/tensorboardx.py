@@ -45,7 +45,7 @@ class TBXLoggerCallback(LoggerCallback):
             from tensorboardX import SummaryWriter
         except ImportError as error:
             raise ImportError(
-                f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install 'minitune[tensorboard]'"
+                f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install tensorboardX"
             ) from error
         self._summary_writer_cls: Any = SummaryWriter
         self._max_open = descriptors.share(64, most=_MAX_OPEN)

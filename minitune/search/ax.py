@@ -96,7 +96,7 @@ class AxSearch(LibrarySearcher):
         storage = logging.getLogger("ax.storage.sqa_store.with_db_settings_base")
         storage.addFilter(_nothing)  # it logs a message when it is imported
         try:
-            check_library(self, "ax.api.client", "ax", "ax-platform 1.3 or later")
+            check_library(self, "ax.api.client", "ax-platform>=1.3")
         finally:
             storage.removeFilter(_nothing)
         self._is_verbose = ax_kwargs.pop("verbose_logging", False)

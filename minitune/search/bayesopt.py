@@ -74,7 +74,7 @@ class BayesOptSearch(LibrarySearcher):
         analysis: Any = None,
         **old: Any,
     ):
-        check_library(self, "bayes_opt", "bayesopt", "bayesian-optimization 1.4 or later")
+        check_library(self, "bayes_opt", "bayesian-optimization>=1.4")
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(random_state), "random_state: an int", random_state)
         super().__init__(metric, mode, points_to_evaluate, random_state, old)

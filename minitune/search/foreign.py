@@ -232,18 +232,18 @@ class LibrarySearcher(SpaceSearcher):
         require_mode(self)
 
 
-def check_library(searcher: Searcher, module: str, extra: str, package: str = "") -> None:
+def check_library(searcher: Searcher, module: str, requirement: str) -> None:
     """Refuse to make a searcher without its library.
 
     Raises:
-        ImportError: If the library is not installed. The message names the extra.
+        ImportError: If the library is not installed. The message names the requirement, as pip takes it.
     """
     try:
         importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{type(searcher).__name__} needs {package or module} ({error}); install it with: pip install "
-            f"'minitune[{extra}]', or use TPESearch, which needs no package"
+            f"{type(searcher).__name__} needs {requirement} ({error}); install it with: pip install "
+            f"'{requirement}', or use TPESearch, which needs no package"
         ) from error
 
 

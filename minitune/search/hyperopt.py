@@ -58,7 +58,7 @@ class HyperOptSearch(LibrarySearcher):
         gamma: float = 0.25,
         **old: Any,
     ):
-        check_library(self, "hyperopt.utils", "hyperopt", "hyperopt")
+        check_library(self, "hyperopt.utils", "hyperopt>=0.2.7")
         import hyperopt
 
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)

@@ -51,7 +51,7 @@ class NevergradSearch(LibrarySearcher):
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         **old: Any,
     ):
-        check_library(self, "nevergrad", "nevergrad")
+        check_library(self, "nevergrad", "nevergrad>=1.0")
         import nevergrad as ng
 
         super().__init__(metric, mode, points_to_evaluate, old=old)

@@ -260,7 +260,7 @@ class OptunaSearch(LibrarySearcher):
         seed: int | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
     ):
-        check_library(self, "optuna", "optuna")
+        check_library(self, "optuna", "optuna>=3.0")
         import optuna
 
         super().__init__(metric, mode, points_to_evaluate, seed)

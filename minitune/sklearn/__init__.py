@@ -14,7 +14,7 @@ _OLDEST = (1, 6)
 
 
 def _require_scikit_learn() -> None:
-    how = "install it with: pip install 'minitune[sklearn]'"
+    how = "install it with: pip install 'scikit-learn>=1.6'"
     try:
         import sklearn
     except ImportError as error:

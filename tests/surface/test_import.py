@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +67,7 @@ def test_the_search_for_scikit_learn_tells_how_to_install_it(there, message):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert message in done.stdout
-    assert done.stdout.endswith("install it with: pip install 'minitune[sklearn]' sklearn\n")
+    assert done.stdout.endswith("install it with: pip install 'scikit-learn>=1.6' sklearn\n")
 
 
 ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune.driver.run", "minitune.driver.tune_controller"]
@@ -165,3 +167,18 @@ def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
 def test_completion_shows_the_names_of_a_package() -> None:
     assert {"ASHAScheduler", "PopulationBasedTraining"} <= set(dir(minitune.schedulers))
     assert {"Any", "importlib", "made_with"}.isdisjoint(dir(minitune.schedulers))
+
+
+def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg() -> None:
+    """There may be no release that an extra could be installed from, so messages name the requirement itself."""
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    known = {line for extra in settings["options.extras_require"].values() for line in extra.splitlines() if line}
+    names = {re.split("[<>=;]", line)[0].strip() for line in known}
+    advised = {
+        requirement
+        for path in (ROOT / "minitune").rglob("*.py")
+        for requirement in re.findall(r"pip install '?([A-Za-z][\w.>=-]*)'?[\"; ]", path.read_text(encoding="utf-8"))
+    }
+    assert {"tensorboardX", "PyYAML", "ray>=2.40"} <= advised
+    assert advised - {"minitune"} <= known | names
