@@ -152,7 +152,7 @@ class TPESearch(SpaceSearcher):
                 self._has_named_end = True
                 logger.warning(
                     "all %d configurations of the search space have been tried: from now on, the search repeats some; "
-                    "with TuneConfig(on_duplicate='resample') it ends there",
+                    "in Python, TuneConfig(on_duplicate='resample') ends it there",
                     model.count,
                 )
             config, values = self._propose(model, ranking, number + self._tries, rng)
