@@ -76,7 +76,12 @@ class MetricAnalysis:
         """
         self._take_in()
         known = self._metrics.get(key)
-        return None if known is None else _statistics(known)[scope]
+        if known is None:
+            return None
+        if scope == "last":  # views ask each trial for this one, and need no other
+            last: float = known[4][-1]
+            return last
+        return _statistics(known)[scope]
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """All statistics: `{metric: {"max": ..., "min": ..., "avg": ..., "last": ..., "last-5-avg": ..., ...}}`."""

@@ -387,15 +387,20 @@ class _HistoryReader(Decisions):
         """Add the values of the metrics besides the objective. Called before the point is added."""
         count = len(history.points)
         for name, value in metrics_of(metrics).items():
-            number = known_number(value)
-            if number is None or name == self._metric:
+            if name == self._metric:
+                continue
+            number = value
+            if type(value) is not float or value != value:  # nearly all are floats: this is called for each result
+                number = known_number(value)
+            if number is None:
                 continue
             values = history.others.get(name)
             if values is None:
                 if len(history.others) >= METRICS_KEPT:
                     continue
                 values = history.others.setdefault(name, [])
-            values += [math.nan] * (count - len(values))  # it was not reported meanwhile
+            if len(values) < count:  # it was not reported meanwhile
+                values += [math.nan] * (count - len(values))
             values.append(float(number) if math.isfinite(number) else math.nan)
 
     def end_spans(self, at_s: float | None) -> None:
