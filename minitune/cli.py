@@ -8,6 +8,7 @@ commands.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from minitune._version import __version__
+from minitune.base.collecting import collector_paused
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("commands.run", "Tune a program: any script with arguments, in any language."),
@@ -51,6 +53,9 @@ _GROUPS = {
 
 ALIASES = {"lsx": "ls", "list-trials": "ls", "list-experiments": "ls"}
 """Ray Tune's names for commands."""
+
+_BRIEF = frozenset(("ls", "show", "best", "compare", "report", "explain"))
+"""Commands that read runs, print and end: nearly all objects that they make stay until then."""
 
 _STATUSES = (
     "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "
@@ -113,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             way_out = "" if own_begins is len else "; a program and its arguments go behind --"
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
-        status: int = options.command(options)
+        with collector_paused() if name in _BRIEF else contextlib.nullcontext():
+            status: int = options.command(options)
         sys.stdout.flush()
     except argparse.ArgumentError as error:
         parser.error(str(error))
