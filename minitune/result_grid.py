@@ -391,14 +391,15 @@ class ResultGrid(Sequence[Result]):
 
     def get_estimates(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> list[Estimate]:
         """What to expect of the trials if they were run again and again. The arguments are those of `get_best_result`.
-        Blocks for up to a second.
+        Blocks for up to 0.2 s of CPU.
 
         A Gaussian process over the configurations of all trials tells noise from effects. It compares the trials that
         have run at least as many iterations as the best one.
 
         Returns:
-            For each trial its value, its expected value, and an interval of about 90 %. First is the trial that is best
-            even at the worse end of its interval. Empty with fewer than twelve trials that can be compared.
+            For each of at most 100 trials its value, its expected value, and an interval of about 90 %. First is the
+            trial that is best even at the worse end of its interval. Empty with fewer than twelve trials that can be
+            compared.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
