@@ -34,7 +34,7 @@ def picture(page: Path, name: str) -> str:
 
 def shape(line: str) -> str:
     """A line of the live view without figures, ids, widths and the length of the bar."""
-    line = re.sub(r"[█░]+", "BAR", line)
+    line = re.sub(r"[█▒░]+", "BAR", line)
     line = re.sub(r"train_\w+", "TRIAL", line)
     line = re.sub(r"-?\d[\d.]*(e-?\d+)?%?", "N", line)
     return " ".join(line.split())
