@@ -139,7 +139,7 @@ class EventHandler:
 
     def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
         """A call has raised an exception."""
-        error = raised_error(event.error, starting=running.trial.phase is Phase.STARTING)
+        error = raised_error(event.error, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)
         refused = error.__cause__
         if isinstance(refused, DiskError) and refused.run_path == self._run.recorder.run.path:
             raise refused  # no trial is to blame, so this one stays unfinished

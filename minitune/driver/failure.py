@@ -9,14 +9,17 @@ import logging
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from minitune.base.numbers import as_objective
+from minitune.base.text import cut, one_line
 from minitune.driver.actions import TrialActions, about
 from minitune.driver.limits import REPORT, Overdue
 from minitune.driver.state import RunningTrial
 from minitune.driver.step import Run, take
 from minitune.error import (
+    HINT,
     MissingMetricError,
     RemoteError,
     TrialError,
@@ -34,6 +37,7 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, TRAINING_
 logger = logging.getLogger("minitune")
 
 _MEMORY_HINT = "possibly out of memory"
+_NAMES_SHOWN = 20
 _NO_ACCIDENT = 2
 """If so many trials lack a metric and no trial has it, its name is wrong."""
 
@@ -205,13 +209,27 @@ def _directory_error(trial: Trial, fault: OSError) -> TrialError:
     return TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
 
 
-def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
+def raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised, or could not even be loaded or set up (`starting`)."""
     remote = remote.with_sources()
-    text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint)))
+    text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint, _missing_key_hint(remote, config))))
     if starting:
         return trial_error(remote, f"the trainable could not be loaded or set up:\n{text}", WorkerStartError)
     return trial_error(remote, text)
+
+
+def _missing_key_hint(remote: RemoteError, config: Mapping[str, Any]) -> str:
+    """What the configuration has, for a KeyError with a key that it lacks. Empty for other errors."""
+    if remote.type_name != KeyError.__name__ or not config:
+        return ""
+    error = remote.load()
+    key = error.args[0] if error is not None and len(error.args) == 1 else None
+    if not isinstance(key, str) or key in config:
+        return ""
+    # The key may also be one of another dict of the user's.
+    names = ", ".join(one_line(str(name)) for name in islice(config, _NAMES_SHOWN))
+    more = ", ..." if len(config) > _NAMES_SHOWN else ""
+    return f"{HINT}the configuration has no {cut(repr(key), 80)}; it has {names}{more}"
 
 
 def died_by_signal(event: Exited) -> bool:

@@ -440,3 +440,24 @@ def test_half_written_checkpoint_of_a_dead_worker_is_removed() -> None:
     assert result.error is not None
     kept = sorted(path.name for path in Path(result.path).iterdir() if path.is_dir())
     assert kept == ["checkpoint_000000", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("learning_rate", "\nhint: the configuration has no 'learning_rate'; it has lr, size"),
+        ("lr", ""),
+        (3, ""),
+    ],
+)
+def test_a_key_error_says_what_the_configuration_has(key: object, hint: str) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        raise KeyError(key)
+
+    (result,) = fit(trainable, {"lr": 0.1, "size": 3})
+    assert str(result.error).endswith(f"KeyError: {key!r}{hint}")
+
+
+def test_a_hint_to_a_key_names_at_most_twenty_others() -> None:
+    (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(21)})
+    assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + ", ...")
