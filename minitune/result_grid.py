@@ -343,7 +343,7 @@ class ResultGrid(Sequence[Result]):
     @property
     def num_terminated(self) -> int:
         """How many trials have finished."""
-        return sum(trial.shown_status == TERMINATED for trial in self._run.trials)
+        return sum(trial.status == TERMINATED and trial.has_started for trial in self._run.trials)
 
     @property
     def num_not_started(self) -> int:
@@ -403,9 +403,11 @@ class ResultGrid(Sequence[Result]):
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
+            RuntimeError: If no trial has the metric.
         """
         from minitune.search.estimate import estimates
 
+        self.get_best_result(metric, mode, scope)  # raises if there is none
         metric, mode = self._run.require_goal(metric, mode)
         return estimates(self._run.trials, metric, mode, scope)
 

@@ -16,8 +16,9 @@ from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
 from minitune.base.text import counted, cut, number_text, one_line, warn_once
 from minitune.error import TrialError
+from minitune.experiment import states
 from minitune.experiment.goal import SCOPES, best_trial, check_mode
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
+from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import flatten
 from minitune.settings import ENDED_RUNS, STEP_SUMMARY, shared_variable
@@ -25,13 +26,8 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
-WELL = "finished"
-STOPPED = "stopped"
-CUT = "cut short"
-FAILED = "failed"
-UNFINISHED = "not finished"
 SILENT = "without a result"
-_ENDS = (WELL, STOPPED, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
+_ENDS = (*states.STATES, SILENT)
 """How trials end."""
 _ROWS = 30
 _CELL = 200
@@ -138,7 +134,7 @@ class Summary:
     """The outcome of a run.
 
     Attributes:
-        cut: The number of trials that the end of the run has cut short, with those that were not started.
+        cut: The number of trials that the end of the run has interrupted, with those that were not started.
         early_end: See `table.early_end`.
         best: The best trial as a text; None without a metric, or a finite value of it.
         errors: See `grouped_errors`.
@@ -158,7 +154,6 @@ class Summary:
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.rows import is_cut_short
         from minitune.output.table import early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
@@ -175,7 +170,7 @@ class Summary:
             elapsed_s,
             is_interrupted,
             {how: counts[how] for how in _ENDS if counts[how]},
-            sum(map(is_cut_short, results.trials)),
+            sum(trial.ending is not None and trial.ending.kind.is_early for trial in results.trials),
             early_end(results.trials),
             best_text,
             config,
@@ -229,18 +224,10 @@ class Summary:
 
 
 def _how_it_ended(trial: Trial) -> str:
-    from minitune.output.rows import way_of
-
-    if trial.status == ERROR:
-        return FAILED
-    if not trial.has_started:
-        return NOT_STARTED
-    if trial.status != TERMINATED:
-        return UNFINISHED
     # It has returned without a word. In CI that is a mistake, though not a failure.
-    if not trial.progress.num_reports:
+    if trial.status == TERMINATED and trial.has_started and not trial.progress.num_reports:
         return SILENT
-    return way_of(trial)
+    return trial.state
 
 
 def escaped(text: str) -> str:

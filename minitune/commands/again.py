@@ -17,7 +17,6 @@ import os
 import resource
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +43,7 @@ from minitune.commands.selecting import (
 from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
+from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.output.rows import metrics_of, values_text
@@ -326,7 +325,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
-    what = f"{trial.status} after {counted(trial.progress.num_reports, 'report')}"
+    what = f"{trial.state} after {counted(trial.progress.num_reports, 'report')}"
     if trial.error is not None:
         what += f": {trial.error.summary()}"
     echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}")
@@ -453,7 +452,9 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
 
 def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     """Print what happens to each group of trials."""
-    counts = Counter(trial.shown_status for trial in run.trials)
+    ended = sum(trial.status == TERMINATED and trial.has_started for trial in run.trials)
+    failed = sum(trial.status == ERROR for trial in run.trials)
+    never = sum(trial.status == TERMINATED and not trial.has_started for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
     anew = sum(trial.progress.num_reports > 0 and not trial.checkpoints for trial in left)
@@ -462,13 +463,13 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
         again = ", to continue"
     elif options.restart_errored:
         again = ", to start again"
-    parts = [f"{counts[TERMINATED]} ended", f"{len(left)} to continue"]
+    parts = [f"{ended} ended", f"{len(left)} to continue"]
     if anew:
         parts[-1] += f" ({anew} without a checkpoint, from the beginning)"
-    if counts[NOT_STARTED]:
-        parts.append(f"{counts[NOT_STARTED]} not started, and not to start")
-    if counts[ERROR]:
-        parts.append(f"{counts[ERROR]} failed{again}")
+    if never:
+        parts.append(f"{never} not started, and not to start")
+    if failed:
+        parts.append(f"{failed} failed{again}")
     if options.add_samples:
         parts.append(f"{options.add_samples} new samples")
     echo(f"{run.path}: {state}; of its {len(run.trials)} trials: {'; '.join(parts)}", flush=True)

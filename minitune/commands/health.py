@@ -32,7 +32,6 @@ import psutil
 
 from minitune._version import __version__
 from minitune.actor.launcher import start_method
-from minitune.analysis import summary
 from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo, number_text
@@ -41,7 +40,7 @@ from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
-from minitune.experiment.lifecycle import NOT_STARTED
+from minitune.experiment import states
 from minitune.record.layout import find_runs
 from minitune.record.standing import state_of
 from minitune.record.story import read_overview
@@ -407,10 +406,10 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
     counts: Counter[str] = Counter()
     for record in records:
         counts.update(record["counts"])
-    if counts[summary.FAILED]:
-        yield f"{counts[summary.FAILED]} of {counts.total()} trials failed"
+    if counts[states.FAILED]:
+        yield f"{counts[states.FAILED]} of {counts.total()} trials failed"
     # A script whose trials all return without a report would pass otherwise, and check nothing.
-    elif not counts[summary.WELL] + counts[summary.STOPPED] + counts[summary.CUT]:
+    elif not counts[states.FINISHED] + counts[states.STOPPED] + counts[states.INTERRUPTED]:
         yield "no trial has reported anything"
     if any(record["is_interrupted"] for record in records):
         yield "a run was interrupted"
@@ -432,7 +431,7 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
         if one.cut:  # not a failure, because the user has asked for the limit
             total = sum(one.counts.values())
             verdict += f"; run {one.name} ended early, after {total - one.cut} of {total} trials"
-            waiting = one.counts.get(NOT_STARTED)
+            waiting = one.counts.get(states.NOT_STARTED)
             if waiting:
                 verdict += f" ({waiting} not started)"
     echo(f"minitune ci {verdict}")

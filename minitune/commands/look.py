@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -40,6 +41,7 @@ from minitune.commands.selecting import (
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
+from minitune.experiment import states
 from minitune.experiment.goal import (
     SCOPES,
     best_of,
@@ -49,10 +51,9 @@ from minitune.experiment.goal import (
     scored_by,
     why_no_best,
 )
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
+from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.rows import (
-    ENDED_STATUSES,
     LISTED,
     facts_of,
     metric_columns,
@@ -63,7 +64,8 @@ from minitune.output.rows import (
 )
 from minitune.output.table import once_better_text
 from minitune.record.layout import find_runs, last_error_text, locate_run
-from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
+from minitune.record.standing import FINISHED_RUN, Standing, put_back, read_standing, state_of
+from minitune.record.standing import RUNNING as RUNNING_RUN
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
 from minitune.result import (
     CONFIG,
@@ -245,15 +247,12 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 # -- rows --------------------------------------------------------------------------------------------------------------
 def _trials(name: str) -> _Listing:
     run, state = read_standing(existing_run(name))
-    is_over = state.name in (FINISHED_RUN, STOPPED)
     goal = run.setup.goal
     metrics = {name: name for name in metric_columns(run.trials, goal)}
     params = {name: name for name in parameter_names(run.trials)}
     counts = [counted(len(run.trials), "trial")]
-    if run.not_drawn and is_over:
-        counts.append(f"{run.not_drawn} not drawn")
-    elif run.not_drawn:
-        counts.append(f"{run.not_drawn} not drawn yet")
+    if run.not_drawn:
+        counts.append(f"{run.not_drawn} more not started")
     return _Listing(
         run.trials,
         lambda trial: facts_of(trial, goal),
@@ -278,7 +277,7 @@ def _experiments(directory: str) -> _Listing:
             # One damaged run must not hide the others. Its dates are unknown, so it comes last.
             dated.append((0.0, {"name": name, "state": DAMAGED, "why": str(damage), "path": path}))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
-    counts_shown = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
+    counts_shown = ["total_trials", *(state.replace(" ", "_") for state in states.STATES)]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
     return _Listing(
         rows,
@@ -290,18 +289,25 @@ def _experiments(directory: str) -> _Listing:
     )
 
 
-def _run_row(name: str, run: Story) -> Row:
+def _counts(run: Story) -> Counter[str]:
+    """The trials of a run by state. Those that the search has not proposed are not started."""
     counts = run.counts()
+    if run.not_drawn:
+        counts[states.NOT_STARTED] += run.not_drawn
+    return counts
+
+
+def _run_row(name: str, run: Story) -> Row:
+    state = state_of(run)
+    if state.name != RUNNING_RUN:
+        put_back(run.trials)
+    counts = _counts(run)
     metric, mode = run.setup.goal.given
     return {
         "name": name,
-        "state": state_of(run).name,
-        "total_trials": len(run.trials),
-        "terminated": counts[TERMINATED],
-        "error": counts[ERROR],
-        "not_started": counts[NOT_STARTED],
-        "left": sum(count for status, count in counts.items() if status not in ENDED_STATUSES),
-        "not_drawn": run.not_drawn,
+        "state": state.name,
+        "total_trials": len(run.trials) + run.not_drawn,
+        **{word.replace(" ", "_"): counts[word] for word in states.STATES},
         "begun": date(run.setup.begun_s),
         "last_updated": date(run.updated_s),
         "trainable": run.setup.trainable_name,
@@ -466,7 +472,7 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
         "begun": date(run.setup.begun_s),
         "trials": len(run.trials),
         "failed": sum(trial.status == ERROR for trial in run.trials),
-        "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
+        "not started": sum(trial.state == states.NOT_STARTED for trial in run.trials),
         "reports": sum(trial.progress.num_reports for trial in run.trials),
         "seconds of training": sum(float(trial.progress.metrics.get(TIME_TOTAL_S) or 0) for trial in run.trials),
         f"best {metric}": best and best.progress.analysis.get(metric, "last"),
@@ -480,9 +486,8 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
 
 # -- facts -------------------------------------------------------------------------------------------------------------
 def _about_run(run: Story, state: Standing) -> Facts:
-    counts = run.counts()
-    if run.not_drawn:
-        counts["not drawn"] = run.not_drawn
+    counts = _counts(run)
+    shown = [f"{counts[word]} {word}" for word in states.STATES if counts[word]]
     facts: Facts = {
         "run": run.path,
         "state": _Said(state.name, state.text),
@@ -494,7 +499,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
         ),
         "begun": date(run.setup.begun_s),
         "last updated": date(run.updated_s),
-        "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
+        "trials": _Said(counts, ", ".join(shown) or "none yet"),
     }
     metric = run.setup.goal.metric
     mode = run.setup.goal.mode
@@ -516,7 +521,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
 
 
 def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
-    status = trial.shown_status
+    status = trial.state
     if trial.attempt.number > 1:
         status += f", attempt {trial.attempt.number}"
     if trial.num_failures > 1:
@@ -524,7 +529,7 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
-        "status": _Said(trial.shown_status, status),
+        "status": _Said(trial.state, status),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.reported_config,
@@ -564,7 +569,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     chosen = f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
     if state.name != FINISHED_RUN:
         chosen += f" so far (the run {state.said})"
-    waiting = sum(trial.shown_status == NOT_STARTED for trial in run.trials)
+    waiting = sum(trial.state == states.NOT_STARTED for trial in run.trials)
     if waiting:
         chosen += f", {waiting} of which were not started"
     facts: Facts = {
@@ -576,7 +581,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         "expected": _expected(run.trials, trial, metric, mode, scope),
         "once better": None,
         "trial": _Said(trial.trial_id, _named(trial)),
-        "status": trial.shown_status,
+        "status": trial.state,
         "iteration": None,
         "config": trial.reported_config,
         "command": _command_of(trial),

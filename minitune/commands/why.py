@@ -114,9 +114,10 @@ def explain(options: argparse.Namespace) -> int:
                 fields["kind"] = one.kind and one.kind.value
                 echo(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
         elif options.trial is None:
-            echo(f"{trial.trial_id} {trial.shown_status} {texts[-1]}")
+            state = "" if trial.state in texts[-1] else f"{trial.state} "
+            echo(f"{trial.trial_id} {state}{texts[-1]}")
         else:
-            echo(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
+            echo(f"{trial.trial_id} {trial.state} {trial.experiment_tag}")
             for text in texts:
                 echo(f"  {text}")
     return 0

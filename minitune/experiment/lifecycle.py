@@ -68,9 +68,6 @@ PAUSED = "PAUSED"
 TERMINATED = "TERMINATED"
 ERROR = "ERROR"
 
-NOT_STARTED = "not started"
-"""The status, in views and counts, of a TERMINATED trial that never had a worker: the run ended while it waited."""
-
 _RELEASES = {
     Step.PAUSE: Phase.PAUSED,
     Step.RETRY: Phase.QUEUED,

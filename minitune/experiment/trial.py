@@ -21,7 +21,7 @@ from minitune.base.numbers import as_number
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
-from minitune.experiment import lifecycle
+from minitune.experiment import lifecycle, states
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.metric_analysis import MetricAnalysis
@@ -145,6 +145,7 @@ class Trial:
         "experiment_number",
         "experiment_path",
         "experiment_tag",
+        "has_driver",
         "local_path",
         "max_failures",
         "name",
@@ -214,6 +215,7 @@ class Trial:
         self.progress = Progress()
         self.num_failures = 0
         self.error: TrialError | None = None
+        self.has_driver = True  # whether a driver works on its run; a reader of a run without one says so
         self.checkpoints: list[KeptCheckpoint] = []
         self.next_checkpoint = 0
         self.set_name(None)
@@ -286,12 +288,25 @@ class Trial:
         return self.attempt.number > 0 or self.progress.num_reports > 0
 
     @property
-    def shown_status(self) -> str:
-        """The status for people: `not started` for a TERMINATED trial that never had a worker, else `status`."""
+    def state(self) -> str:
+        """The state for people, one of the words in `states`.
+
+        A paused trial is pending. So is one that waits for its next attempt, as long as a driver works on the run.
+        """
         status = self.status
-        if status == lifecycle.TERMINATED and not self.has_started:
-            return lifecycle.NOT_STARTED
-        return status
+        if status == lifecycle.RUNNING:
+            return states.RUNNING
+        if status == lifecycle.ERROR:
+            return states.FAILED
+        if status == lifecycle.TERMINATED:
+            if not self.has_started:
+                return states.NOT_STARTED
+            if self.ending is None or self.ending.kind.is_complete:
+                return states.FINISHED
+            return states.INTERRUPTED if self.ending.kind.is_early else states.STOPPED
+        if self.has_driver:
+            return states.PENDING
+        return states.INTERRUPTED if self.has_started else states.NOT_STARTED
 
     @property
     def stopped_by(self) -> str:
@@ -632,7 +647,7 @@ class EarlierRun:
         for trial in trials:
             if trial.status == ERROR:
                 tried.append((trial.current_config, None))
-            elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
+            elif trial.status == lifecycle.TERMINATED and trial.has_started and trial.progress.metrics:
                 numbers = {name: as_number(value) for name, value in flatten(trial.progress.metrics).items()}
                 known = {name: float(number) for name, number in numbers.items() if number is not None}
                 tried.append((trial.current_config, known))

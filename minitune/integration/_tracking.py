@@ -61,7 +61,7 @@ class RecordEnd(Enum):
 
     FINISHED = "finished"
     FAILED = "failed"
-    CUT_SHORT = "cut short"
+    INTERRUPTED = "interrupted"
 
 
 class TrackerCallback(LoggerCallback, ABC):
@@ -127,10 +127,10 @@ class TrackerCallback(LoggerCallback, ABC):
                         error,
                         "it leaves out failed writes; this is logged once",
                     )
-            # These trials were cut short by the end of the run. Most trackers show an open record as running for ever.
+            # The end of the run interrupted these trials. Most trackers show an open record as running for ever.
             for record, facts in records.values():
                 try:
-                    self.close(record, facts, RecordEnd.CUT_SHORT)
+                    self.close(record, facts, RecordEnd.INTERRUPTED)
                 except Exception as error:
                     self._warn("write", f"could not close the record of trial {facts.name}", error)
 

@@ -32,7 +32,7 @@ _TAG = "minitune.trial"
 _TOKEN = "MLFLOW_TRACKING_TOKEN"
 _NAME = "MLFLOW_EXPERIMENT_NAME"
 _ID = "MLFLOW_EXPERIMENT_ID"
-_STATUS = {RecordEnd.FINISHED: "FINISHED", RecordEnd.FAILED: "FAILED", RecordEnd.CUT_SHORT: "KILLED"}
+_STATUS = {RecordEnd.FINISHED: "FINISHED", RecordEnd.FAILED: "FAILED", RecordEnd.INTERRUPTED: "KILLED"}
 _REFUSED = re.compile(r"[^\w./: -]", re.ASCII)
 """Characters that MLflow does not allow in names."""
 _LONGEST_VALUE = 500

@@ -30,7 +30,7 @@ from minitune.trainable.session import current_session
 _PROJECT = "WANDB_PROJECT_NAME"
 _GROUP = "WANDB_GROUP_NAME"
 """Variables that Ray Tune reads, too."""
-_EXIT_CODES = {RecordEnd.FINISHED: 0, RecordEnd.FAILED: 1, RecordEnd.CUT_SHORT: 130}
+_EXIT_CODES = {RecordEnd.FINISHED: 0, RecordEnd.FAILED: 1, RecordEnd.INTERRUPTED: 130}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

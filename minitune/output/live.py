@@ -11,10 +11,9 @@ from itertools import islice
 
 from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
 from minitune.base.text import counted, cut, duration, one_line, printable, width_of
+from minitune.experiment import states
 from minitune.experiment.goal import Goal
-from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.output.rows import LIVE, TrialRow, columns, values_text
-from minitune.output.table import STATUS_ORDER
 from minitune.result import TRAINING_ITERATION
 
 _BAR_COLUMNS = 30
@@ -76,7 +75,7 @@ class RunSnapshot:
     @property
     def ended(self) -> int:
         """The number of trials that have finished or failed."""
-        return self.counts.get(TERMINATED, 0) + self.counts.get(ERROR, 0)
+        return sum(count for state, count in self.counts.items() if state in states.ENDED)
 
 
 def progress_text(snapshot: RunSnapshot) -> str:
@@ -92,7 +91,7 @@ def progress_text(snapshot: RunSnapshot) -> str:
         parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
         if snapshot.silent:
             parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
-    elif snapshot.silent and snapshot.silent == snapshot.counts.get(RUNNING):
+    elif snapshot.silent and snapshot.silent == snapshot.counts.get(states.RUNNING):
         parts.append(f"waits for {counted(snapshot.silent, 'silent trial')}")
     return ", ".join(parts)
 
@@ -182,7 +181,7 @@ def render_html(snapshot: RunSnapshot) -> str:
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
-    counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
+    counts = ", ".join(f"{snapshot.counts[state]} {state}" for state in states.STATES if snapshot.counts.get(state))
     time = duration(snapshot.elapsed_s)
     if snapshot.note:
         time += f" ({snapshot.note})"
@@ -212,7 +211,7 @@ def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
 
 def _begun_part(snapshot: RunSnapshot) -> float:
     """The part of the trials that has ended or runs."""
-    return (snapshot.ended + snapshot.counts.get(RUNNING, 0)) / (snapshot.total or 1)
+    return (snapshot.ended + snapshot.counts.get(states.RUNNING, 0)) / (snapshot.total or 1)
 
 
 def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
@@ -276,5 +275,5 @@ def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialRow]) -> tupl
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number."""
     shown = {row.number for row in best}
     rows = [row for row in snapshot.running if row.number not in shown]
-    count = snapshot.counts.get(RUNNING, 0) - sum(row.is_running for row in best)
+    count = snapshot.counts.get(states.RUNNING, 0) - sum(row.is_running for row in best)
     return rows, max(len(rows), count)

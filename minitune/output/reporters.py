@@ -26,8 +26,9 @@ from minitune.base.checks import is_real, require, require_flag, require_metric,
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
+from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
-from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
+from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
 from minitune.output import table
 from minitune.output.live import (
@@ -310,7 +311,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The parts of a status block."""
-        statuses = table.by_status(trials)
+        statuses = table.by_state(trials)
         parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
@@ -325,7 +326,7 @@ class TuneReporterBase(ProgressReporter):
             number += f" ({counts})"
         parts.append(number)
         # A table of waiting trials would say nothing.
-        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.progress.metrics for trial in trials)
+        has_begun = len(statuses[states.PENDING]) < len(trials) or any(trial.progress.metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = None
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
@@ -569,7 +570,7 @@ class LiveReporter(ScreenReporter):
         if self._ended_before is None:
             self._ended_before = self._info.ended_before
             if self._ended_before is None:
-                self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
+                self._ended_before = sum(trial.status in (TERMINATED, ERROR) for trial in trials)
             # Not earlier: the cell of a notebook belongs to the code that runs now, and the reporter may have been made
             # in another one.
             self._notebook = NotebookCell() if in_notebook() else None
@@ -641,7 +642,7 @@ class LiveReporter(ScreenReporter):
 
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)
-        text = snapshot.starting or f"{snapshot.counts.get(RUNNING, 0)} running"
+        text = snapshot.starting or f"{snapshot.counts.get(states.RUNNING, 0)} running"
         if snapshot.best:
             text += f"; best {best_text(snapshot.best[0])}"
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
@@ -692,7 +693,7 @@ class LiveReporter(ScreenReporter):
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
-        statuses = table.by_status(trials)
+        statuses = table.by_state(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
         goal = None
@@ -707,7 +708,7 @@ class LiveReporter(ScreenReporter):
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._ended_before or 0
-        ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
+        ended = sum(len(found) for state, found in statuses.items() if state in states.ENDED) - before
         now_s = clock.current.time()
         to_end = None
         if not self._info.ending:
@@ -716,7 +717,7 @@ class LiveReporter(ScreenReporter):
         silent = silent_trials(trials, now_s)
         is_silent = {trial.trial_id for trial in silent}
         # A silent trial is what a reader looks for, so it is not left out of very many.
-        running = [*silent, *(trial for trial in statuses[RUNNING] if trial.trial_id not in is_silent)]
+        running = [*silent, *(trial for trial in statuses[states.RUNNING] if trial.trial_id not in is_silent)]
         running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         return RunSnapshot(
@@ -733,7 +734,7 @@ class LiveReporter(ScreenReporter):
             running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
             params=params,
             metrics=columns,
-            errors=self._error_kinds(statuses[ERROR]),
+            errors=self._error_kinds(statuses[states.FAILED]),
             resources=self._info.used(),
             starting=_what_starts(trials, self._info.importing),
             note=self._info.ending,

@@ -15,8 +15,8 @@ from typing import Any
 from minitune.base.numbers import known_number
 from minitune.base.table import Column, Table, format_cell, short_repr
 from minitune.base.text import cut, one_line
+from minitune.experiment import states
 from minitune.experiment.goal import Goal
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
@@ -45,8 +45,6 @@ METRICS_SHOWN = 4
 """The number of a run's own metrics that are shown by default."""
 MAX_SHOWN_VALUES = 20
 """The maximum number of parameters or metrics in a line."""
-ENDED_STATUSES = frozenset((TERMINATED, ERROR, NOT_STARTED))
-"""The statuses of trials that have ended; see `Trial.shown_status`."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
@@ -61,7 +59,8 @@ class TrialRow:
 
     Attributes:
         number: Its position in the order of submission.
-        ending: How it has ended, such as `stopped at 4 by ASHA`; if it has not ended, its status in lower case.
+        state: Its state, see `Trial.state`.
+        ending: The same with more about its end, such as `stopped at 4 by ASHA`.
         brief_ending: The same without the scheduler, for a narrow terminal.
         params: The parameters that were searched, by path.
         metrics: Its latest values, by flattened name, in the order of their columns. None is left out.
@@ -74,7 +73,7 @@ class TrialRow:
     name: str
     number: int = 0
     trial_id: str = ""
-    status: str = ""
+    state: str = ""
     ending: str = ""
     brief_ending: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +87,7 @@ class TrialRow:
     @property
     def is_running(self) -> bool:
         """Whether it is running."""
-        return self.status == RUNNING
+        return self.state == states.RUNNING
 
 
 def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> TrialRow:
@@ -102,7 +101,7 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         number=trial.number,
         trial_id=trial.trial_id,
         name=trial.name,
-        status=trial.shown_status,
+        state=trial.state,
         ending=ending(trial),
         brief_ending=ending(trial, names_scheduler=False),
         params={name: trial.shown_parameter(name) for name in tuple(params) or parameter_names([trial])},
@@ -125,12 +124,11 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
-    status = trial.shown_status
     return {
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
-        "status": status,
-        "ended": ending(trial) if status in ENDED_STATUSES else None,
+        "status": trial.state,
+        "ended": ending(trial) if trial.state in states.ENDED else None,
         **flat_row(result),
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
@@ -142,28 +140,10 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
 
 
 # -- how a trial has ended ---------------------------------------------------------------------------------------------
-def is_cut_short(trial: Trial) -> bool:
-    """Whether the early end of the run has ended this trial, too."""
-    return trial.ending is not None and trial.ending.kind.is_early
-
-
-def way_of(trial: Trial) -> str:
-    """How a trial has ended: `finished`, `stopped`, `cut short`, `failed`, `not started`; else its status."""
-    if trial.status == ERROR:
-        return "failed"
-    if trial.shown_status != TERMINATED:
-        return trial.shown_status.lower()
-    if is_cut_short(trial):
-        return "cut short"
-    if trial.ending is None or trial.ending.kind.is_complete:
-        return "finished"
-    return "stopped"
-
-
 def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
-    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`."""
-    text = way_of(trial)
-    if text not in ("stopped", "cut short"):
+    """The state of a trial, with more about its end: `finished`, `stopped at 4 by ASHA`, `interrupted at 2`."""
+    text = trial.state
+    if text not in (states.STOPPED, states.INTERRUPTED):
         return text
     if TRAINING_ITERATION in trial.progress.metrics:
         text += f" at {trial.progress.metrics[TRAINING_ITERATION]}"
@@ -196,10 +176,10 @@ class _Field:
 _NUMBER = _Field("trial", "trial", 0, lambda row: row.number)
 _NAME = _Field("name", "Trial name", 0, lambda row: row.name, _NUMBER)
 _ID = _Field(TRIAL_ID, "trial id", 7, lambda row: row.trial_id)
-_STATUS = _Field("status", "status", 4, lambda row: row.status)
+_STATUS = _Field("status", "status", 4, lambda row: row.state)
 _BRIEF = _Field("ended", "status", 3, lambda row: row.brief_ending)
 _ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF)
-_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.status in ENDED_STATUSES else None)
+_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.ending != row.state else None)
 _PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
 _OBJECTIVE_RANK = 1

@@ -18,23 +18,20 @@ from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
 from minitune.base.text import counted, cut, date, number_text
 from minitune.error import ProgramError
+from minitune.experiment import states
 from minitune.experiment.goal import Goal, best_trial
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ENDED, metric_columns, shown_metric, trials_table, values_text, way_of
+from minitune.output.rows import ENDED, metric_columns, shown_metric, trials_table, values_text
 from minitune.result import (
     flatten,
 )
 
-STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
-"""The order in which statuses are shown. See `Trial.shown_status`."""
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
-_WAYS = ("finished", "stopped", "cut short", "failed", "not started")
-"""How a trial can end, in the order in which they are shown."""
-_ROWS_PER_STATUS = 5
+_ROWS_PER_STATE = 5
 _FEW_ROWS = 20
-"""If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each status."""
+"""If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each state."""
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
@@ -112,55 +109,55 @@ class RunInfo:
         return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
 
 
-def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """The trials by `shown_status`. All statuses are included."""
-    found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
+def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """The trials by state. All states are included."""
+    found: dict[str, list[Trial]] = {state: [] for state in states.STATES}
     for trial in trials:
-        found[trial.shown_status].append(trial)
+        found[trial.state].append(trial)
     return found
 
 
 def choose_rows(
-    statuses: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
+    by_state: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
 ) -> tuple[list[Trial], dict[str, int]]:
-    """Choose the trials that a table shows: all, or a fair share of each status, and count those that are left out."""
-    sizes = {status: len(statuses[status]) for status in STATUS_ORDER}
-    shares = dict.fromkeys(STATUS_ORDER, 0)
+    """Choose the trials that a table shows: all, or a fair share of each state, and count those that are left out."""
+    sizes = {state: len(by_state[state]) for state in states.STATES}
+    shares = dict.fromkeys(states.STATES, 0)
     is_short = sum(sizes.values()) > max_rows
     most = max_rows
     if is_short and max_rows <= _FEW_ROWS:
-        most = _ROWS_PER_STATUS
+        most = _ROWS_PER_STATE
     left = max_rows
     previous = -1
-    # One row for each status in turn, so that many trials of one status leave rows for the few of another.
+    # One row for each state in turn, so that many trials of one state leave rows for the few of another.
     while left > 0 and left != previous:
         previous = left
-        for status in STATUS_ORDER:
-            if left > 0 and shares[status] < min(most, sizes[status]):
-                shares[status] += 1
+        for state in states.STATES:
+            if left > 0 and shares[state] < min(most, sizes[state]):
+                shares[state] += 1
                 left -= 1
     chosen: list[Trial] = []
-    for status in STATUS_ORDER:
-        ordered = list(statuses[status])
-        if rank is not None and status == TERMINATED:
-            chosen += sorted(ordered, key=rank)[: shares[status]]
+    for state in states.STATES:
+        ordered = list(by_state[state])
+        if rank is not None and state in (states.FINISHED, states.STOPPED, states.INTERRUPTED):
+            chosen += sorted(ordered, key=rank)[: shares[state]]
         # The earliest of these have waited longest. Of the others, the latest are news.
-        elif status in (RUNNING, PENDING, NOT_STARTED):
-            chosen += ordered[: shares[status]]
-        else:  # the latest trials that have ended or paused
-            chosen += ordered[len(ordered) - shares[status] :]
-    return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
+        elif state in (states.RUNNING, states.PENDING, states.NOT_STARTED):
+            chosen += ordered[: shares[state]]
+        else:  # the latest trials that have ended
+            chosen += ordered[len(ordered) - shares[state] :]
+    return chosen, {state: sizes[state] - shares[state] for state in states.STATES if sizes[state] > shares[state]}
 
 
 def early_end(trials: Sequence[Trial]) -> str:
-    """Why the run ended early, and how many trials it cut short; empty if none."""
+    """Why the run ended early, and how many trials it interrupted; empty if none."""
     endings = [(trial, trial.ending) for trial in trials if trial.ending is not None and trial.ending.kind.is_early]
     if not endings:
         return ""
     _, first = endings[0]
     parts = [f"{first.text}; {len(trials) - len(endings)} of {len(trials)} trials had ended"]
     waiting = sum(not trial.has_started for trial, _ in endings)
-    for count, what in ((len(endings) - waiting, "cut short"), (waiting, "not started")):
+    for count, what in ((len(endings) - waiting, states.INTERRUPTED), (waiting, states.NOT_STARTED)):
         if count == 1:
             parts.append(f"1 was {what}")
         elif count:
@@ -170,9 +167,8 @@ def early_end(trials: Sequence[Trial]) -> str:
 
 def ending_counts(trials: Iterable[Trial]) -> str:
     """How trials have ended, such as `6 finished, 2 failed`."""
-    counts = Counter(map(way_of, trials))
-    ordered = [text for text in (*_WAYS, *sorted({*counts} - {*_WAYS})) if counts[text]]
-    return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
+    counts = Counter(trial.state for trial in trials)
+    return ", ".join(f"{counts[state]} {state}" for state in states.STATES if counts[state]) or "none"
 
 
 def rank_by(goal: Goal) -> Callable[[Trial], float]:

@@ -96,5 +96,6 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
 def put_back(trials: Sequence[Trial]) -> None:
     """Put trials that had a worker back into the queue. Call this for a run without a driver."""
     for trial in trials:
+        trial.has_driver = False
         if trial.phase in OWNS_ACTOR:
             trial.phase = Phase.QUEUED

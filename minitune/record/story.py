@@ -243,8 +243,8 @@ class Story:
         return self.driver.ending is None or not self.driver.ending.kind.is_for_good
 
     def counts(self) -> Counter[str]:
-        """The number of trials by status; see `Trial.shown_status`."""
-        return Counter(trial.shown_status for trial in self.trials)
+        """The number of trials by state; see `Trial.state`."""
+        return Counter(trial.state for trial in self.trials)
 
     def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Effect]:
         """Apply records lazily, in order, and yield the effect of each.

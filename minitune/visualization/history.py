@@ -19,7 +19,7 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ending, metrics_of, parameter_names, way_of
+from minitune.output.rows import ending, metrics_of, parameter_names
 from minitune.output.table import last_line, once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
@@ -101,7 +101,7 @@ class TrialHistory:
             if path in flat or path in trial.evaluated_params
         }
         self.ended = ending(trial)
-        self.way = way_of(trial)
+        self.state = trial.state
         self.why = "" if trial.ending is None else trial.ending.text
         self.error = last_line(trial)
         self.metrics = flatten(trial.progress.metrics)

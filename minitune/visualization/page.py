@@ -283,7 +283,6 @@ class RunData:
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
         pace = pace_of(each.trial)
-        state = _state_of(each, self.history.state.name == RUNNING)
 
         def since_first_s(at_s: float | None) -> float | None:
             return None if at_s is None else round(at_s - first_s, 3)
@@ -293,8 +292,8 @@ class RunData:
             "n": each.number,
             "id": each.trial.trial_id,
             "name": each.trial.name,
-            "way": state,
-            "ended": state if each.ended == each.way else each.ended,
+            "way": each.state,
+            "ended": each.ended,
             "why": each.why,
             "error": each.error,
             "value": _finite(each.value),
@@ -331,15 +330,6 @@ class RunData:
         for name, known in each.others.items():
             values[name] = [_rounded(known[i], _OTHER_DIGITS) if i < len(known) else None for i in places]
         return {"at": at, "values": values}
-
-
-def _state_of(each: TrialHistory, is_live: bool) -> str:
-    """The state of a trial in one of the seven words of the page."""
-    if each.way in ("finished", "stopped", "failed", "not started"):
-        return each.way
-    if is_live:
-        return "running" if each.way == "running" else "pending"
-    return "interrupted" if each.trial.has_started else "not started"
 
 
 def _error_groups(history: RunHistory) -> list[dict[str, Any]]:

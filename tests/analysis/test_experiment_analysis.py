@@ -186,8 +186,8 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
         assert (overview.counts(), overview.driver.ending) == (run.counts(), run.driver.ending)
         assert overview.not_drawn == run.not_drawn == 3 - len(run.trials)
         seen |= set(run.counts())
-    assert seen == {"PENDING", "RUNNING", "TERMINATED", "ERROR"}
-    assert run.counts() == {"TERMINATED": 2, "ERROR": 1}
+    assert seen == {"pending", "running", "finished", "failed"}
+    assert run.counts() == {"finished": 2, "failed": 1}
 
 
 def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGrid) -> None:

@@ -152,8 +152,8 @@ def test_an_interrupted_run_tells_what_has_ended_and_what_has_not(tmp_path: Path
     space = {"lr": grid_search([0.5, 0.25])}
     fit(train, space, callbacks=[interrupt], max_concurrent_trials=1, num_samples=2, storage_path=tmp_path / "runs")
     text = page.read_text()
-    assert re.search(r"^1 trial in [\d.]+ s \\\(interrupted\\\): 1 cut short\.$", text, re.MULTILINE)
-    assert "Ended early: interrupted by SIGINT; 0 of 1 trials had ended, 1 was cut short." in text
+    assert re.search(r"^1 trial in [\d.]+ s \\\(interrupted\\\): 1 interrupted\.$", text, re.MULTILINE)
+    assert "Ended early: interrupted by SIGINT; 0 of 1 trials had ended, 1 was interrupted." in text
 
 
 def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(

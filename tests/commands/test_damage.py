@@ -103,4 +103,4 @@ def test_trials_of_a_killed_run_wait_for_every_command(minitune: Minitune, stora
 
     for command in (["ls"], ["explain"], ["show"], ["rerun", "0"]):
         out = minitune(command[0], tmp_path / "killed", *command[1:])[1]
-        assert ("PENDING" in out, "RUNNING" in out) == (True, False), out
+        assert ("interrupted" in out, "running" in out) == (True, False), out

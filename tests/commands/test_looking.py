@@ -47,7 +47,7 @@ def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: 
 def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
     assert [row["trial"] for row in rows(minitune, "--sort", "loss", "--desc")] == [1, 2, 0]
     assert [row["trial"] for row in rows(minitune, "--filter", "x>=1", "--limit", "1")] == [1]
-    assert [row["trial"] for row in rows(minitune, "--filter", "status == ERROR")] == [2]
+    assert [row["trial"] for row in rows(minitune, "--filter", "status == failed")] == [2]
     assert [row["trial"] for row in rows(minitune, "--filter", "x != 1", "--filter", "loss < 2")] == [0]
     assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
 
@@ -66,8 +66,8 @@ def test_rows_are_sorted_by_several_columns_and_turned_round(minitune: Minitune)
         ("loss >= 2", [1, 2]),
         ("loss > 2", []),
         ("loss == 2.0", [1, 2]),
-        ("status == 'ERROR'", [2]),
-        ('status != "ERROR"', [0, 1]),
+        ("status == 'failed'", [2]),
+        ('status != "failed"', [0, 1]),
         ("done == TRUE", [0, 1]),
         ("done != true", [2]),
     ],
@@ -160,9 +160,9 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     with open(tmp_path / "f.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [(row["status"], row["ended"], row["config/x"], row["loss"]) for row in table] == [
-        ("TERMINATED", "finished", "0", "1"),
-        ("TERMINATED", "finished", "1", "2"),
-        ("ERROR", "failed", "2", "2"),
+        ("finished", "finished", "0", "1"),
+        ("finished", "finished", "1", "2"),
+        ("failed", "failed", "2", "2"),
     ]
 
 
@@ -230,7 +230,7 @@ def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -
     assert status == 0
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
-    assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
+    assert (row["finished"], row["failed"], row["interrupted"]) == (2, 1, 0)
     assert minitune("ls", storage)[1].startswith(f"{storage}: 1 run\n")
 
 
@@ -251,8 +251,8 @@ def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_
     for begun, updated in ((row["begun"], row["last_updated"]), (told["begun"], told["last_updated"])):
         seconds = [datetime.fromisoformat(time).timestamp() for time in (begun, updated)]
         assert seconds == [1e9, 1e9 + 7200]
-    assert (row["total_trials"], row["terminated"], row["left"], row["not_drawn"]) == (2, 1, 1, 2)
-    assert "2 trials, 2 not drawn yet, interrupted" in minitune("ls", path)[1]
+    assert (row["total_trials"], row["finished"], row["interrupted"], row["not_started"]) == (4, 1, 1, 2)
+    assert "2 trials, 2 more not started, interrupted" in minitune("ls", path)[1]
     assert "min of loss, scope last, of 2 trials so far (the run was interrupted)" in minitune("best", path)[1]
     compared = dict(line.split("|")[1:3] for line in minitune("compare", path)[1].splitlines() if "|" in line)
     facts = {name.strip(): value.strip() for name, value in compared.items()}
@@ -301,7 +301,7 @@ def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
     head, dropped = (minitune("ls", "run")[1].splitlines()[index] for index in (2, -1))
     assert "loss" in head
     assert "config/" in head
-    assert "ended" in head
+    assert "status" in head
     assert dropped.startswith("columns left out for lack of space: trial_id")
 
 
@@ -312,7 +312,7 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
     assert shown == minitune("show", "run", trial.trial_id) == minitune("show", "run", trial.trial_id[-5:])
     assert shown == minitune("show", "run", trial.name) == minitune("show", trial.local_path)
     for text in (
-        "status          ERROR\n",
+        "status          failed\n",
         "  x: 2\n",
         "  loss: 2\n",
         "checkpoint_000001 (iteration 2, loss=2, ",
@@ -334,12 +334,12 @@ def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitun
     space = {"x": 1, "deep": {"a": [2, {"b": 3}]}}
     fit(fails_twice, space, max_failures=2, storage_path=tmp_path, name="saved")
     out = minitune("show", tmp_path / "saved", "0")[1]
-    assert "status          TERMINATED, attempt 3, 2 failures\n" in out
+    assert "status          finished, attempt 3, 2 failures\n" in out
     assert "ValueError: not yet\n" in out
     assert 'raise ValueError("not yet")' in out, "the traceback of the last failure"
     assert "  deep/a: [2, {'b': 3}]\n" in out
-    assert "status          TERMINATED\n" in minitune("show", "run", "0")[1]
-    assert "status          ERROR\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"
+    assert "status          finished\n" in minitune("show", "run", "0")[1]
+    assert "status          failed\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"
 
 
 def test_of_many_failed_trials_five_are_shown_and_the_others_counted(minitune: Minitune, tmp_path: Path) -> None:
@@ -389,10 +389,10 @@ def test_a_run_with_a_timestamp_that_is_no_time_is_shown(minitune: Minitune, tmp
 def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -> None:
     _, out, _ = minitune("show", "run")
 
-    assert "trials          1 ERROR, 2 TERMINATED\n" in out
+    assert "trials          2 finished, 1 failed\n" in out
     assert "loss=1\n" in out
     assert "ZeroDivisionError: nothing left\n" in out
-    assert json.loads(minitune("show", "run", "--json")[1])["trials"] == {"ERROR": 1, "TERMINATED": 2}
+    assert json.loads(minitune("show", "run", "--json")[1])["trials"] == {"failed": 1, "finished": 2}
 
 
 def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Minitune, storage: Path) -> None:
@@ -567,8 +567,8 @@ def test_the_newest_run_is_watched_by_default_with_the_trials_that_a_resume_cont
     cut(train, {"x": tune.grid_search([0, 1])}, results=4, how="SIGINT", max_concurrent_trials=1)
     status, out, _ = minitune("watch")
     assert status == 4
-    assert " s: 1 finished, 1 pending\n" in out
-    assert re.search(r"^\| train_\w+ +\| pending ", out, re.MULTILINE)
+    assert " s: 1 finished, 1 interrupted\n" in out
+    assert re.search(r"^\| train_\w+ +\| interrupted ", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("options", [[], ["--no-browser"]])

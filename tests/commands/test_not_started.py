@@ -96,16 +96,16 @@ def test_the_summary_counts_trials_without_a_turn(tmp_path: Path) -> None:
 def test_the_console_shows_trials_without_a_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     end_early(tmp_path, "run", verbose=2)
     out = capsys.readouterr().out
-    assert "1 of 6 trials had ended, 1 was cut short, 4 were not started\n" in out
-    assert "s: 1 finished, 1 cut short, 4 not started" in out
+    assert "1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out
+    assert "s: 1 finished, 1 interrupted, 4 not started" in out
     assert len(re.findall(r"\| not started +\|", out)) == 4
     assert out.count(" ended after ") == 2
 
 
 def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> None:
     rows = listed(minitune, "ls", "drawn")
-    assert [row["status"] for row in rows] == ["TERMINATED"] * 2 + ["not started"] * 4
-    assert [row["ended"] for row in rows] == ["finished", "cut short at 1"] + ["not started"] * 4
+    assert [row["status"] for row in rows] == ["finished", "interrupted"] + ["not started"] * 4
+    assert [row["ended"] for row in rows] == ["finished", "interrupted at 1"] + ["not started"] * 4
     assert [row["logdir"] is None for row in rows] == [False] * 2 + [True] * 4
     waiting = listed(minitune, "ls", "drawn", "--filter", "status == not started", "--columns", "trial,logdir")
     assert [row["trial"] for row in waiting] == [2, 3, 4, 5]
@@ -115,21 +115,19 @@ def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> 
 def test_trials_that_were_not_drawn_are_a_number(minitune: Minitune) -> None:
     drawn = len(listed(minitune, "ls", "lazy"))
     assert drawn < 6
-    text = f"{6 - drawn} not drawn"
-    assert f": {drawn} trials, {text}, stopped" in minitune("ls", "lazy")[1]
-    assert f", {text}\n" in minitune("show", "lazy")[1]
+    assert f": {drawn} trials, {6 - drawn} more not started, stopped" in minitune("ls", "lazy")[1]
+    assert f", {6 - drawn} not started\n" in minitune("show", "lazy")[1]
 
 
 def test_ls_counts_trials_without_a_turn(minitune: Minitune) -> None:
     drawn, lazy = sorted(listed(minitune, "ls"), key=lambda row: str(row["name"]))
-    names = ("total_trials", "terminated", "error", "not_started", "left", "not_drawn")
-    assert [drawn[name] for name in names] == [6, 2, 0, 4, 0, 0]
-    assert lazy["total_trials"] + lazy["not_drawn"] == 6
-    assert lazy["terminated"] == 2
+    names = ("total_trials", "finished", "interrupted", "failed", "not_started", "pending")
+    assert [drawn[name] for name in names] == [6, 1, 1, 0, 4, 0]
+    assert [lazy[name] for name in names] == [6, 1, 1, 0, 4, 0]
 
 
 def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
-    assert "2 TERMINATED, 4 not started\n" in minitune("show", "drawn")[1]
+    assert "1 finished, 1 interrupted, 4 not started\n" in minitune("show", "drawn")[1]
     status, out, _ = minitune("show", "drawn", "5", "--json")
     trial = json.loads(out)
     assert (status, trial["status"], trial["directory"]) == (0, "not started", None)
@@ -146,8 +144,8 @@ def test_explain_names_trials_without_a_turn(minitune: Minitune) -> None:
 def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune: Minitune, name: str) -> None:
     status, out, _ = minitune("watch", name)
     assert status == 4
-    assert ("s: 1 finished, 1 cut short, 4 not started" in out) == (name == "drawn")
-    assert ("; 1 of 6 trials had ended, 1 was cut short, 4 were not started\n" in out) == (name == "drawn")
+    assert ("s: 1 finished, 1 interrupted, 4 not started" in out) == (name == "drawn")
+    assert ("; 1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out) == (name == "drawn")
 
 
 def test_a_search_without_end_has_no_trials_that_it_owes(minitune: Minitune, tmp_path: Path) -> None:

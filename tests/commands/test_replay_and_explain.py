@@ -262,7 +262,7 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert cli.main(["explain", path]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 9
-    assert "TERMINATED after iteration 4: stopped because loss <= 0.3 was reached" in lines[0]
+    assert "after iteration 4: stopped because loss <= 0.3 was reached" in lines[0]
 
     assert cli.main(["explain", path, "00004"]) == 0
     assert "rank 5 of 5" in capsys.readouterr().out
@@ -288,7 +288,7 @@ def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest
     ended = "after iteration 1: finished: the trainable has ended"
     assert [[str(one) for one in result.decisions] for result in grid] == [[returned], [ended], [returned]]
     assert cli.main(["explain", grid.experiment_path]) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith(f"TERMINATED {returned}")
+    assert capsys.readouterr().out.splitlines()[0].endswith(f"_00000 {returned}")
 
 
 def test_of_a_trial_that_can_continue_nothing_was_decided_so_far(

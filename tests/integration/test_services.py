@@ -316,7 +316,7 @@ def test_aim_gets_a_run_for_each_trial_and_a_resumed_run_takes_it_up(aim: Calls,
     assert {name for name, _, _ in tracked} >= {f"ray/tune/{name}" for name in metrics or ("loss", "deep/a")}
     assert ("ray/tune/training_iteration" in {name for name, _, _ in tracked}) is (metrics is not None)
     assert ("ray/tune/deep/a" in {name for name, _, _ in tracked}) is (metrics is None)
-    assert named(aim, "end") == ["cut short", "finished"]
+    assert named(aim, "end") == ["interrupted", "finished"]
     assert [call[0] for call in aim].count("run.close") == 2
 
 

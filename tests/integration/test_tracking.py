@@ -81,7 +81,7 @@ def test_a_restored_run_takes_its_record_up_again(tmp_path: Path) -> None:
     memory = Memory()
     with pytest.raises(tune.TuneError):
         fit(report_n(4), storage_path=tmp_path, callbacks=[CutAfter(2), memory], name="run")
-    assert (memory.told[-1][0], memory.told[-1][2]) == ("close", "CUT_SHORT")
+    assert (memory.told[-1][0], memory.told[-1][2]) == ("close", "INTERRUPTED")
     other = Memory()
     resume(report_n(4), path=tmp_path / "run", callbacks=[CutAfter(99), other])
     assert other.told[0][:3] == ("open", memory.told[0][1], False)

@@ -160,7 +160,7 @@ def test_the_live_view_escapes_text_of_users() -> None:
     snapshot = RunSnapshot(
         BAD,
         1.0,
-        {"RUNNING": 3},
+        {"running": 3},
         total=3,
         goal=(BAD, "min"),
         values=[(0, 1.0), (1, 2.0)],

@@ -56,17 +56,17 @@ from minitune.output.table import RunInfo
 ROW = TrialRow(
     name="train_日本_00001",
     number=1,
-    status="RUNNING",
+    state="running",
     ending="running",
     brief_ending="running",
     params={"lr": 0.1, "opt/decay": 1e-5},
     metrics={"loss": 0.5, "acc": 1, "training_iteration": 3, "time_total_s": 62.0},
 )
-DONE = replace(ROW, status="TERMINATED", ending="finished", brief_ending="finished")
+DONE = replace(ROW, state="finished", ending="finished", brief_ending="finished")
 FULL = RunSnapshot(
     "train_today",
     83.2,
-    {"RUNNING": 8, "TERMINATED": 21, "ERROR": 2},
+    {"running": 8, "finished": 21, "failed": 2},
     total=50,
     per_s=0.3,
     left_s=222.0,
@@ -116,7 +116,7 @@ def test_the_view_keeps_to_the_size_it_is_given(width: int, height: int) -> None
 def test_contents_of_the_view() -> None:
     text = "\n".join(render(FULL, 100, 18))
     assert "23/50 trials, 18 per min, about 3 min 42 s left" in text
-    assert "8 RUNNING, 21 TERMINATED, 2 ERROR" in text
+    assert "8 running, 21 finished, 2 failed" in text
     assert "2 errors: ValueError: no (/results/error.txt)" in text
     assert "... 2 more running" in text
     assert any(line.startswith("\x1b[") for line in render(FULL, 100, 30, color=True))
@@ -124,7 +124,7 @@ def test_contents_of_the_view() -> None:
 
 
 def test_the_bar_tells_trials_that_have_ended_from_those_that_run() -> None:
-    half = replace(FULL, total=40, counts={"RUNNING": 10, "TERMINATED": 18, "ERROR": 2})
+    half = replace(FULL, total=40, counts={"running": 10, "finished": 18, "failed": 2})
     (line,) = (line for line in render(half, 120, 18) if "20/40" in line)
     marks = line.split()[0]
     assert (marks.count("█"), marks.count("▒"), marks.count("░")) == (15, 7, 8)
@@ -134,7 +134,7 @@ def test_the_bar_tells_trials_that_have_ended_from_those_that_run() -> None:
 
 
 def test_no_time_is_left_at_the_end() -> None:
-    text = "\n".join(render(replace(FULL, counts={"TERMINATED": 48, "ERROR": 2}), 100, 18))
+    text = "\n".join(render(replace(FULL, counts={"finished": 48, "failed": 2}), 100, 18))
     assert "50/50 trials, 18 per min" in text
     assert " left" not in text
 
@@ -165,7 +165,7 @@ def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
 def test_no_trial_is_shown_twice() -> None:
     rows = [replace(ROW, name=f"train_{n}", number=n) for n in range(4)]
     finished = replace(DONE, name="train_9", number=9)
-    view = replace(FULL, counts={"RUNNING": 4, "TERMINATED": 1}, best=[rows[2], finished, rows[0]], errors=[])
+    view = replace(FULL, counts={"running": 4, "finished": 1}, best=[rows[2], finished, rows[0]], errors=[])
 
     lines = render(replace(view, running=rows), 100, 40)
     names = [line.split()[0] for line in lines[lines.index("best so far (min loss)") + 1 :]]
@@ -179,7 +179,7 @@ def test_no_trial_is_shown_twice() -> None:
     assert names == ["train_2", "train_9", "..."], "train_0 does not fit among the best"
     assert lines[-1] == "... 3 more running"
 
-    lines = render(replace(view, running=[rows[2], rows[0]], counts={"RUNNING": 2, "TERMINATED": 1}), 100, 40)
+    lines = render(replace(view, running=[rows[2], rows[0]], counts={"running": 2, "finished": 1}), 100, 40)
     assert len(lines) == lines.index("best so far (min loss)") + 4, "all that run are among the best"
 
 
@@ -225,8 +225,8 @@ def test_time_left_is_a_guess_or_nothing() -> None:
     assert seconds_left(10, 5, None, []) is None
     assert seconds_left(10, 1, 4, [7.0]) == 10, "a part is at most the whole"
     assert seconds_left(10, 1, 4, [-1.0]) == 30
-    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 1}, total=1)) == "1/1 trial"
-    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 7})) == "7 trials"
+    assert progress_text(RunSnapshot("run", 5, {"finished": 1}, total=1)) == "1/1 trial"
+    assert progress_text(RunSnapshot("run", 5, {"finished": 7})) == "7 trials"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_time_left_is_a_guess_or_nothing() -> None:
     ],
 )
 def test_the_rate_has_the_unit_in_which_it_is_at_least_one(per_s: float, text: str) -> None:
-    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 2}, per_s=per_s)) == f"2 trials, {text}"
+    assert progress_text(RunSnapshot("run", 5, {"finished": 2}, per_s=per_s)) == f"2 trials, {text}"
 
 
 def test_a_rest_of_less_than_a_second_is_told_as_one() -> None:
@@ -260,7 +260,7 @@ def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_
 
 def test_the_view_says_why_the_run_ends() -> None:
     assert (
-        "1 min 23 s (interrupted by SIGINT): 8 RUNNING"
+        "1 min 23 s (interrupted by SIGINT): 8 running"
         in render(replace(FULL, note="interrupted by SIGINT"), 200, 9)[0]
     )
 
@@ -614,8 +614,8 @@ def test_a_run_in_a_thread(terminal: Terminal) -> None:
 def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     fit_four(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
     shown = capsys.readouterr().out
-    assert "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short\n" in shown
-    assert "| cut short at 1 | 2 | " in shown
+    assert "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was interrupted\n" in shown
+    assert "| interrupted at 1 | 2 | " in shown
     fit_four(1)
     assert "Ended early" not in capsys.readouterr().out
 

@@ -470,7 +470,7 @@ def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
     assert notebook[0] == "clear"
     assert '<th>&lt;i&gt;</th><th class="number">loss</th>' in notebook[-1]
     assert "<td>&lt;b&gt;</td>" in notebook[-1]
-    assert "... 1 more trials not shown (1 TERMINATED)" in notebook[-1]
+    assert "... 1 more trials not shown (1 finished)" in notebook[-1]
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

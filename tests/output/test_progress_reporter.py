@@ -94,21 +94,21 @@ def test_the_end_of_a_small_run() -> None:
     assert lines[2:] == [
         *SYS_INFO,
         "Best: loss=0.25 with lr=0.1 (trial t0001)",
-        "Number of trials: 3/3 (3 TERMINATED)",
-        "+-------------+------------+---------------+-----+------+------+----------------+",
-        "| Trial name  | status     | loc           |  lr | loss | iter | total time (s) |",
-        "|-------------+------------+---------------+-----+------+------+----------------|",
-        "| train_t0001 | TERMINATED | 127.0.0.1:101 | 0.1 | 0.25 |    3 |        1.23457 |",
-        "| train_t0000 | TERMINATED | 127.0.0.1:100 |   0 |  0.5 |    3 |        1.23457 |",
-        "| train_t0002 | TERMINATED | 127.0.0.1:102 | 0.2 |  nan |    3 |        1.23457 |",
-        "+-------------+------------+---------------+-----+------+------+----------------+",
+        "Number of trials: 3/3 (3 finished)",
+        "+-------------+----------+---------------+-----+------+------+----------------+",
+        "| Trial name  | status   | loc           |  lr | loss | iter | total time (s) |",
+        "|-------------+----------+---------------+-----+------+------+----------------|",
+        "| train_t0001 | finished | 127.0.0.1:101 | 0.1 | 0.25 |    3 |        1.23457 |",
+        "| train_t0000 | finished | 127.0.0.1:100 |   0 |  0.5 |    3 |        1.23457 |",
+        "| train_t0002 | finished | 127.0.0.1:102 | 0.2 |  nan |    3 |        1.23457 |",
+        "+-------------+----------+---------------+-----+------+------+----------------+",
         "",
     ]
 
 
 def test_before_anything_has_run_there_is_no_table() -> None:
     text = show(ready(total_samples=200), [make_trial(number) for number in range(30)])
-    assert text.splitlines()[2:] == [*SYS_INFO, "Number of trials: 30/200 (30 PENDING)", ""]
+    assert text.splitlines()[2:] == [*SYS_INFO, "Number of trials: 30/200 (30 pending)", ""]
     assert "Number of trials: 0/200\n" in show(ready(total_samples=200), [])
 
 
@@ -117,17 +117,17 @@ def test_before_anything_has_run_there_is_no_table() -> None:
 )
 def test_the_total_may_be_unknown_or_endless(total: int | None, shown: str) -> None:
     trials = [make_trial(0), finished(1, 1)]
-    assert f"Number of trials: {shown}1 TERMINATED, 1 PENDING)" in show(ready(total_samples=total), trials)
+    assert f"Number of trials: {shown}1 pending, 1 finished)" in show(ready(total_samples=total), trials)
 
 
-def test_above_twenty_trials_at_most_five_rows_per_status() -> None:
+def test_above_twenty_trials_at_most_five_rows_per_state() -> None:
     trials = [finished(number, float(number)) for number in range(30)]
     trials += [run_trial(make_trial(number)) for number in range(30, 40)]
     trials += [make_trial(number) for number in range(40, 43)]
     text = show(ready(), trials, done=True)
     rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| train")]
-    assert rows == ["RUNNING"] * 5 + ["TERMINATED"] * 5 + ["PENDING"] * 3
-    assert "... 30 more trials not shown (5 RUNNING, 25 TERMINATED)" in text
+    assert rows == ["running"] * 5 + ["pending"] * 3 + ["finished"] * 5
+    assert "... 30 more trials not shown (5 running, 25 finished)" in text
     assert [f"train_t{number:04d}" in text for number in (0, 4, 5)] == [True, True, False], "the best ones are shown"
 
 
@@ -145,11 +145,10 @@ def test_of_many_trials_the_first_that_wait_and_the_last_that_have_ended_are_sho
     for name, status in rows:
         shown.setdefault(status.strip(), []).append(int(name.strip()[-2:]))
     assert shown == {
-        "RUNNING": list(range(30, 34)),
-        "TERMINATED": list(range(6, 10)),
-        "PAUSED": list(range(46, 50)),
-        "PENDING": list(range(20, 24)),
-        "ERROR": list(range(16, 20)),
+        "running": list(range(30, 35)),
+        "pending": list(range(20, 25)),
+        "finished": list(range(5, 10)),
+        "failed": list(range(15, 20)),
     }
 
 
@@ -157,7 +156,7 @@ def test_a_reporter_with_more_rows_shows_more() -> None:
     trials = [finished(number, float(number)) for number in range(50)]
     text = show(ready(CLIReporter(max_progress_rows=40)), trials)
     assert sum(line.startswith("| train") for line in text.splitlines()) == 40
-    assert "... 10 more trials not shown (10 TERMINATED)" in text
+    assert "... 10 more trials not shown (10 finished)" in text
 
 
 def test_two_hundred_trials_are_at_most_forty_lines() -> None:

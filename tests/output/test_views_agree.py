@@ -209,11 +209,11 @@ def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.Ca
     for number, row in enumerate(listed):
         live = next(dict(zip(head, cells, strict=True)) for cells in drawn if cells[0].endswith(f"_0000{number}"))
         assert live["Trial name"] == f"train_{row['trial_id']}"
-        assert live["status"] == (row["ended"] or row["status"].lower())
+        assert live["status"] == (row.get("ended") or row["status"])
         for name in ("loss", "whole", "eval/share", "eval/seen"):
             assert live[name] == row[name]
         assert live["iter"] == row["training_iteration"]
-        if row["ended"]:
+        if row["status"] == "finished":
             assert live["total time (s)"] == row["time_total_s"]
         else:
             assert live["total time (s)"].isdecimal(), "whole seconds by the clock, while it runs"

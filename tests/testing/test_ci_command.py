@@ -230,9 +230,9 @@ LOSS = ("--metric", "loss")
         ),
         ([record(is_interrupted=True)], [], 1, "failed: a run was interrupted"),
         ([record(counts={"stopped": 2})], [], 0, "passed"),
-        ([record(counts={"cut short": 2}, cut=2)], [], 0, "passed; run run ended early, after 0 of 2 trials"),
+        ([record(counts={"interrupted": 2}, cut=2)], [], 0, "passed; run run ended early, after 0 of 2 trials"),
         (
-            [record(counts={"finished": 3, "cut short": 1, "not started": 6}, cut=7)],
+            [record(counts={"finished": 3, "interrupted": 1, "not started": 6}, cut=7)],
             [],
             0,
             "passed; run run ended early, after 3 of 10 trials (6 not started)",

@@ -174,7 +174,7 @@ def test_a_killed_run_shows_its_results() -> None:
 
     assert history.state.name == "killed"
     first, second = history.trials
-    assert (first.ended, second.ended) == ("finished", "pending")
+    assert (first.ended, second.ended) == ("finished", "interrupted at 2")
     assert [point.step for point in second.points] == [1, 2]
     assert len(second.spans) == 1
 
