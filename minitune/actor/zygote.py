@@ -147,7 +147,7 @@ class Zygote:
             if self._wakeup in ready:
                 _drain(self._wakeup)
             # In each turn, woken or not: a preload may have taken the signal. After the draining, never before: a death
-            # between the two would be reaped by nobody until the next one.
+            # between the two would stay a zombie until the next one.
             self._reap()
             for tracked in list(self._sweeping.values()):
                 self._sweep(tracked)

@@ -437,7 +437,7 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count. A resource that the owed request lacks now is given to nobody else.
+        Only resources that both need count. No other request gets a resource that the owed request lacks now.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
