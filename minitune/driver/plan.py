@@ -256,9 +256,9 @@ def before_any_run(plugin: Any) -> Any:
 
 
 def _checked(value: Any) -> ObjectRef:
-    """Wrap a value that is bound to a trainable as a shared object, after checking that it can be sent to workers."""
+    """A reference without a value, after checking that the value can be sent to workers."""
     from minitune.base.pickling import require_picklable
-    from minitune.base.shared_values import hold
+    from minitune.base.shared_values import ObjectRef
 
     require_picklable(value, "a value that is bound to the trainable")
-    return hold(value)
+    return ObjectRef("")

@@ -35,7 +35,7 @@ from minitune.base.actor_thread import ActorThread
 from minitune.base.forks import Origin
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
-from minitune.base.shared_values import ObjectRef, hold
+from minitune.base.shared_values import ObjectRef, forget, hold
 from minitune.base.user_code import runs
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
@@ -111,6 +111,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._ends: list[_End] = []
         self._sequence = itertools.count()
         self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so signal handlers may call it
+        self._shared: list[ObjectRef] = []
         self._stop_deadline_s = math.inf
         self._origin = Origin()
 
@@ -119,7 +120,9 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
 
     def share(self, value: Any) -> ObjectRef:
         """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own objects."""
-        return hold(value)
+        ref = hold(value)
+        self._shared.append(ref)
+        return ref
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -195,6 +198,8 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             for actor in parked:
                 self._stop(actor, grace_s, keep=False)
         self._parked.clear()
+        for ref in self._shared:  # else a trainable in a reference cycle keeps the user's data in memory
+            forget(ref)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -324,3 +326,26 @@ def test_a_wait_without_limit_lasts_until_a_wake() -> None:
     assert executor.wait(None) == []
     waker.join()
     executor.shutdown()
+
+
+def test_the_data_of_a_trainable_are_free_after_the_run() -> None:
+    class Data:
+        pass
+
+    def run() -> weakref.ref[Data]:
+        data = Data()
+
+        class Training(minitune.Trainable):
+            def setup(self, config: dict[str, Any], data: Data) -> None:
+                self.data = data
+
+            def step(self) -> dict[str, Any]:
+                return {"loss": 0.0, "done": True}
+
+        fit(minitune.with_parameters(Training, data=data), executor="inline")
+        return weakref.ref(data)
+
+    data = run()
+    gc.collect()  # a class is in a reference cycle
+
+    assert data() is None
