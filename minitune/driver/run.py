@@ -327,9 +327,15 @@ class Driver:
             earlier = EarlierResults(self.state, recorder)
             executor = KnownReports(executor, earlier.report, is_ordered=self._settings.is_ordered)
         self.controller = TuneController(Run(executor, self.state, self.hooks, recorder))
+        remarks: Iterator[str] = iter(())
+        if self.is_new and self._progress.reporter is not None:
+            from minitune.output.remarks import opening_remarks
+
+            given = plan.run_config.callbacks or ()
+            remarks = opening_remarks(plan.experiment.param_space, total, plan.tune_config, given)
         self._progress.begin(
             max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
-            plan.experiment.param_space if self.is_new else {},
+            remarks,
             verbose=plan.verbose,
             print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
         )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
@@ -17,8 +16,6 @@ from minitune.experiment.trial import Trial
 from minitune.plugin_calls import call_plugin
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
-from minitune.space.domains import Grid
-from minitune.space.tree import find_constants, find_unresolved, path_text
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
-
-_DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
 
 
 class TrialProgress(Callback):
@@ -75,8 +70,8 @@ class ProgressDisplay:
     _took_s: float | None = None
     _ending: str = ""
 
-    def begin(self, total_samples: int, space: Mapping[str, Any], *, verbose: int, print_errors: bool) -> None:
-        """Show the start of the run."""
+    def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
+        """Show the start of the run, and then these lines."""
         if self.reporter is not None:
             call_plugin(self.reporter.configure, None, verbose=verbose, print_errors=print_errors)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
@@ -88,8 +83,8 @@ class ProgressDisplay:
                 metric=self.tune_config.metric,
                 mode=self.tune_config.mode,
             )
-            for hint in _hints(space, total_samples):
-                call_plugin(self.reporter.say, None, hint)
+            for remark in remarks:
+                call_plugin(self.reporter.say, None, remark)
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
@@ -142,7 +137,7 @@ class ProgressDisplay:
         took_s = self.stop()
         reporter = self.reporter
         if reporter is not None:
-            from minitune.output.closing import closing_remarks, remark_on_luck_of
+            from minitune.output.remarks import closing_remarks, remark_on_luck_of
             from minitune.output.table import early_end, total_time_line
 
             self._ending = early_end(trials)
@@ -156,7 +151,8 @@ class ProgressDisplay:
             loop_s = took_s
             if self._loop_end_s is not None:
                 loop_s = self._loop_end_s - self._begin_s
-            remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=bool(self._ending))]
+            is_cut = bool(self._ending)
+            remarks = [*closing_remarks(trials, self.scheduler, search_alg, self.tune_config, is_cut=is_cut)]
             metric = self.tune_config.metric
             mode = self.tune_config.mode
             if isinstance(metric, str) and isinstance(mode, str):
@@ -187,24 +183,3 @@ def tell_resume(run_path: str, how: str) -> None:
         shlex.quote(run_path),
         extra={"run_path": run_path},
     )
-
-
-def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
-    """Hints for search spaces that may differ from what their author wants."""
-    searched = [domain for _, domain in find_unresolved(space)]
-    if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
-        yield _DRAWN_ONCE
-    constants = list(find_constants(space))
-    # Ray Tune 0.6 called such functions, and `lambda` is easily written without `sample_from`.
-    for path, value in constants:
-        if isinstance(value, FunctionType) and value.__name__ == "<lambda>" and value.__code__.co_argcount <= 1:
-            yield (
-                f"hint: {path_text(path)!r} is a lambda, and each trial gets the lambda itself; "
-                "sample_from(lambda config: ...) calls it for each trial"
-            )
-    lists = [path_text(path[:-1]) for path, _ in constants if path[-1] == 1 and type(path[-1]) is int]  # of two or more
-    if lists and not searched:
-        yield (
-            f"hint: the search space has only constants: {lists[0]!r} is a list, and each trial gets the whole list; "
-            "choice([...]) draws one of its values, grid_search([...]) tries each"
-        )

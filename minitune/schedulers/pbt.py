@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from minitune import decision
 from minitune.base import files
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, require, require_flag, shown
+from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import warn_once
@@ -384,6 +384,7 @@ class PopulationBasedTraining(MetricScheduler):
             # what the configuration lacks
             config, drawn = fill(trial.current_config, self._explorer.mutations, self._rng)
             if drawn:
+                self._warn_of_similar(trial.current_config, drawn)
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
                 trial.evaluated_params = {**trial.evaluated_params, **values}
@@ -395,6 +396,14 @@ class PopulationBasedTraining(MetricScheduler):
                 exploit, reason = self._clone(tune_controller, member, self._rng.choice(donors), {})
                 tune_controller.exploit_trial(trial, *exploit, reason)
         self._population.wait(member)
+
+    def _warn_of_similar(self, config: Mapping[str, Any], drawn: Changes) -> None:
+        """Warn if a hyperparameter that the search space lacks has nearly the name of one that does not change."""
+        constant = [str(name) for name in config if name not in self._explorer.mutations]
+        for path in drawn:
+            hint = did_you_mean(str(path[0]), constant) if len(path) == 1 else ""
+            if hint:
+                warn_once(f"hyperparam_mutations has {path[0]!r}, which the search space lacks, so PBT adds it{hint}")
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit.

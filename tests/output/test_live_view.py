@@ -675,7 +675,7 @@ def test_one_draw_from_a_space_is_worth_a_hint(
         ),
         (
             {"x": 1, "layers": [64, 32]},
-            "hint: the search space has only constants: 'layers' is a list, and each trial gets the whole list; ",
+            "hint: the search space has only constants: 'layers' is a list, and each trial gets all of it; ",
         ),
         ({"x": tune.grid_search([1, 2]), "layers": [64, 32]}, None),  # a constant beside what is searched
         ({"x": 1, "layers": [64]}, None),
