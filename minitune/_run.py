@@ -102,7 +102,8 @@ def run(
     - `restore`: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
     - `resume`: True or `"AUTO"` continues the run of this name if it exists. Suffixes such as `"AUTO+ERRORED"`, or
       `resume_config`, say which trials continue.
-    - `raise_on_failed_trial`: Raise if a trial did not finish, unless the run was interrupted.
+    - `raise_on_failed_trial`: Raise if a trial did not finish, unless the run was interrupted. False implies
+      `FailureConfig(give_up_after=0)`.
     - `checkpoint_freq`, `checkpoint_at_end`, `keep_checkpoints_num` and `checkpoint_score_attr` are old names of fields
       of `CheckpointConfig` (a score `"min-x"`: smaller is better), and `local_dir` of `storage_path`. `export_formats`
       has no effect. Other keywords of earlier versions, such as `loggers` and `repeat`, are taken with a warning.
@@ -123,6 +124,8 @@ def run(
         resources_per_trial = given.get("resources_per_trial", resources_per_trial)
     require_flag("raise_on_failed_trial", raise_on_failed_trial)
     failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
+    if not raise_on_failed_trial:
+        failure.give_up_after = 0
     if keep_checkpoints_num is not None or checkpoint_score_attr is not None or checkpoint_freq or checkpoint_at_end:
         from minitune.legacy.keywords import with_checkpoint_keywords
 

@@ -93,16 +93,27 @@ class FailureConfig(Config):
         max_failures: How many times a failed trial is retried; -1 means no limit.
         fail_fast: True ends the run at the first failure; `"raise"` also raises the trial's exception from `fit`.
         max_retries: Another name of `max_failures`.
+        give_up_after: If the first trials all fail with the same error, so many of them end the run, which can be
+            resumed: `fit` raises a `CrashLoopError`. 0 means never. A parameter that has had only one value may be the
+            cause; then the run goes on.
 
     Raises:
-        ValueError: If `max_failures` is not an int >= -1 (this error is also a `TuneError`), or if both `max_failures`
-            and `fail_fast` are set.
+        ValueError: If `max_failures` is not an int >= -1 (this error is also a `TuneError`), if both `max_failures`
+            and `fail_fast` are set, or if `give_up_after` is not an int >= 0.
     """
 
     max_failures: int = 0
     fail_fast: bool | str = False
+    give_up_after: int = 5
 
-    def __init__(self, max_failures: int = 0, fail_fast: bool | str = False, *, max_retries: int | None = None):
+    def __init__(
+        self,
+        max_failures: int = 0,
+        fail_fast: bool | str = False,
+        *,
+        max_retries: int | None = None,
+        give_up_after: int = 5,
+    ):
         if max_retries is not None:
             require(
                 max_failures == 0, "max_failures: left out where max_retries, its other name, is given", max_failures
@@ -110,6 +121,7 @@ class FailureConfig(Config):
             max_failures = max_retries
         self.max_failures = max_failures
         self.fail_fast = fail_fast
+        self.give_up_after = give_up_after
         self._check()
 
     def _check(self) -> None:
@@ -120,6 +132,8 @@ class FailureConfig(Config):
             self._put("fail_fast", self.fail_fast.lower())
         known = isinstance(self.fail_fast, bool) or self.fail_fast == "raise"
         require(known, "fail_fast: False, True or 'raise'", self.fail_fast)
+        good = is_whole(self.give_up_after) and self.give_up_after >= 0
+        require(good, "give_up_after: an int >= 0 (0 means never)", self.give_up_after)
         if self.fail_fast and self.max_failures != 0:
             raise ValueError(
                 f"max_failures must be 0 when fail_fast is set, but got max_failures={self.max_failures}, "

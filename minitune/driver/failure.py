@@ -6,6 +6,7 @@ A failure is the trial's own fault: its trainable raises, its worker dies, it br
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -20,19 +21,22 @@ from minitune.driver.state import RunningTrial
 from minitune.driver.step import Run, take
 from minitune.error import (
     HINT,
+    CrashLoopError,
     MissingMetricError,
     RemoteError,
     TrialError,
     TrialTimeoutError,
     WorkerDiedError,
     WorkerStartError,
+    as_cause,
     trial_error,
 )
 from minitune.executors.trial_executor import Exited
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.lifecycle import TERMINATED, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, TRAINING_ITERATION, assign, flatten
+from minitune.space.domains import is_same
 
 logger = logging.getLogger("minitune")
 
@@ -62,6 +66,7 @@ class Failures:
         self._actions = actions
         self._end_run = end_run
         self._objectives = Objectives(names, is_bare=run.hooks.goes_by_bare_number(settings.metric))
+        self._equal = EqualFailures(run)
         self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
@@ -195,13 +200,66 @@ class Failures:
         self._give_up(trial, error, str(error))
 
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
-        """A trial has failed for good. With `fail_fast` the run ends."""
+        """A trial has failed for good. With `fail_fast` the run ends, and after too many `EqualFailures`."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
         take(self._run, trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._actions.is_over(trial)
         if self._run.state.settings.failure.fail_fast:
             self.failed_fast = self.failed_fast or trial
             self._end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))
+        elif self._run.state.ending is None:
+            self._equal.add(trial, error)
+
+
+class EqualFailures:
+    """Ends the run if its first trials all fail with the same error: then the rest will probably fail, too.
+
+    A good run must never end so. Four things show that the rest may not fail: a trial of the run has a result or has
+    finished; a trial still runs that began before the first failure; the failed trials have only one value of a
+    parameter, as at the beginning of a grid; two of them have different errors.
+    """
+
+    def __init__(self, run: Run):
+        self._run = run
+        self._limit = run.state.settings.failure.give_up_after
+        self._is_over = not self._limit
+        self._count = 0
+        self._cause = ""
+        self._same: dict[str, Any] = {}  # the parameters of which all these trials have one value
+        self._elders: set[str] = set()  # the ids of the trials that were running at the first of these failures
+
+    def add(self, trial: Trial, error: TrialError) -> None:
+        """A trial has failed for good.
+
+        Raises:
+            CrashLoopError: If it was the last one of too many.
+        """
+        if self._is_over:
+            return
+        state = self._run.state
+        cause = error.summary()
+        values = trial.evaluated_params
+        if cause != self._cause:
+            self._count = 0
+            self._cause = cause
+            self._same = dict(values)
+            self._elders = {running.trial.trial_id for running in state.running.values()}
+        self._count += 1
+        self._elders.discard(trial.trial_id)
+        self._same = {name: one for name, one in self._same.items() if name in values and is_same(one, values[name])}
+        if self._count < self._limit or self._elders or self._same:
+            return
+        self._is_over = any(one.progress.num_reports or one.status == TERMINATED for one in state.trials)
+        if self._is_over:
+            return
+        path = self._run.recorder.run.path
+        raise CrashLoopError(
+            f"{self._count} trials have failed with the same error, and no trial of the run has a result: {cause}\n"
+            f"{HINT}correct the code; `minitune resume SCRIPT.py` continues the run, for a program `minitune resume "
+            f"{shlex.quote(path)} --restart-errored`\n"
+            f"{HINT}Tuner.restore({path!r}, trainable, restart_errored=True).fit() also starts the failed ones again\n"
+            f"{HINT}FailureConfig(give_up_after=0) lets all trials run"
+        ) from as_cause(error)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

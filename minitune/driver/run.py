@@ -50,7 +50,7 @@ from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, inne
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
-from minitune.error import DiskError, SampleError, as_cause
+from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
@@ -280,6 +280,9 @@ class Driver:
                 try:
                     self._begin()
                     self._run_all()
+                except (CrashLoopError, MissingMetricError) as error:
+                    self._ending = Ending(EndKind.ERROR, str(error).partition("\n")[0], {})
+                    raise
                 except DiskError:
                     self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
                     raise

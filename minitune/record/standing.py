@@ -64,7 +64,7 @@ def state_of(run: Story) -> Standing:
         return Standing(INTERRUPTED_RUN, f"interrupted; {go_on}")
     if ending.kind.is_early:
         return Standing(STOPPED, f"stopped before its trials: {ending.text}")
-    return Standing(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
+    return Standing(FAILED, f"failed: {ending.text}; {go_on}")
 
 
 def read_on(follower: RunFollower) -> tuple[bool, Standing]:

@@ -319,7 +319,9 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
                     storage_path=os.fspath(storage_path),
                     verbose=self.verbose,
                     checkpoint_config=CheckpointConfig(checkpoint_at_end=False),
-                    failure_config=FailureConfig(fail_fast="raise" if self.error_score == "raise" else False),
+                    failure_config=FailureConfig(
+                        fail_fast="raise" if self.error_score == "raise" else False, give_up_after=0
+                    ),
                 ),
             )
             grid = tuner.fit(raise_on_failed_trial=False)

@@ -343,7 +343,7 @@ def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitun
 
 
 def test_of_many_failed_trials_five_are_shown_and_the_others_counted(minitune: Minitune, tmp_path: Path) -> None:
-    fit(raiser(ValueError("no")), num_samples=8, storage_path=tmp_path, name="failed")
+    fit(raiser(ValueError("no")), num_samples=8, give_up_after=0, storage_path=tmp_path, name="failed")
     lines = minitune("show", tmp_path / "failed")[1].splitlines()
     errors = lines[lines.index("errors") + 1 :]
     assert [line.split()[1] for line in errors[:-1]] == [*"01234"]

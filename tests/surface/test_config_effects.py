@@ -16,6 +16,7 @@ from kit import SavedCounter, fit
 
 import minitune
 from minitune import CheckpointConfig, FailureConfig, ResumeConfig, tune
+from minitune.error import CrashLoopError
 from minitune.schedulers import PopulationBasedTraining
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -301,6 +302,14 @@ def _(storage: str) -> None:
     assert fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
     with pytest.raises(OSError, match="not yet"):
         fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast="raise"))
+
+
+@shows("FailureConfig.give_up_after")
+def _(storage: str) -> None:
+    space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
+    assert fit_steps(storage, fails, space).num_errors == 3
+    with pytest.raises(CrashLoopError, match="not yet"):
+        fit_steps(storage, fails, space, failure_config=FailureConfig(give_up_after=2))
 
 
 @shows("CheckpointConfig.num_to_keep")
