@@ -18,6 +18,7 @@ from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import MAX_TRIES, REUSE, Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Metric, Searcher, call_set_search_properties
+from minitune.space.distributions import own_space
 from minitune.space.domains import component_seed, draw_global_seed
 from minitune.space.parameters import config_key
 from minitune.space.tree import copy_tree
@@ -101,7 +102,7 @@ class Study:
         self._history: list[Evaluation] = []
         self._by_key: dict[str, Evaluation] = {}
         num_samples = check_num_samples(num_samples)
-        given = dict(space)
+        given = own_space(space)
         if rules.concern(num_samples):  # from here on as in a run
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))

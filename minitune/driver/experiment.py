@@ -29,6 +29,7 @@ from minitune.record.layout import check_run_name, default_run_name
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
 from minitune.settings import number_setting, setting, variable_of
+from minitune.space.distributions import own_space
 from minitune.space.domains import Domain, is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.stopper.stopper import flat_criteria
@@ -441,7 +442,7 @@ def _copied_space(space: Any, name: str, rule: str) -> dict[str, Any]:
             f"{name} must be a dict of parameters by name, but got the grid {shown(space)}; "
             "give the grid a name: {'x': grid_search([...])}"
         )
-    return copy.copy(dict(space))
+    return own_space(space)
 
 
 def _way_to_space(value: Any) -> str:

@@ -9,7 +9,7 @@ from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.base.text import warn_once
 from minitune.search.searcher import Metric
 from minitune.search.tpe import TPESearch
-from minitune.space.domains import choice, lograndint, loguniform, randint, uniform
+from minitune.space.distributions import own_space
 
 _OPTIONS = {"min_points_in_model": "n_initial_points", "num_samples": "n_candidates"}
 """The options of BOHB's own package that this model has, with their names here. `top_n_percent` is a share here."""
@@ -59,9 +59,8 @@ class TuneBOHB(TPESearch):
         max_concurrent: int = 0,
     ):
         require(is_whole(max_concurrent) and max_concurrent >= 0, "max_concurrent: an int >= 0", max_concurrent)
-        is_foreign = hasattr(space, "get_default_configuration")  # it is a mapping, too
         super().__init__(
-            _converted(space) if is_foreign else space,
+            own_space(space) if isinstance(space, Mapping) else space,
             metric,
             mode,
             points_to_evaluate,
@@ -89,36 +88,3 @@ def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
             known = ", ".join([*_OPTIONS, "top_n_percent", *_OTHER_OPTIONS])
             raise ValueError(f"bohb_config must hold some of {known}, but got {name!r}")
     return options
-
-
-def _converted(space: Any) -> dict[str, Any]:
-    """The domains of a `ConfigurationSpace`, and the values of constants.
-
-    Raises:
-        ValueError: If it holds conditions, forbidden clauses, or a parameter of another kind.
-    """
-    for kind in ("conditions", "forbidden_clauses"):
-        if getattr(space, kind):
-            raise ValueError(
-                f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted: give the space as a "
-                "dict, where a parameter that exists with one category only stands inside that category"
-            )
-    domains: dict[str, Any] = {}
-    for each in space.values():
-        kind = type(each).__name__
-        if kind == "UniformFloatHyperparameter":
-            domains[each.name] = (loguniform if each.log else uniform)(float(each.lower), float(each.upper))
-        elif kind == "UniformIntegerHyperparameter":
-            domains[each.name] = (lograndint if each.log else randint)(int(each.lower), int(each.upper) + 1)
-        elif kind == "CategoricalHyperparameter" and each.weights is None:
-            domains[each.name] = choice(list(each.choices))
-        elif kind == "OrdinalHyperparameter":
-            domains[each.name] = choice(list(each.sequence))
-        elif kind == "Constant":
-            domains[each.name] = each.value
-        else:
-            raise ValueError(
-                f"parameter {each.name!r} of the ConfigurationSpace is a {kind} of a form that cannot be "
-                "converted: give the space as a dict of minitune's domains"
-            )
-    return domains

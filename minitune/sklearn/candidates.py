@@ -13,7 +13,8 @@ from typing import Any
 from sklearn.model_selection import ParameterSampler
 
 from minitune.base.checks import shown
-from minitune.space.domains import Domain, choice, grid_search, loguniform, randint, randn, uniform
+from minitune.space.distributions import scipy_domain
+from minitune.space.domains import Domain, choice, grid_search
 
 PARAMS = "params"
 """The parameter of a trial that holds all parameters of its candidate."""
@@ -105,14 +106,10 @@ def _domain(name: str, value: Any) -> Any:
     if isinstance(value, Domain):
         return value
     if hasattr(value, "rvs"):
+        domain = scipy_domain(value)
+        if domain is not None:
+            return domain
         kind = getattr(getattr(value, "dist", None), "name", type(value).__name__)
-        if kind in ("uniform", "loguniform", "reciprocal", "randint"):
-            low, high = value.support()
-            if kind == "randint":
-                return randint(int(low), int(high) + 1)  # scipy's support has the last value, a domain does not
-            return (uniform if kind == "uniform" else loguniform)(float(low), float(high))
-        if kind == "norm":
-            return randn(float(value.mean()), float(value.std()))
         raise ValueError(
             f"a searcher needs to know the range of {name}, but a distribution {kind!r} does not tell it; give a list, "
             "a domain such as minitune.loguniform(1e-4, 1), one of scipy's uniform, loguniform, randint and norm, or "

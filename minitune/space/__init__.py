@@ -6,6 +6,7 @@ Modules
 
     domains       uniform, choice, ...: the functions for users; the domains that they return, and their samplers
     tree          a nested space or configuration: find its domains, set values, merge given values, make a tag
+    distributions the domains of the distributions of SciPy, Optuna, HyperOpt and ConfigSpace
     variants      VariantTable: the configurations of grid and random search, in a fixed order. `complete`: what a
                   searcher has left open is drawn
     parameters    the space as a searcher sees it: a list of parameters, whose values are numbers on an axis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ConfigSpace as CS
 import pytest
+from kit import fit
 
 from minitune.search.bohb import TuneBOHB
 
@@ -41,5 +42,14 @@ def test_unsupported_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="a ConfigurationSpace with conditions cannot be converted"):
         TuneBOHB(space)
     normal = CS.ConfigurationSpace({"x": CS.Float("x", (0.0, 1.0), distribution=CS.Normal(0.5, 0.1))})
-    with pytest.raises(ValueError, match="parameter 'x' of the ConfigurationSpace is a NormalFloatHyperparameter"):
+    with pytest.raises(
+        ValueError, match=r"parameter 'x' is a distribution of ConfigSpace \(NormalFloatHyperparameter\)"
+    ):
         TuneBOHB(normal)
+
+
+def test_a_run_takes_a_configuration_space() -> None:
+    space = CS.ConfigurationSpace({"rate": (0.5, 1.0), "kind": ["a", "b"]})
+    [result] = fit(lambda config: {"loss": config["rate"]}, space)
+    assert 0.5 <= result.config["rate"] < 1
+    assert result.config["kind"] in ("a", "b")

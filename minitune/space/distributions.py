@@ -1,0 +1,180 @@
+"""Distributions of SciPy, Optuna, HyperOpt and ConfigSpace in a space: each becomes the domain with the same values.
+
+This module imports none of these libraries. It knows their objects by the module of their class, and reads their
+attributes. What has no counterpart among the domains is refused: a trial would get the distribution itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from minitune.space.domains import (
+    Domain,
+    as_domain,
+    choice,
+    lograndint,
+    loguniform,
+    qrandint,
+    quniform,
+    randint,
+    randn,
+    uniform,
+)
+from minitune.space.tree import PLAIN, Path, assign_value, copy_tree, is_plain, path_text
+
+
+def own_space(space: Any) -> dict[str, Any]:
+    """A copy of a search space, with domains in place of the distributions of other libraries. Other values are not
+    copied.
+
+    Raises:
+        ValueError: If a distribution has no counterpart among the domains.
+    """
+    if hasattr(space, "get_default_configuration"):  # ConfigSpace; it is a mapping, too
+        return _domains_of(space)
+    own = dict(space)
+    found = [*_foreign(own, ())]
+    if found:
+        own = copy_tree(own)
+        for path, value, convert in found:
+            assign_value(own, path, convert(value, path_text(path)))
+    return own
+
+
+def scipy_domain(distribution: Any) -> Domain | None:
+    """The domain with the values of a frozen distribution of SciPy; None if there is none."""
+    kind = getattr(getattr(distribution, "dist", None), "name", "")
+    if kind == "norm":
+        return randn(float(distribution.mean()), float(distribution.std()))
+    if kind not in ("uniform", "loguniform", "reciprocal", "randint"):
+        return None
+    low, high = distribution.support()
+    if kind == "randint":
+        return randint(int(low), int(high) + 1)  # SciPy's support has the last value, a domain does not
+    return (uniform if kind == "uniform" else loguniform)(float(low), float(high))
+
+
+# -- where they are ----------------------------------------------------------------------------------------------------
+_Convert = Callable[[Any, str], Any]
+
+
+def _foreign(value: Any, path: Path) -> Iterator[tuple[Path, Any, _Convert]]:
+    """The distributions of other libraries in a space, each with its path and the function that converts it."""
+    if type(value) in PLAIN or as_domain(value) is not None:
+        return
+    if isinstance(value, dict):
+        for key, member in dict.items(value):
+            yield from _foreign(member, (*path, key))
+    elif type(value) in (list, tuple):
+        if not is_plain(value):
+            for index, member in enumerate(value):
+                yield from _foreign(member, (*path, index))
+    else:
+        convert = _converter(value)
+        if convert is not None:
+            yield path, value, convert
+
+
+def _converter(value: Any) -> _Convert | None:
+    """The function that converts a distribution; None for every other object."""
+    kind = type(value)
+    library, _, rest = kind.__module__.partition(".")
+    if library == "scipy" and rest.startswith("stats") and hasattr(value, "rvs"):
+        return _of_scipy
+    if library == "optuna" and rest == "distributions" and kind.__name__.endswith("Distribution"):
+        return _of_optuna
+    if library == "hyperopt" and rest == "pyll.base":
+        return _of_hyperopt
+    if library == "ConfigSpace" and rest.startswith("hyperparameters"):
+        return _of_configspace
+    return None
+
+
+# -- each library ------------------------------------------------------------------------------------------------------
+def _of_scipy(value: Any, name: str) -> Domain:
+    if not hasattr(value, "dist"):
+        raise _refusal(value, name, f"call it, such as scipy.stats.{getattr(value, 'name', 'uniform')}(0, 1)")
+    domain = scipy_domain(value)
+    if domain is None:
+        raise _refusal(value.dist, name, "take uniform, loguniform, randint or norm, or sample_from(...)")
+    return domain
+
+
+def _of_optuna(value: Any, name: str) -> Domain:
+    if hasattr(value, "choices"):
+        return choice(list(value.choices))
+    low, high, step = value.low, value.high, value.step
+    is_int = isinstance(low, int)
+    if step is None or (is_int and step == 1):
+        if is_int:
+            return (lograndint if value.log else randint)(low, high + 1)
+        return (loguniform if value.log else uniform)(low, high)
+    # The values of a distribution begin at `low`, those of a domain with a step are its multiples.
+    if is_int and low % step == 0:
+        return qrandint(low, high, step)
+    return _multiples(value, name, low, high, step)
+
+
+def _of_hyperopt(value: Any, name: str) -> Domain:
+    node = value.pos_args[0] if value.name in ("float", "int", "switch") else value
+    if node.name == "hyperopt_param":
+        node = node.pos_args[1]
+    arguments: list[Any] = [getattr(each, "obj", None) for each in node.pos_args]
+    if value.name == "switch":
+        options = value.pos_args[1:]
+        if node.name == "randint" and all(each.name == "literal" for each in options):
+            return choice([each.obj for each in options])
+    elif node.name == "uniform":
+        return uniform(*arguments)
+    elif node.name == "loguniform":  # its bounds are logarithms
+        return loguniform(*map(math.exp, arguments))
+    elif node.name == "normal":
+        return randn(*arguments)
+    elif node.name == "randint":
+        return randint(*([0, *arguments][-2:]))
+    elif node.name == "quniform" and value.name == "float":
+        return _multiples(value, name, *arguments)
+    raise _refusal(value, name, "write a domain, or give the whole space to HyperOptSearch(space=...)")
+
+
+def _multiples(value: Any, name: str, low: float, high: float, step: float) -> Domain:
+    try:
+        return quniform(low, high, step)
+    except ValueError:
+        raise _refusal(value, name, "write the values as choice([...])") from None
+
+
+def _of_configspace(value: Any, name: str) -> Any:
+    kind = type(value).__name__
+    if kind == "UniformFloatHyperparameter":
+        return (loguniform if value.log else uniform)(float(value.lower), float(value.upper))
+    if kind == "UniformIntegerHyperparameter":
+        return (lograndint if value.log else randint)(int(value.lower), int(value.upper) + 1)
+    if kind == "CategoricalHyperparameter" and value.weights is None:
+        return choice(list(value.choices))
+    if kind == "OrdinalHyperparameter":
+        return choice(list(value.sequence))
+    if kind == "Constant":
+        return value.value
+    raise _refusal(value, name, "write a domain, such as uniform(0, 1)")
+
+
+def _domains_of(space: Any) -> dict[str, Any]:
+    """The domains of a `ConfigurationSpace`, and the values of its constants."""
+    for kind in ("conditions", "forbidden_clauses"):
+        if getattr(space, kind):
+            raise ValueError(
+                f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted: give the space as a "
+                "dict, where a parameter that exists with one category only stands inside that category"
+            )
+    return {each.name: _of_configspace(each, each.name) for each in space.values()}
+
+
+def _refusal(value: Any, name: str, instead: str) -> ValueError:
+    library = type(value).__module__.partition(".")[0]
+    return ValueError(
+        f"parameter {name!r} is a distribution of {library} ({type(value).__name__}) for which there is no domain: "
+        f"{instead}; with_parameters passes the object itself to the trials"
+    )

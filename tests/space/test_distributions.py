@@ -1,0 +1,127 @@
+"""Distributions of other libraries in a search space, without these libraries: objects with the same attributes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kit import fit
+
+from minitune import Study, choice, lograndint, loguniform, qrandint, quniform, randint, randn, uniform
+from minitune.space.distributions import own_space
+
+
+def made(path: str, **attributes: Any) -> Any:
+    """An object of a class that says it comes from there."""
+    module, _, name = path.rpartition(".")
+    return type(name, (SimpleNamespace,), {"__module__": module})(**attributes)
+
+
+def frozen(name: str, low: float, high: float) -> Any:
+    return made(
+        "scipy.stats._distn_infrastructure.rv_continuous_frozen",
+        dist=made("scipy.stats._continuous_distns.any_gen", name=name, rvs=None),
+        rvs=None,
+        support=lambda: (low, high),
+        mean=lambda: low,
+        std=lambda: high,
+    )
+
+
+def of_optuna(kind: str, low: Any, high: Any, step: Any = None, *, log: bool = False) -> Any:
+    return made(f"optuna.distributions.{kind}Distribution", low=low, high=high, step=step, log=log)
+
+
+def node(name: str, *parts: Any, **attributes: Any) -> Any:
+    return made("hyperopt.pyll.base.Apply", name=name, pos_args=[literal(each) for each in parts], **attributes)
+
+
+def literal(value: Any) -> Any:
+    if hasattr(value, "pos_args"):
+        return value
+    return node("literal", obj=value)
+
+
+def drawn(outer: str, kind: str, *arguments: Any) -> Any:
+    return node(outer, node("hyperopt_param", "label", node(kind, *arguments)))
+
+
+CONFIGSPACE = "ConfigSpace.hyperparameters"
+TAKEN = [
+    (frozen("uniform", 0, 2), uniform(0, 2)),
+    (frozen("loguniform", 0.1, 2), loguniform(0.1, 2)),
+    (frozen("randint", 1, 4), randint(1, 5)),
+    (frozen("norm", 1, 2), randn(1, 2)),
+    (of_optuna("Float", 0.0, 1.0), uniform(0, 1)),
+    (of_optuna("Float", 0.1, 1.0, log=True), loguniform(0.1, 1)),
+    (of_optuna("Float", 0.0, 1.0, 0.25), quniform(0, 1, 0.25)),
+    (of_optuna("Int", 1, 4, 1), randint(1, 5)),
+    (of_optuna("Int", 1, 4, 1, log=True), lograndint(1, 5)),
+    (of_optuna("Int", 2, 8, 2), qrandint(2, 8, 2)),
+    (made("optuna.distributions.CategoricalDistribution", choices=("a", None)), choice(["a", None])),
+    (drawn("float", "uniform", 0, 1), uniform(0, 1)),
+    (drawn("float", "loguniform", 0, 1), loguniform(1, 2.718281828459045)),
+    (drawn("float", "normal", 0, 1), randn(0, 1)),
+    (drawn("float", "quniform", 0, 1, 0.5), quniform(0, 1, 0.5)),
+    (drawn("int", "randint", 5), randint(0, 5)),
+    (drawn("int", "randint", 2, 5), randint(2, 5)),
+    (node("switch", node("hyperopt_param", "label", node("randint", 2)), "a", 3), choice(["a", 3])),
+    (made(f"{CONFIGSPACE}.uniform_float.UniformFloatHyperparameter", lower=0, upper=1, log=False), uniform(0, 1)),
+    (made(f"{CONFIGSPACE}.u.UniformIntegerHyperparameter", lower=1, upper=8, log=True), lograndint(1, 9)),
+    (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=None), choice(["a", "b"])),
+    (made(f"{CONFIGSPACE}.o.OrdinalHyperparameter", sequence=(1, 2)), choice([1, 2])),
+]
+NOT_TAKEN = [
+    (
+        frozen("beta", 0, 1),
+        "of scipy (any_gen) for which there is no domain: take uniform, loguniform, randint or norm",
+    ),
+    (
+        made("scipy.stats._continuous_distns.uniform_gen", name="uniform", rvs=None),
+        "call it, such as scipy.stats.uniform(",
+    ),
+    (
+        of_optuna("Float", 0.1, 1.1, 0.25),
+        "of optuna (FloatDistribution) for which there is no domain: write the values as choice(",
+    ),
+    (of_optuna("Int", 1, 9, 2), "write the values as choice([...])"),
+    (drawn("float", "lognormal", 0, 1), "or give the whole space to HyperOptSearch(space=...)"),
+    (node("switch", node("hyperopt_param", "label", node("randint", 2)), node("dict"), 3), "of hyperopt (Apply)"),
+    (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=(1, 2)), "write a domain"),
+]
+
+
+@pytest.mark.parametrize(("distribution", "domain"), TAKEN)
+def test_a_distribution_becomes_the_domain_with_the_same_values(distribution: Any, domain: Any) -> None:
+    space = {"a": {"b": [distribution, 1]}, "c": distribution}
+    own = own_space(space)
+    assert [repr(own["a"]["b"][0]), repr(own["c"])] == [repr(domain)] * 2
+    assert space["a"]["b"][0] is distribution, "the user's space is as it was"
+
+
+@pytest.mark.parametrize(("distribution", "text"), NOT_TAKEN)
+def test_a_distribution_without_a_domain_is_refused(distribution: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^parameter 'a/b' is a distribution of ") as caught:
+        own_space({"a": {"b": distribution}})
+    assert text in str(caught.value)
+    assert str(caught.value).endswith("; with_parameters passes the object itself to the trials")
+
+
+@pytest.mark.parametrize(
+    "value", [made("scipy.sparse.matrix", shape=(1, 1)), made("optuna.samplers.TPESampler"), object(), range(3)]
+)
+def test_other_objects_stay_as_they_are(value: Any) -> None:
+    assert own_space({"a": value, "b": [value]}) == {"a": value, "b": [value]}
+
+
+def test_a_run_and_a_study_draw_from_a_distribution() -> None:
+    grid = fit(lambda config: {"x": config["x"]}, {"x": frozen("uniform", 3, 4)}, num_samples=3)
+    assert all(3 <= result.metrics["x"] < 4 for result in grid)
+    assert 3 <= Study({"x": frozen("uniform", 3, 4)}, mode="min").ask()["x"] < 4
+
+
+def test_a_space_with_conditions_is_refused() -> None:
+    space = made("ConfigSpace.space.ConfigurationSpace", get_default_configuration=None, conditions=[1])
+    with pytest.raises(ValueError, match="a ConfigurationSpace with conditions cannot be converted"):
+        own_space(space)
