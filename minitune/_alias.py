@@ -392,7 +392,7 @@ def _make_parent(spec: ModuleSpec) -> None:
 
 
 class LeftOutError(ModuleNotFoundError):
-    """Ray has this name, but this package leaves it out. The text says what to do instead.
+    """This package has no such name, although Ray may have it. The text says what to do instead.
 
     `name` is None: with a name, `from minitune import rllib` would replace this text by Python's own.
 
@@ -431,6 +431,31 @@ class AliasLoader:
         module.__spec__ = self._spec
 
 
+_probed: set[str] = set()
+"""The modules whose import is tried for an attribute: there may be none."""
+
+
+class HintFinder:
+    """Says where a name is. It must be the last finder.
+
+    `from minitune import PopulationBasedTraining` looks for a module of that name, too.
+    """
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Finds nothing; see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            LeftOutError: If the name is in another module.
+        """
+        package, _, last = name.rpartition(".")
+        if not package.startswith(PACKAGE) or last.startswith("_") or name in _probed:
+            return
+        from minitune._missing import place_of
+
+        if place := place_of(last):
+            raise LeftOutError(f"cannot import {last!r} from {package!r}: it is {place}")
+
+
 def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """A `__getattr__` for a package, so that `package.module` works without an import of the module."""
 
@@ -442,13 +467,20 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
             return getattr(importlib.import_module(f"{PACKAGE}.legacy.{old}"), name)
         path = f"{package}.{name}"
         instead = left_out(path) if real_name(path) is None else None
-        if instead is None and not name.startswith("_"):
+        if instead is not None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}: {instead}")
+        if not name.startswith("_"):
+            _probed.add(path)
             try:
                 return importlib.import_module(path)
             except ModuleNotFoundError as error:
                 if error.name != path:
                     raise
-        raise AttributeError(f"module {package!r} has no attribute {name!r}" + (f": {instead}" if instead else ""))
+            finally:
+                _probed.discard(path)
+        from minitune._missing import MissingNameError
+
+        raise MissingNameError(package, name)
 
     return load
 
@@ -459,6 +491,7 @@ def listing(names: Sequence[str]) -> Callable[[], list[str]]:
 
 
 def install() -> None:
-    """Install this finder as the first one of the import system. A second call does nothing."""
+    """Install the finders as the first and the last one of the import system. A second call does nothing."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, AliasFinder())
+        sys.meta_path.append(HintFinder())

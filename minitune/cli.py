@@ -94,6 +94,14 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"minitune: {printable(message)}\n")
 
 
+def _similar_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """The hint for unknown arguments: the option most similar to the first one; may be empty."""
+    from minitune.base.checks import did_you_mean
+
+    option = unknown[0].partition("=")[0]
+    return did_you_mean(option, parser._option_string_actions) if option.startswith("--") else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with the arguments after `minitune`; return the exit status (see `minitune.commands`)."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
@@ -116,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options, unknown = parser.parse_known_args(rest[:end])
         if unknown:
             way_out = "" if own_begins is len else "; a program and its arguments go behind --"
-            parser.error(f"unrecognized arguments: {' '.join(unknown)}{way_out}")
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{_similar_option(unknown, parser)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
         with collector_paused() if name in _BRIEF else contextlib.nullcontext():
             status: int = options.command(options)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from minitune._missing import missing_attribute
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.run_results import last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
@@ -85,6 +86,13 @@ class Result:
         self.config: dict[str, Any] = self.metrics.get(CONFIG, {}) if config is None else config
         if metrics_dataframe is not None:
             self.metrics_dataframe = metrics_dataframe
+
+    if not TYPE_CHECKING:  # a type checker must not accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and name in self.__dict__.get("metrics", ()):
+                raise missing_attribute(self, name, {name: f"metrics[{name!r}]"})
+            raise missing_attribute(self, name, _IN_RESULT)
 
     @classmethod
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
@@ -252,6 +260,35 @@ class Result:
         return as_html([*parts, f"Directory: {self.path}"])
 
 
+_IN_RESULT = {
+    "checkpoints": "best_checkpoints",
+    "hyperparameters": "config",
+    "metric": "metrics",
+    "params": "config",
+    "value": "metrics[NAME]",
+    "values": "metrics",
+}
+_BEST = "get_best_result()"
+_IN_GRID = {
+    "best_checkpoint": f"{_BEST}.checkpoint",
+    "best_config": f"{_BEST}.config",
+    "best_params": f"{_BEST}.config",
+    "best_params_": f"{_BEST}.config",
+    "best_result": _BEST,
+    "best_score_": f"{_BEST}.metrics[NAME]",
+    "best_trial": _BEST,
+    "best_value": f"{_BEST}.metrics[NAME]",
+    "dataframe": "get_dataframe()",
+    "get_best_checkpoint": f"{_BEST}.checkpoint",
+    "get_best_config": f"{_BEST}.config",
+    "get_best_trial": _BEST,
+    "results": "list(grid)",
+    "results_df": "get_dataframe()",
+    "trials": "list(grid)",
+}
+"""Names that other classes and libraries have, and what to write here."""
+
+
 class _Front(list[Result]):
     """A Pareto front, which a notebook shows as a table."""
 
@@ -291,6 +328,11 @@ class ResultGrid(Sequence[Result]):
     def _results(self) -> list[Result]:
         """Created on first use: a large run has many results, and most scripts need only the best one."""
         return [Result.of(trial, self._checkpoint_config) for trial in self._run.trials]
+
+    if not TYPE_CHECKING:  # a type checker must not accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name, _IN_GRID)
 
     def __len__(self) -> int:
         return len(self._run.trials)

@@ -115,3 +115,19 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("Run of 2 trials (min loss); results in ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["ls", "--sotr", "x"], "unrecognized arguments: --sotr (did you mean '--sort'?)"),
+        (["run", "--num-smaples=3", "--", "true"], "--num-smaples=3 (did you mean '--num-samples'?); a program"),
+        (["show", "--zzz"], "unrecognized arguments: --zzz\n"),
+    ],
+)
+def test_an_option_that_a_command_lacks_is_looked_for(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    assert hint in capsys.readouterr().err

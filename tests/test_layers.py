@@ -20,7 +20,7 @@ PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
-    "base": "base.* error settings clock _alias _version",
+    "base": "base.* error settings clock _alias _missing _version",
     "values": """
         space.* result checkpoint resources config decision
         experiment.*

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minitune._missing import missing_attribute
 from minitune.analysis.run_results import RunResults, last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
 from minitune.base.checks import require, require_metric
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger("minitune")
+
+
+_NAMES_OF_GRID = {"get_best_result": "best_result", "get_dataframe": "dataframe()"}
+"""Names that a `ResultGrid` has, and what to write here."""
 
 
 class ExperimentAnalysis:
@@ -78,6 +83,11 @@ class ExperimentAnalysis:
         self.default_mode = self._run.goal.mode
         self.experiment_path = self._run.path
         self.trials = self._run.trials
+
+    if not TYPE_CHECKING:  # a type checker must not accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name, _NAMES_OF_GRID)
 
     @property
     def seed(self) -> int | None:

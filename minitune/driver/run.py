@@ -65,7 +65,7 @@ from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_
 from minitune.result import flatten
 from minitune.search.filters import REUSE
 from minitune.search.search_algorithm import SearchAlgorithm
-from minitune.settings import check_numbers, is_on, number_setting, setting
+from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.domains import draw_global_seed
 from minitune.space.parameters import scales
 from minitune.trainable.code_hash import code_hash
@@ -198,6 +198,7 @@ class Driver:
         self.seed = seed
         self.make_plugins()
         check_numbers()
+        warn_of_unknown()
         identifier_limit()
         self.executor = build_executor(self.plan, lambda: self._directory)
         self._closing.enter_context(runtime.counted(self.executor))
