@@ -154,6 +154,9 @@ _HOME = {
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
+_MODULES = ("integration", "logger", "schedulers", "search", "stopper", "testing", "visualization")
+"""The modules that users look for, for completion: it loads each, so none may need another library."""
+
 _submodule = _alias.submodules(__name__)
 _alias.install()
 
@@ -174,5 +177,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+    """The public names, and the modules whose names users need."""
+    return sorted([*__all__, *_MODULES])

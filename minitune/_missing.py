@@ -12,7 +12,6 @@ from typing import Any
 _PACKAGE = "minitune"
 _PUBLIC = ("", "schedulers", "search", "stopper", "logger", "integration")
 """The modules whose names users need. The first one that has a name counts."""
-_MODULES = (*_PUBLIC[1:], "experiment", "sklearn", "testing", "trainable", "utils", "visualization")
 _IN_LIBRARIES = {
     "AimLoggerCallback": "integration.aim",
     "CometLoggerCallback": "integration.comet",
@@ -43,8 +42,6 @@ def hint(module: str, missing: str) -> str:
     if place := place_of(missing):
         return f": it is {place}"
     public = [name for name in dir(importlib.import_module(module)) if not name.startswith("_")]
-    if module == _PACKAGE:
-        public += _MODULES
     return did_you_mean(missing, public)
 
 

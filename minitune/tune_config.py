@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import (
@@ -25,11 +25,14 @@ from minitune.experiment.trial import Trial
 
 if TYPE_CHECKING:
     from minitune.executors.trial_executor import TrialExecutor
+    from minitune.schedulers import SchedulerName
     from minitune.schedulers.trial_scheduler import TrialScheduler
+    from minitune.search.by_name import SearcherName
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher
 
-EXECUTORS = ("local", "inline", "ray")
+ExecutorName = Literal["local", "inline", "ray"]
+EXECUTORS = get_args(ExecutorName)
 
 
 _NAMES_IN_OPTUNA = {
@@ -92,8 +95,8 @@ class TuneConfig(Config):
 
     mode: Mode = None
     metric: Metric = None
-    search_alg: Searcher | SearchAlgorithm | str | None = None
-    scheduler: TrialScheduler | str | None = None
+    search_alg: Searcher | SearchAlgorithm | SearcherName | str | None = None
+    scheduler: TrialScheduler | SchedulerName | str | None = None
     num_samples: int = 1
     max_concurrent_trials: int | None = None
     time_budget_s: int | float | datetime.timedelta | None = None
@@ -103,7 +106,7 @@ class TuneConfig(Config):
     chdir_to_trial_dir: bool | None = None
     seed: int | None = None
     deterministic: bool = False
-    executor: TrialExecutor | str = "local"
+    executor: TrialExecutor | ExecutorName | str = "local"
     trial_timeout_s: int | float | datetime.timedelta | None = None
     report_timeout_s: int | float | datetime.timedelta | None = None
     on_duplicate: str = "allow"

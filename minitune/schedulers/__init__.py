@@ -30,7 +30,7 @@ The driver calls `choose_trial_to_run`. The scheduler returns a trial that waits
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from minitune._alias import listing, submodules
 from minitune.base.checks import did_you_mean, made_with, shown
@@ -63,6 +63,21 @@ __all__ = [
     "create_scheduler",
 ]
 
+SchedulerName = Literal[
+    "fifo",
+    "asha",
+    "async_hyperband",
+    "asynchyperband",
+    "median_stopping_rule",
+    "medianstopping",
+    "hyperband",
+    "hb_bohb",
+    "pbt",
+    "pbt_replay",
+    "pb2",
+    "resource_changing",
+]
+"""The names of schedulers, for editors. Case does not matter, so a type checker should accept any text."""
 _BY_NAME = {
     "fifo": "trial_scheduler:FIFOScheduler",
     "asha": "async_hyperband:ASHAScheduler",
@@ -98,7 +113,7 @@ def check_scheduler_name(scheduler: Any) -> str:
     return name
 
 
-def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
+def create_scheduler(scheduler: SchedulerName | str, **kwargs: Any) -> TrialScheduler:
     """Make a scheduler by its name.
 
     Args:

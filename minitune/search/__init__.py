@@ -65,7 +65,7 @@ __all__ = [
     "grid_search",
 ]
 
-__dir__ = listing(__all__)
+__dir__ = listing(sorted({*__all__, *HOMES}))
 __getattr__ = submodules(__name__, {"Evaluation": "study", "Study": "study", **HOMES})
 
 UNRESOLVED_SEARCH_SPACE = (

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from minitune._alias import NOT_HERE
 from minitune.base.checks import did_you_mean, made_with, of_class, shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
+SearcherName = Literal[
+    "variant_generator", "random", "auto", "ax", "bayesopt", "bohb", "hyperopt", "nevergrad", "optuna", "tpe"
+]
+"""The names of searchers, for editors. Case does not matter, so a type checker should accept any text."""
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
@@ -78,7 +82,7 @@ def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) 
     return found
 
 
-def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
+def create_searcher(search_alg: SearcherName | str, **kwargs: Any) -> Searcher | SearchAlgorithm:
     """Make a searcher by its name.
 
     Args:

@@ -9,10 +9,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import minitune
+from minitune.schedulers import SchedulerName
+from minitune.search import by_name
+from minitune.search.by_name import SearcherName
+from minitune.tune_config import ExecutorName
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -150,7 +155,8 @@ def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
         "import sys, types, minitune\n"
         f"packages = [__import__('minitune.' + name, fromlist=['_']) for name in {PACKAGES.split()}]\n"
         "for package in packages:\n"
-        "    assert dir(package) == sorted(package.__all__), (package, dir(package))\n"
+        "    known = {*package.__all__, *vars(package).get('HOMES', ())}\n"
+        "    assert dir(package) == sorted(known), (package, dir(package))\n"
         "for package, name in [(package, name) for package in packages for name in dir(package)]:\n"
         "    try:\n"
         "        value = getattr(package, name)\n"
@@ -167,6 +173,16 @@ def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
 def test_completion_shows_the_names_of_a_package() -> None:
     assert {"ASHAScheduler", "PopulationBasedTraining"} <= set(dir(minitune.schedulers))
     assert {"Any", "importlib", "made_with"}.isdisjoint(dir(minitune.schedulers))
+    assert {"OptunaSearch", "TPESearch", "TuneBOHB"} <= set(dir(minitune.search))
+    assert {"Tuner", "schedulers", "search", "stopper"} <= set(dir(minitune))
+    assert {"actor", "base", "driver", "executors", "record"}.isdisjoint(dir(minitune))
+
+
+def test_the_types_of_names_list_the_names_that_are_known() -> None:
+    assert get_args(SearcherName) == tuple(by_name._BY_NAME)
+    assert get_args(SchedulerName) == tuple(minitune.schedulers._BY_NAME)
+    for name in get_args(ExecutorName):
+        minitune.TuneConfig(executor=name)
 
 
 def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg() -> None:

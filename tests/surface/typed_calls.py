@@ -27,6 +27,9 @@ class Mine(tune.Trainable):
 
 # accepted
 tune.TuneConfig(mode="min", search_alg="tpe", scheduler="asha", executor="inline")
+tune.TuneConfig(search_alg="TPE".lower(), scheduler="asha".upper(), executor="LOCAL".lower())  # names from elsewhere
+tune.create_searcher("tpe")
+tune.create_scheduler("asha")
 tune.TuneConfig(metric=["a", "b"], mode=["min", "obs"], search_alg=tune.TPESearch())
 tune.TuneConfig(search_alg=tune.BasicVariantGenerator(), scheduler=tune.ASHAScheduler(), mode=None)
 tune.TuneConfig(search_alg=tune.ConcurrencyLimiter(tune.TPESearch(), 2))
