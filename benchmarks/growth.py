@@ -65,7 +65,7 @@ def main() -> int:
     workspace.add_arguments(parser)
     options = parser.parse_args()
     if importlib.util.find_spec("matplotlib") is None:
-        parser.error("a plot needs matplotlib: pip install 'minitune[plot]'")
+        parser.error("a plot needs matplotlib: pip install matplotlib")
     if min(options.sizes) < 1 or len(set(options.sizes)) < len(options.sizes):
         parser.error(f"--sizes takes different numbers >= 1, but got {options.sizes}")
     workload, installed = WORKLOADS["growth"], find({})[OURS]

@@ -75,8 +75,8 @@ def add_parser(commands: Commands) -> None:
         "report",
         description="Write a report of a run, or of several side by side: one HTML file with plots and a table of "
         "trials, which needs no network.",
-        epilog="Importances of parameters need the extra `report`: pip install 'minitune[report]'. The exit status is "
-        "1 if there is no such run or the file cannot be written, else 0.",
+        epilog="A model of the importances of parameters needs scikit-learn: pip install scikit-learn; the exit status "
+        "is 1 if there is no such run or the file cannot be written, else 0.",
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
@@ -85,8 +85,8 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "importance",
         description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
-        epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
-        "or too few trials, else 0.",
+        epilog="Needs scikit-learn: pip install scikit-learn; the exit status is 1 if there is no such run or too few "
+        "trials, else 0.",
     )
     add_run(parser)
     add_objective(parser)

@@ -102,9 +102,7 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder
     except ImportError as error:
-        raise ImportError(
-            'parameter importances need scikit-learn; `pip install "minitune[report]"` installs it'
-        ) from error
+        raise ImportError("parameter importances need scikit-learn: pip install scikit-learn") from error
     history = history_of(run, metric, mode)
     trials = history.scored()
     if len(trials) < _FEWEST:

@@ -198,3 +198,5 @@ def test_advice_to_install_a_library_is_a_requirement_of_setup_cfg() -> None:
     }
     assert {"tensorboardX", "PyYAML", "ray>=2.40"} <= advised
     assert advised - {"minitune"} <= known | names
+    pages = [*(ROOT / "minitune").rglob("*.py"), *(ROOT / "minitune" / "docs").glob("*.md")]
+    assert [path.name for path in pages if "minitune[" in path.read_text(encoding="utf-8")] == []
