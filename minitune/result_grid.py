@@ -65,6 +65,8 @@ class Result:
         best_checkpoints: The kept checkpoints, as (checkpoint, metrics) pairs. They are in ascending order of score if
             the run has a score attribute, else in order of time. `num_to_keep` limits their number. The latest
             checkpoint is always kept on disk, but may be missing here.
+        cpu_s: The CPU seconds of the trial's processes; None if unknown, such as with `reuse_actors`.
+        peak_bytes: The largest amount of memory that one of them had, shared memory included; None if unknown.
     """
 
     def __init__(
@@ -87,6 +89,9 @@ class Result:
         if metrics_dataframe is not None:
             self.metrics_dataframe = metrics_dataframe
 
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
@@ -105,7 +110,7 @@ class Result:
             kept.sort(key=lambda item: _score(flatten(item.progress.metrics).get(attribute), order))
         if checkpoint_config.num_to_keep is not None:  # the latest one is on disk, too, whatever its score
             kept = kept[-checkpoint_config.num_to_keep :]
-        return cls(
+        result = cls(
             metrics=last_result_of(trial),
             checkpoint=trial.checkpoint,
             error=trial.error,
@@ -115,6 +120,9 @@ class Result:
             ],
             config=dict(trial.reported_config),
         )
+        if trial.usage is not None:
+            result.cpu_s, result.peak_bytes = trial.usage
+        return result
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:

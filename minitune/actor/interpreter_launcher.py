@@ -47,6 +47,7 @@ class _Interpreter:
     exit_code: int | None = None
     pidfd: int = -1
     peak_bytes: int = 0
+    cpu_s: float = 0.0
     ended_s: float = 0.0
     is_sweeping: bool = False
     hunt: process_tree.Hunt = field(default_factory=process_tree.Hunt)
@@ -203,11 +204,11 @@ class InterpreterLauncher(Launcher):
             self._sweep(worker)
 
     def _reap(self, worker: _Interpreter, options: int) -> None:
-        """Read the exit status and the peak memory of a dead process."""
+        """Read the exit status, the peak memory and the CPU time of a dead process."""
         popen = worker.popen
         if popen.returncode is not None:
             return
-        # Not `popen.wait`: it does not tell the peak memory.
+        # Not `popen.wait`: it tells neither memory nor CPU time.
         try:
             pid, status, usage = os.wait4(popen.pid, options)
         except ChildProcessError:  # other code in the driver has waited for any child, or ignores SIGCHLD
@@ -216,6 +217,7 @@ class InterpreterLauncher(Launcher):
         if pid:
             worker.exit_code = popen.returncode = os.waitstatus_to_exitcode(status)
             worker.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            worker.cpu_s = usage.ru_utime + usage.ru_stime
 
     def _sweep(self, worker: _Interpreter) -> None:
         """Kill its tree. The process itself is killed, too, if it still lives."""
@@ -238,7 +240,7 @@ class InterpreterLauncher(Launcher):
             if survivors:
                 self._survivors.append(worker)
             popen = worker.popen
-            facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.ended_s, survivors
+            facts = popen.pid, worker.exit_code, worker.peak_bytes, worker.cpu_s, worker.ended_s, survivors
             worker.on_end(End("died", "", *facts))
 
     def _forget(self, worker: _Interpreter) -> None:

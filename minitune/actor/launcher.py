@@ -28,6 +28,7 @@ class End(NamedTuple):
         pid: The process; 0 if there was none, or it is unknown.
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
         peak_bytes: Its peak resident memory, 0 if unknown.
+        cpu_s: The CPU seconds of it and of its children that have ended, 0 if unknown.
         ended_s: When the process died, in seconds since the epoch; 0 if unknown.
         survivors: Whether some process of its tree could not be killed.
     """
@@ -37,6 +38,7 @@ class End(NamedTuple):
     pid: int = 0
     exit_code: int | None = None
     peak_bytes: int = 0
+    cpu_s: float = 0.0
     ended_s: float = 0.0
     survivors: bool = False
 

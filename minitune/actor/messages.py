@@ -310,6 +310,7 @@ class Exited(NamedTuple):
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
         signal: The signal that has ended the process, if minitune has not sent it and knows no reason; otherwise 0.
         peak_bytes: Peak resident memory of the process, 0 if unknown.
+        cpu_s: CPU seconds of the process and of its children that have ended, 0 if unknown.
         ended_s: When the process died, in seconds since the epoch; 0 if unknown.
         last_lines: The end of its output, if it ended in error.
         counts: False if the actor is not at fault (loss of the zygote or node, no process could be started).
@@ -323,6 +324,7 @@ class Exited(NamedTuple):
     exit_code: int | None = None
     signal: int = 0
     peak_bytes: int = 0
+    cpu_s: float = 0.0
     ended_s: float = 0.0
     last_lines: str = ""
     counts: bool = True

@@ -89,6 +89,7 @@ class _Child:
         self.pid = pid
         self.exit_code: int | None = None
         self.peak_bytes = 0
+        self.cpu_s = 0.0
         self.ended_s = 0.0
         self.sweep_until = 0.0
         self.unknown_passes = 0
@@ -265,6 +266,7 @@ class Zygote:
                 continue  # an orphan whose parent we have become
             tracked.exit_code = os.waitstatus_to_exitcode(status)
             tracked.peak_bytes = usage.ru_maxrss * 1024
+            tracked.cpu_s = usage.ru_utime + usage.ru_stime
             tracked.ended_s = time.time()
             if tracked.token in self._sweeping:
                 continue  # `serve` runs the next pass
@@ -319,7 +321,7 @@ class Zygote:
         """
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
-        facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.ended_s, survivors
+        facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.cpu_s, tracked.ended_s, survivors
         self._outbox.send(("ended", tracked.token, *facts))
 
     def _end_all(self) -> NoReturn:

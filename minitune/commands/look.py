@@ -25,7 +25,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import local_path, open_to_read
 from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted, date, echo, one_line
+from minitune.base.text import counted, date, echo, mebibytes, one_line
 from minitune.commands import Commands
 from minitune.commands.config_text import CONFIG_FORMS, config_text
 from minitune.commands.selecting import (
@@ -538,6 +538,8 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "seed": trial.seed,
         "iteration": trial.progress.metrics.get(TRAINING_ITERATION),
         "seconds": trial.progress.metrics.get(TIME_TOTAL_S),
+        "cpu_s": None if trial.usage is None else _Said(trial.usage.cpu_s, f"{trial.usage.cpu_s:.3g}"),
+        "peak_bytes": None if trial.usage is None else _Said(trial.usage.peak_bytes, mebibytes(trial.usage.peak_bytes)),
         "metrics": metrics_of(trial.progress.metrics),
         "checkpoints": [
             _about_checkpoint(trial, kept, run.setup.goal.metric, is_short=True) for kept in trial.checkpoints

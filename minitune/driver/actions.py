@@ -21,7 +21,7 @@ from minitune.driver.step import Run, take
 from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
-from minitune.experiment.trial import InheritedCheckpoint, Trial
+from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
 from minitune.resources import Resources
 from minitune.space.tree import value_at_text
 
@@ -210,9 +210,16 @@ class TrialActions:
         if exited is not None:
             self.has_left(running, exited)
 
+    def note_usage(self, trial: Trial, event: Exited) -> None:
+        """The process of a trial has exited: record what it has used. A process of several trials is left out."""
+        if not self._settings.reuse_actors:
+            self._run.recorder.usage(trial, Usage(round(event.cpu_s, 3), event.peak_bytes))
+
     def has_left(self, running: RunningTrial, event: Exited) -> None:
         """An actor that was stopped has exited, so there may be room for another worker at once."""
         trial = running.trial
+        if event.peak_bytes:
+            self.note_usage(trial, event)
         if self._run.state.backoff.is_active:
             self._run.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:

@@ -156,6 +156,8 @@ class EventHandler:
         # First of all: what follows must find no actor that it would stop or call.
         state.running.pop(event.actor_id)
         state.deadlines.forget(event.actor_id)
+        if event.peak_bytes:
+            self._actions.note_usage(trial, event)
         if event.kind == "refused":
             self._failures.refused(running, event.cause)
         else:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.numbers import as_objective
-from minitune.base.text import cut, one_line
+from minitune.base.text import cut, mebibytes, one_line
 from minitune.driver.actions import TrialActions, about
 from minitune.driver.limits import REPORT, Overdue
 from minitune.driver.state import RunningTrial
@@ -313,7 +313,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
         what += f", {_MEMORY_HINT}"
     if event.peak_bytes:
-        what += f", peak memory {event.peak_bytes / 2**20:.0f} MiB"
+        what += f", peak memory {mebibytes(event.peak_bytes)}"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
     error.cause = f"the worker died{when}: {event.cause}"
     error.died_s = event.ended_s

@@ -241,7 +241,7 @@ class _Unrecorded:
         """Record nothing."""
 
 
-_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})
+_NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, records.STATE, records.CLOSE})
 """Records that are not events of a trial or of the search. A scheduler's requests stay open after them."""
 
 _PLAIN = {action: Decision(action) for action in DECISIONS}

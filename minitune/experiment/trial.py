@@ -78,6 +78,24 @@ class Attempt:
     start_time: float | None = None
 
 
+class Usage(NamedTuple):
+    """What the processes of a trial have used, over all its attempts.
+
+    Attributes:
+        cpu_s: CPU seconds, with those of child processes that have ended.
+        peak_bytes: The largest amount of memory that one process had. Memory that it shares with others counts in full.
+    """
+
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+
+    def after(self, earlier: Usage | None) -> Usage:
+        """The sum of that of earlier attempts and that of one more."""
+        if earlier is None:
+            return self
+        return Usage(earlier.cpu_s + self.cpu_s, max(earlier.peak_bytes, self.peak_bytes))
+
+
 @dataclass(slots=True)
 class Progress:
     """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there."""
@@ -162,6 +180,7 @@ class Trial:
         "story",
         "trainable_name",
         "trial_id",
+        "usage",
     )
 
     def __init__(
@@ -214,6 +233,7 @@ class Trial:
         self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()
         self.num_failures = 0
+        self.usage: Usage | None = None  # None if it is unknown
         self.error: TrialError | None = None
         self.has_driver = True  # whether a driver works on its run; a reader of a run without one says so
         self.checkpoints: list[KeptCheckpoint] = []

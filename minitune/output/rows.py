@@ -135,6 +135,8 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         **flat_row({CONFIG: trial.reported_config}),
         **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
         "failures": trial.num_failures,
+        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
+        "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "logdir": trial.local_path if trial.has_started else None,
     }
 

@@ -17,7 +17,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import STATUS
-from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.experiment.trial import KeptCheckpoint, Trial, Usage
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
@@ -141,6 +141,11 @@ class Recorder:
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
         self._journal.add(records.note(trial_id, text))
+
+    def usage(self, trial: Trial, usage: Usage) -> None:
+        """Record what the process of the trial's attempt has used; see `records.usage`."""
+        trial.usage = usage.after(trial.usage)
+        self._journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
 
     def attempt_starts(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
         """Record the start of an attempt; see `records.start`. This must be written before the worker is started."""

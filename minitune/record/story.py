@@ -53,7 +53,7 @@ from minitune.experiment.lifecycle import (
     Step,
 )
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial
+from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial, Usage
 from minitune.record import journal, lines, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
@@ -500,6 +500,9 @@ class Story:
             trial.num_failures = 0
         self._move(trial, step, cause)
 
+    def _on_usage(self, trial: Trial, effect: Effect) -> None:
+        trial.usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"]).after(trial.usage)
+
     def _end(self, trial: Trial, before: Phase, step: Step, ending: Ending) -> None:
         """End a trial, or an attempt of it, that was in the phase `before`."""
         if self.details is not None and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
@@ -582,6 +585,7 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Effect], None]] = {
     records.EXPLOIT: Story._on_exploit,
     records.CHANGE: Story._on_change,
     records.STATUS: Story._on_status,
+    records.USAGE: Story._on_usage,
 }
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
@@ -601,6 +605,7 @@ _NOT_IN_OVERVIEW = frozenset(
         records.EXPLOIT,
         records.CHANGE,
         records.NOTE,
+        records.USAGE,
         records.STATE,
     )
 )

@@ -1391,7 +1391,7 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), duration: trial.since === null ? seconds(run.worked(trial)) : clockText(run.worked(trial)), "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), duration: trial.since === null ? seconds(run.worked(trial)) : clockText(run.worked(trial)), "CPU time": details.cpu_s ? seconds(details.cpu_s) : "", "peak memory": details.peak_bytes ? `${Math.round(details.peak_bytes / 2 ** 20).toLocaleString()} MiB` : "", "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);

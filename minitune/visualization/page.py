@@ -384,6 +384,8 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
         "config": _plain(trial.reported_config),
         "seed": trial.seed,
         "attempt": trial.attempt.number,
+        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
+        "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "directory": trial.local_path if trial.has_started else None,
         "decisions": [str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
         "checkpoints": checkpoints,
