@@ -448,7 +448,7 @@ class HintFinder:
             LeftOutError: If the name is in another module.
         """
         package, _, last = name.rpartition(".")
-        if not package.startswith(PACKAGE) or last.startswith("_") or name in _probed:
+        if not f"{package}.".startswith(_PREFIX) or last.startswith("_") or name in _probed:
             return
         from minitune._missing import place_of
 

@@ -82,4 +82,5 @@ def missing_attribute(owner: object, missing: str, instead: Mapping[str, str]) -
     from minitune.base.checks import did_you_mean
 
     public: list[Any] = [name for name in (*dir(kind), *vars(owner)) if not name.startswith("_")]
-    return AttributeError(text + did_you_mean(missing, public))
+    # With another object than the owner, so that Python does not add the same name once more.
+    return AttributeError(text + did_you_mean(missing, public), name=missing, obj=None)

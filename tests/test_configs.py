@@ -62,7 +62,7 @@ def test_fields_in_the_order_that_users_pass_them() -> None:
         "log_to_file",
         "local_dir",
     ]
-    assert fields_of(FailureConfig) == [("max_failures", 0), ("fail_fast", False)]
+    assert fields_of(FailureConfig)[:2] == [("max_failures", 0), ("fail_fast", False)]
     assert fields_of(CheckpointConfig)[:5] == [
         ("num_to_keep", None),
         ("checkpoint_score_attribute", None),

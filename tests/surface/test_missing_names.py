@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kit import fit
 
 import minitune
 from minitune import ExperimentAnalysis, ResultGrid
+from minitune._alias import HintFinder
 
 MODULES = [
     ("minitune", "PopulationBasedTraining", ": it is minitune.schedulers.PopulationBasedTraining"),
@@ -85,6 +87,19 @@ def test_attributes_that_results_and_analyses_lack_are_looked_for(grid: ResultGr
         with pytest.raises(AttributeError) as caught:
             getattr(owner, name)
         assert str(caught.value).endswith(f"object has no attribute {name!r}{hint}")
+
+
+def test_a_similar_name_is_told_once(grid: ResultGrid) -> None:
+    with pytest.raises(AttributeError) as caught:
+        grid.get_dataframee  # noqa: B018
+    assert "".join(traceback.format_exception(caught.value)).lower().count("did you mean") == 1
+
+
+def test_a_package_with_a_similar_name_is_left_alone() -> None:
+    with pytest.raises(ModuleNotFoundError) as caught:
+        exec("import minitune_plugins.Tuner")
+    assert caught.value.name == "minitune_plugins"
+    assert HintFinder().find_spec("minitune_plugins.Tuner") is None
 
 
 def test_a_grid_and_its_results_are_pickled_as_before(grid: ResultGrid) -> None:
