@@ -100,6 +100,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--storage", metavar="DIR", help="the directory for runs")
     parser.add_argument("--timeout", type=seconds, metavar="S", help="time for an attempt of a trial, such as 90s")
     parser.add_argument("--retries", type=count_from(0), default=0, metavar="N", help="attempts after a failure")
+    parser.add_argument(
+        "--give-up-after",
+        type=count_from(0),
+        default=5,
+        metavar="N",
+        help="end the run if the first N trials fail with the same error (default: 5; 0: never)",
+    )
     parser.add_argument("--seed", type=int, help="the seed of the run")
     parser.add_argument(
         "--param", action="append", default=[], metavar="NAME=DOMAIN", help="a parameter that the command only names"
@@ -354,7 +361,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             storage_path=options.storage,
             stop=target,
             callbacks=[_AfterPrograms()],
-            failure_config=FailureConfig(max_failures=options.retries),
+            failure_config=FailureConfig(options.retries, give_up_after=options.give_up_after),
             checkpoint_config=kept,
         ),
     )

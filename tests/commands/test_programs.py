@@ -192,6 +192,7 @@ def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Pat
         *("--metric", "loss", "--mode", "max", "--num-samples", "7", "--search", "tpe", "--time-budget", "30"),
         *("--concurrent", "3", "--timeout", "9.5", "--retries", "2", "--seed", "5", "--storage", str(tmp_path / "s")),
         *("--cpus", "2", "--gpus", "0.5", "--name", "mine", "--pattern", "loss (?P<loss>.*)"),
+        *("--give-up-after", "3"),
     ]
     with pytest.raises(Made):
         run("run", *options, "--", "true", "{x: uniform(0, 1)}")
@@ -199,7 +200,7 @@ def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Pat
     assert (tune.metric, tune.mode, tune.num_samples, tune.search_alg) == ("loss", "max", 7, "tpe")
     assert (tune.time_budget_s, tune.max_concurrent_trials, tune.trial_timeout_s, tune.seed) == (30, 3, 9.5, 5)
     assert (of_run.name, of_run.storage_path) == ("mine", str(tmp_path / "s"))
-    assert of_run.failure_config.max_failures == 2
+    assert (of_run.failure_config.max_failures, of_run.failure_config.give_up_after) == (2, 3)
     kept = of_run.checkpoint_config
     assert (kept.num_to_keep, kept.checkpoint_score_attribute, kept.checkpoint_score_order) == (1, "loss", "max")
     assert list(made["param_space"]) == ["x"]
@@ -524,6 +525,14 @@ def test_a_full_disk_below_the_output_is_the_cause_and_no_hang(run: Run, stream:
     status, out, _ = run("run", "--retries", "1", "--name", "run", *shell(code, "{trial_dir}"))
 
     assert (status, "No space left on device" in out) == (3, True)
+
+
+def test_a_program_that_always_fails_is_not_run_for_all_trials(run: Run) -> None:
+    options = ["run", "--num-samples", "30", "--concurrent", "1"]
+    status, _, err = run(*options, "--name", "few", *shell("exit 3", "{x: uniform(0, 1)}"))
+    assert (status, "5 trials have failed with the same error" in err) == (1, True)
+    status, out, _ = run(*options, "--give-up-after", "0", "--name", "all", *shell("exit 3", "{x: uniform(0, 1)}"))
+    assert (status, " s: 30 failed" in out) == (3, True)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
