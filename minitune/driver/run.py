@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock, runtime
 from minitune._version import __version__
 from minitune.base.checks import duration_s
+from minitune.base.files import local_path
 from minitune.base.forks import Origin
 from minitune.base.randomness import lending
 from minitune.base.user_code import user_code
@@ -50,10 +52,11 @@ from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, inne
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
-from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, as_cause
+from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TuneError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
+from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
@@ -186,6 +189,8 @@ class Driver:
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
         run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+        if first.name is not None and run.name != os.path.basename(first.name):
+            _tell_of_unfinished(os.path.join(local_path(storage_path), first.name))
         opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects)
@@ -419,6 +424,32 @@ class Driver:
 def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
     return draw_global_seed() if seed is None else seed
+
+
+def _tell_of_unfinished(path: str) -> None:
+    """A new run has another name than the user gave, because a run is already at this path. Tell if that one can still
+    be resumed: then the user may have meant to.
+    """
+    from minitune.record.standing import state_of
+    from minitune.record.story import read_overview
+
+    try:
+        earlier = read_overview(path)
+    except TuneError:  # the new run does not need the earlier one
+        return
+    state = state_of(earlier)
+    if not state.can_go_on:
+        return
+    left = earlier.not_drawn + sum(trial.status not in (TERMINATED, ERROR) for trial in earlier.trials)
+    total = earlier.not_drawn + len(earlier.trials)
+    logger.warning(
+        "%s %s with %d of %d trials left: `minitune resume %s` continues it",
+        os.path.basename(path),
+        state.said,
+        left,
+        total,
+        shlex.quote(path),
+    )
 
 
 def known_total(search_alg: SearchAlgorithm) -> int | None:
