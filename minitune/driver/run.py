@@ -435,10 +435,10 @@ def _tell_of_unfinished(path: str) -> None:
 
     try:
         earlier = read_overview(path)
-    except TuneError:  # the new run does not need the earlier one
+    except (OSError, TuneError):  # it may be no run, and the new one does not need it
         return
     state = state_of(earlier)
-    if not state.can_go_on:
+    if earlier.damage is not None or not state.can_go_on:
         return
     left = earlier.not_drawn + sum(trial.status not in (TERMINATED, ERROR) for trial in earlier.trials)
     total = earlier.not_drawn + len(earlier.trials)

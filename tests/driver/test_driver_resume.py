@@ -527,3 +527,13 @@ def test_a_new_run_under_the_name_of_one_that_has_ended_tells_nothing_of_a_resum
     fit(report_n(2))
     fit(report_n(2))
     assert "trials left" not in caplog.text
+
+
+def test_a_new_run_starts_although_the_earlier_one_of_its_name_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    cut(report_n(2), results=3, num_samples=4)
+    (run_path() / "journal").write_bytes(b"damage\n" * 3)
+    run_path("file").write_text("no run")
+
+    assert Path(fit(report_n(2)).experiment_path).name == f"{run_path().name}_1"
+    assert Path(fit(report_n(2), name="file").experiment_path).name == "file_1"
+    assert "trials left" not in caplog.text
