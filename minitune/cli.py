@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
     "port": ("commands.port", "Change the imports of Ray Tune scripts to minitune."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
+    "completion": ("commands.completion", "Print a script that completes command lines in a shell."),
     "help": ("commands.manual", "Show a page of the manual, or find a word in it."),
 }
 """The module and the description of each command, by its name, in the order of the help."""
@@ -94,6 +95,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"minitune: {printable(message)}\n")
 
 
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of the command with this name in `COMMANDS`. Imports the module of the command."""
+    commands = _Parser(prog="minitune").add_subparsers()
+    importlib.import_module(f"minitune.{COMMANDS[name][0]}").add_parser(commands)
+    return commands.choices[name]
+
+
 def _similar_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> str:
     """The hint for unknown arguments: the option most similar to the first one; may be empty."""
     from minitune.base.checks import did_you_mean
@@ -115,9 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.parse_args([name, *rest] if name else [])  # exits for --help, --version and unknown options
         parser.print_help(sys.stderr)
         return 2
-    commands = _Parser(prog="minitune").add_subparsers()
-    importlib.import_module(f"minitune.{COMMANDS[name][0]}").add_parser(commands)
-    parser = commands.choices[name]
+    parser = parser_of(name)
     try:
         own_begins = parser.get_default("own_begins") or len  # without it, all arguments are the command's
         end = own_begins(rest)

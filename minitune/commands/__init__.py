@@ -12,6 +12,7 @@
       health     doctor, ci
       port       changes the imports of scripts and notebooks
       manual     help
+      completion completion: the candidates for a word of a command line come from the parsers of the other modules
     selecting    the arguments that several commands have, and the run and the trial that they name
 
 All but `run`, `resume`, `rerun`, `stop`, `rm`, `ci` and `doctor` only read runs. They take no lock and unpickle

@@ -168,17 +168,26 @@ def add_parser(commands: Commands) -> None:
 # -- ls ----------------------------------------------------------------------------------------------------------------
 def ls(options: argparse.Namespace) -> int:
     """Run `minitune ls`."""
-    if not options.run:
-        return _list(_experiments(local_path(default_storage_path())), options)
-    directory = local_path(options.run)
+    return _list(listing_of(options.run), options)
+
+
+def listing_of(name: str | None) -> Listing:
+    """The trials of the run with this name, or the runs of a directory; without a name, those of the storage path.
+
+    Raises:
+        RunNotFoundError: If there is neither such a run nor such a directory.
+    """
+    if not name:
+        return _experiments(local_path(default_storage_path()))
+    directory = local_path(name)
     # A name of a run comes before a directory of runs, as in all commands.
-    if locate_run(options.run) is None and os.path.isdir(directory):
-        return _list(_experiments(directory), options)
-    return _list(_trials(options.run), options)
+    if locate_run(name) is None and os.path.isdir(directory):
+        return _experiments(directory)
+    return _trials(name)
 
 
 @dataclass(frozen=True)
-class _Listing:
+class Listing:
     """Trials or runs, and how to show them."""
 
     items: Sequence[Any]
@@ -216,7 +225,7 @@ class _Listing:
         raise NotFoundError(f"there is no column {name!r}; {hint}")
 
 
-def _list(listing: _Listing, options: argparse.Namespace) -> int:
+def _list(listing: Listing, options: argparse.Namespace) -> int:
     """Show the requested rows, or write them to a file."""
     items = _chosen(listing, options)
     columns: Sequence[str] | None = None
@@ -245,7 +254,7 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
-def _trials(name: str) -> _Listing:
+def _trials(name: str) -> Listing:
     run, state = read_standing(existing_run(name))
     goal = run.setup.goal
     metrics = {name: name for name in metric_columns(run.trials, goal)}
@@ -253,7 +262,7 @@ def _trials(name: str) -> _Listing:
     counts = [counted(len(run.trials), "trial")]
     if run.not_drawn:
         counts.append(f"{run.not_drawn} more not started")
-    return _Listing(
+    return Listing(
         run.trials,
         lambda trial: facts_of(trial, goal),
         lambda trials: trials_table(trials, LISTED, goal, params, metrics),
@@ -262,7 +271,7 @@ def _trials(name: str) -> _Listing:
     )
 
 
-def _experiments(directory: str) -> _Listing:
+def _experiments(directory: str) -> Listing:
     dated: list[tuple[float, Row]] = []
     for path in find_runs(directory):
         name = os.path.relpath(path, directory)
@@ -279,7 +288,7 @@ def _experiments(directory: str) -> _Listing:
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
     counts_shown = ["total_trials", *(state.replace(" ", "_") for state in states.STATES)]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
-    return _Listing(
+    return Listing(
         rows,
         lambda row: row,
         lambda rows: _table(rows, shown),
@@ -318,7 +327,7 @@ def _run_row(name: str, run: Story) -> Row:
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
-def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Any]:
+def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
     """Filter and sort the trials or runs by the options.
 
     Raises:
@@ -346,7 +355,7 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Any]:
     return items[: options.limit]
 
 
-def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row]:
+def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]:
     match = _FILTER.fullmatch(text)
     if match is None:
         raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')

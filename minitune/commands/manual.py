@@ -32,12 +32,7 @@ def show_manual(options: argparse.Namespace) -> int:
     from minitune.base.text import echo  # it loads logging
 
     words = " ".join(options.subject)
-    directory = files("minitune") / "docs"
-    pages = {
-        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in directory.iterdir()
-        if entry.name.endswith(".md")
-    }
+    pages = read_pages()
     name = _page_named(words, sorted(pages))
     if name is not None:
         if sys.stdout.isatty():
@@ -58,6 +53,15 @@ def show_manual(options: argparse.Namespace) -> int:
     if len(places) > _PLACES_SHOWN:
         echo(f"  and {len(places) - _PLACES_SHOWN} more")
     return 0
+
+
+def read_pages() -> dict[str, str]:
+    """The texts of all pages by their names."""
+    return {
+        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
+        for entry in (files("minitune") / "docs").iterdir()
+        if entry.name.endswith(".md")
+    }
 
 
 def _page_named(words: str, names: list[str]) -> str | None:
