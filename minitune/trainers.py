@@ -12,30 +12,38 @@ used.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, require, shown
+from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
-from minitune.config import RunConfig, ScalingConfig, as_config
-from minitune.error import TuneError
+from minitune.config import RunConfig, ScalingConfig, as_config, default_storage_path, refuse_out_of_scope
+from minitune.error import RunNotFoundError, TuneError
 from minitune.resources import Resources
 from minitune.trainable.session import current_session
 from minitune.trainable.trainable import refuse_async
-from minitune.trainable.util import BoundFunction
+from minitune.trainable.util import BoundFunction, trainable_name
 
 if TYPE_CHECKING:
+    from minitune.record.story import Overview
     from minitune.result_grid import Result
+    from minitune.tuner import Tuner
+
+logger = logging.getLogger("minitune")
 
 _LOOP_CONFIG = "train_loop_config"
 _SCALING = "scaling_config"
 
 TrainingFailedError = TuneError
 """Ray's name of the error that `fit` of a trainer raises."""
+
+_Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
 
 
 class _TrainLoop:
@@ -48,6 +56,9 @@ class _TrainLoop:
         scaling: The resources of the worker.
         checkpoint: The checkpoint that a trial without one starts from, or None.
         around: Makes what surrounds each call of the loop.
+
+    Attributes:
+        replaces: Whether `config` takes the place of the trial's. Otherwise the trial's changes values in it.
     """
 
     def __init__(
@@ -62,20 +73,22 @@ class _TrainLoop:
         self.__name__ = name
         self.function = function
         self._takes_config = bool(inspect.signature(function).parameters)
-        self._config = config
-        self._scaling = scaling
-        self._checkpoint = checkpoint
-        self._around = around
+        self.config = config
+        self.scaling = scaling
+        self.checkpoint = checkpoint
+        self.around = around
+        self.replaces = False
 
     def __call__(self, config: dict[str, Any]) -> None:
         """Train in the calling trial, with the configuration of the loop that is in the trial's."""
         session = current_session()
         if session is not None and session.checkpoint is None:
-            session.checkpoint = self._checkpoint
+            session.checkpoint = self.checkpoint
         arguments = []
         if self._takes_config:
-            arguments.append(_merged(self._config, config.get(_LOOP_CONFIG) or {}))
-        with self._around():
+            changes = {} if self.replaces else config.get(_LOOP_CONFIG)
+            arguments.append(_merged(self.config, changes or {}))
+        with self.around():
             self.function(*arguments)
 
     def resources(self, config: dict[str, Any]) -> Resources:
@@ -85,7 +98,7 @@ class _TrainLoop:
             ValueError: If its `scaling_config` is invalid.
         """
         given = config.get(_SCALING)
-        scaling = self._scaling
+        scaling = self.scaling
         if isinstance(given, Mapping):
             scaling = replace(scaling, **given)
         elif given is not None:
@@ -153,10 +166,11 @@ class DataParallelTrainer(BoundFunction):
         self._run_config = as_config("run_config", run_config, RunConfig)
         self.scaling_config = as_config(_SCALING, scaling_config, ScalingConfig)
         self.train_loop_config = dict(config)
-        loop = _TrainLoop(
+        self._loop = _TrainLoop(
             kind, train_loop_per_worker, self.train_loop_config, self.scaling_config, checkpoint, self._surroundings()
         )
-        super().__init__(loop, resources=loop.resources)
+        self._restored: Tuner | None = None
+        super().__init__(self._loop, resources=self._loop.resources)
 
     def _surroundings(self) -> Callable[[], AbstractContextManager[object]]:
         """Return a function that makes what surrounds each call of the loop. It is sent to the workers."""
@@ -198,6 +212,9 @@ class DataParallelTrainer(BoundFunction):
     def fit(self) -> Result:
         """Train once, as a run with one trial. Blocks.
 
+        If `run_config` has the name of a training that was interrupted, killed or has failed, `fit` continues that one
+        from its last checkpoint.
+
         Returns:
             The result.
 
@@ -206,8 +223,135 @@ class DataParallelTrainer(BoundFunction):
         """
         from minitune.tuner import Tuner
 
-        space = {_LOOP_CONFIG: self.train_loop_config} if self.train_loop_config else {}
-        return Tuner(self, param_space=space).fit(raise_on_failed_trial=True)[0]
+        tuner = self._restored or self._earlier()
+        if tuner is None:
+            space = {_LOOP_CONFIG: self.train_loop_config} if self.train_loop_config else {}
+            tuner = Tuner(self, param_space=space)
+        return tuner.fit(raise_on_failed_trial=True)[0]
+
+    def _earlier(self) -> Tuner | None:
+        """The unfinished training with the name in `run_config`, to be continued with this trainer; None without one.
+
+        Ray Train gives a new training the last checkpoint of an earlier one of its name. So scripts that are started
+        again after a crash only name their run.
+        """
+        name = self._run_config.name
+        if name is None:
+            return None
+        from minitune.record.layout import is_run
+        from minitune.record.story import read_overview
+
+        path = os.path.join(local_path(self._run_config.storage_path or default_storage_path()), name)
+        try:
+            if not is_run(path) or not _is_left(read_overview(path), trainable_name(self)):
+                return None
+        except TuneError:  # it cannot be read, and the new training does not need it
+            return None
+        logger.warning("%s goes on from its last checkpoint; to begin anew, choose another name", path)
+        self._loop.replaces = True
+        return self._continuing(path, self._run_config)
+
+    def _continuing(self, path: str, run_config: RunConfig | None = None) -> Tuner:
+        """A tuner that continues a run with this trainer. Raises the errors of `Tuner.restore`."""
+        from minitune.tuner import Tuner
+
+        tuner = Tuner.restore(path, self, resume_errored=True, run_config=run_config)
+        tuner._renew_resources()
+        return tuner
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
+        """Whether there is a run `path`.
+
+        Args:
+            path: The run's directory or its name, as for `restore`.
+            storage_filesystem: Accepted for Ray's signature; only None is possible.
+        """
+        from minitune.tuner import Tuner
+
+        return Tuner.can_restore(path, storage_filesystem)
+
+    @classmethod
+    def restore(
+        cls: type[_Trainer],
+        path: str | os.PathLike[str],
+        train_loop_per_worker: Callable[..., Any] | None = None,
+        train_loop_config: Mapping[str, Any] | None = None,
+        *,
+        scaling_config: ScalingConfig | None = None,
+        datasets: Mapping[str, Any] | None = None,
+        storage_filesystem: None = None,
+    ) -> _Trainer:
+        """A trainer whose `fit` continues a training that was interrupted, killed or has failed, from its last
+        checkpoint. If the training has ended, `fit` returns its result at once.
+
+        Args:
+            path: The run's directory, or its name below the storage path.
+            train_loop_per_worker: The loop, in place of the recorded one.
+            train_loop_config: The whole configuration of the loop, in place of the recorded one. `Result.config` keeps
+                the one that the run began with.
+            scaling_config: The resources of the worker, in place of the recorded ones.
+            datasets: Must be empty.
+            storage_filesystem: Accepted for Ray's signature; only None is possible.
+
+        Raises:
+            TuneError: If there is no run, or its loop cannot be loaded and is not passed.
+            ValueError: If it is not a run of such a trainer.
+            UntrustedStateError: If another user may have written the files that must be unpickled.
+        """
+        from minitune.record.layout import RunDirectory, is_run, no_run, run_path
+        from minitune.record.run_files import load_trainable
+        from minitune.record.story import read_overview
+
+        refuse_out_of_scope(storage_filesystem)
+        run = RunDirectory(run_path(path))
+        if not is_run(run.path):
+            raise RunNotFoundError(no_run(run.path))
+        _check_own(read_overview(run.path), cls.__name__)
+        way_out = "pass train_loop_per_worker and scaling_config to restore()"
+        try:
+            recorded: _TrainLoop = load_trainable(run, way_out=way_out).function
+        except TuneError:
+            if train_loop_per_worker is None or scaling_config is None:
+                raise
+            recorded = cls(train_loop_per_worker)._loop
+        trainer = cls(
+            train_loop_per_worker or recorded.function,
+            train_loop_config=recorded.config if train_loop_config is None else train_loop_config,
+            scaling_config=scaling_config or recorded.scaling,
+            datasets=datasets,
+            resume_from_checkpoint=recorded.checkpoint,
+        )
+        trainer._loop.around = recorded.around
+        trainer._loop.replaces = recorded.replaces or train_loop_config is not None
+        trainer._restored = trainer._continuing(run.path)
+        return trainer
+
+
+def _is_left(run: Overview, trainer_name: str) -> bool:
+    """Whether it is the run of a trainer alone, which can be continued."""
+    from minitune.experiment.lifecycle import ERROR
+    from minitune.record.standing import state_of
+
+    if run.setup.trainable_name != trainer_name or run.not_drawn + len(run.trials) != 1:
+        return False
+    return state_of(run).can_go_on or any(trial.status == ERROR for trial in run.trials)
+
+
+def _check_own(run: Overview, trainer_name: str) -> None:
+    """Refuse a run of something else than this trainer alone.
+
+    Raises:
+        TuneError: If it is damaged.
+        ValueError: See above.
+    """
+    if run.damage is not None:
+        raise run.damage
+    name = run.setup.trainable_name
+    count = run.not_drawn + len(run.trials)
+    if name not in ("", trainer_name) or count > 1:  # empty if it was killed before its first record
+        what = f"{trainer_name}.restore must get a run of one {trainer_name}"
+        raise ValueError(f"{what}, but {run.path} has {count} trials of {name}: use Tuner.restore(path, trainable)")
 
 
 def _check_loop(kind: str, loop: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Script
 from minitune.train import Checkpoint, RunConfig, ScalingConfig
 from minitune.train.base_trainer import TrainingFailedError
 from minitune.train.data_parallel_trainer import DataParallelTrainer
@@ -185,3 +188,145 @@ def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path, monkeypatch:
 class NotPicklable(minitune.Callback):
     def __reduce__(self) -> Any:
         raise TypeError("this stays in the driver")
+
+
+# -- a training that goes on -------------------------------------------------------------------------------------------
+KILLED = """
+import os, signal, sys
+from minitune.train import Checkpoint, RunConfig, get_checkpoint, report
+from minitune.train.data_parallel_trainer import DataParallelTrainer
+
+def loop(config):
+    found = get_checkpoint()
+    first = found.to_dict()["step"] + 1 if found else 0
+    for step in range(first, 5):
+        report({"step": step, "first": first, "lr": config["lr"]}, checkpoint=Checkpoint.from_dict({"step": step}))
+        if step == config["dies_at"]:
+            os.kill(int(os.environ["DRIVER"]), signal.SIGKILL)
+            signal.pause()
+
+os.environ["DRIVER"] = str(os.getpid())
+config = {"lr": float(sys.argv[1]), "dies_at": int(sys.argv[2])}
+trainer = DataParallelTrainer(loop, train_loop_config=config, run_config=RunConfig(name="job", verbose=0))
+metrics = trainer.fit().metrics
+print(*(metrics[name] for name in ("step", "first", "lr", "training_iteration")))
+"""
+
+
+def kill_at(script: Script, step: int) -> str:
+    """The directory of a training whose driver is killed at a step."""
+    process = script.start(KILLED, "1", str(step))
+    script.finish(process)
+    assert process.returncode == -signal.SIGKILL
+    return str(script.storage / "job")
+
+
+def numbers(result: Any) -> list[Any]:
+    return [result.metrics[name] for name in ("step", "first", "lr", "training_iteration")]
+
+
+def test_a_trainer_restores_a_training_whose_driver_was_killed(script: Script, inline: None) -> None:
+    path = kill_at(script, 2)
+    assert DataParallelTrainer.can_restore(path)
+    assert not DataParallelTrainer.can_restore(f"{path}_1")
+    other = {"lr": 0.5, "dies_at": None}
+    trainer = DataParallelTrainer.restore(path, train_loop_config=other, scaling_config=ScalingConfig(num_workers=1))
+    result = trainer.fit()
+    assert numbers(result) == [4, 3, 0.5, 5]
+    assert result.path.startswith(f"{path}/")
+    # it has ended, so it is not trained any further, also with the recorded loop
+    assert numbers(DataParallelTrainer.restore(path).fit()) == [4, 3, 0.5, 5]
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_restored_loop_may_come_from_the_caller(script: Script, inline: None, is_recorded: bool) -> None:
+    def loop(config: dict[str, Any]) -> None:
+        step = minitune.train.get_checkpoint().to_dict()["step"]
+        cpus = minitune.train.get_context().get_trial_resources().required_resources["CPU"]
+        minitune.train.report({"step": step, "first": f"{cpus} CPUs", "lr": config["lr"]})
+
+    path = kill_at(script, 1)
+    if not is_recorded:
+        Path(path, "trainable.pkl").unlink()
+        with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker and scaling_config to restore\(\)"):
+            DataParallelTrainer.restore(path, train_loop_per_worker=loop)
+    trainer = DataParallelTrainer.restore(path, loop, scaling_config=ScalingConfig(resources_per_worker={"CPU": 2}))
+    assert numbers(trainer.fit()) == [1, "2 CPUs", 1.0, 3]
+    assert minitune.ExperimentAnalysis(path).trials[0].resources.required_resources["CPU"] == 2
+
+
+class Surrounded(DataParallelTrainer):
+    """A trainer that surrounds its loops with an open file, as `TorchTrainer` does with a process group."""
+
+    def __init__(self, loop: Any, *, path: Path | None = None, **settings: Any):
+        self._path = path
+        super().__init__(loop, **settings)
+
+    def _surroundings(self) -> Any:
+        return functools.partial(open, self._path, "a")
+
+
+def test_a_restored_training_keeps_its_surroundings_and_its_given_checkpoint(run_config: RunConfig) -> None:
+    def loop(config: dict[str, Any]) -> None:
+        if not Path(config["repaired"]).exists():
+            raise RuntimeError("not yet")
+        minitune.train.report(minitune.train.get_checkpoint().to_dict())
+
+    storage = Path(run_config.storage_path)
+    checkpoint = Checkpoint.from_dict({"step": 7})
+    trainer = Surrounded(
+        loop,
+        path=storage / "surrounds",
+        train_loop_config={"repaired": str(storage / "repaired")},
+        resume_from_checkpoint=checkpoint,
+        run_config=run_config,
+    )
+    with pytest.raises(TrainingFailedError, match="not yet"):
+        trainer.fit()
+    (storage / "repaired").touch()
+    (storage / "surrounds").unlink()
+    assert Surrounded.restore(storage / "run").fit().metrics["step"] == 7
+    assert (storage / "surrounds").exists()
+
+
+def test_the_same_script_goes_on_with_the_killed_training_of_its_name(script: Script) -> None:
+    kill_at(script, 1)
+    kill_again = script.start(KILLED, "2", "3")
+    _, stderr = script.finish(kill_again)
+    assert kill_again.returncode == -signal.SIGKILL
+    assert "job goes on from its last checkpoint; to begin anew, choose another name" in stderr
+    assert script.run(KILLED, "3", "-1") == "4 4 3.0 5\n"
+    # the training has ended, so the next one begins anew, beside it
+    assert script.run(KILLED, "3", "-1") == "4 0 3.0 5\n"
+    assert sorted(path.name for path in script.storage.iterdir()) == ["job", "job_1"]
+
+
+def test_a_failed_training_goes_on_under_its_name(run_config: RunConfig) -> None:
+    def breaks(config: dict[str, Any]) -> None:
+        found = minitune.train.get_checkpoint()
+        for step in range(found.to_dict()["step"] + 1 if found else 0, 4):
+            minitune.train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
+            if step == config["bug_at"]:
+                raise RuntimeError("a bug")
+
+    def fit(bug_at: int | None) -> Any:
+        return DataParallelTrainer(breaks, train_loop_config={"bug_at": bug_at}, run_config=run_config).fit()
+
+    with pytest.raises(TrainingFailedError, match="a bug"):
+        fit(1)
+    result = fit(None)
+    assert (result.metrics["step"], result.metrics["training_iteration"], result.error) == (3, 4, None)
+
+
+def test_a_trainer_restores_only_a_training_of_its_own(run_config: RunConfig, tmp_path: Path) -> None:
+    trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
+    grid = tune.Tuner(trainer, param_space={"train_loop_config": {"lr": tune.grid_search([1, "fails"])}}).fit()
+    assert grid.num_errors == 1
+    with pytest.raises(ValueError, match=r"2 trials of DataParallelTrainer: use Tuner.restore\(path, trainable\)"):
+        DataParallelTrainer.restore(grid.experiment_path)
+    with pytest.raises(ValueError, match="must get a run of one TensorflowTrainer"):
+        TensorflowTrainer.restore(grid.experiment_path)
+    with pytest.raises(minitune.TuneError, match="there is no run in"):
+        DataParallelTrainer.restore(tmp_path / "none")
+    # a run of several trials is not a training that could go on
+    assert trainer.fit().path.startswith(f"{run_config.storage_path}/run_1/")

@@ -70,7 +70,11 @@ class Fresh:
 
 @dataclass
 class Resumption:
-    """How to resume an earlier run."""
+    """How to resume an earlier run.
+
+    Attributes:
+        renews_resources: Whether trials that go on get the resources that the trainable asks for now.
+    """
 
     run: RunDirectory
     choice: ResumeConfig = field(default_factory=ResumeConfig)
@@ -78,6 +82,7 @@ class Resumption:
     fresh: Fresh = field(default_factory=Fresh)
     has_other_space: bool | None = None
     objects: object = None
+    renews_resources: bool = False
 
 
 class ResumedDriver(Driver):
@@ -184,6 +189,10 @@ class ResumedDriver(Driver):
         renew_references(opened.run, state.trials, self.plan.experiment.param_space)
         for trial in state.trials:
             recorder.adopt(trial)
+        if self._wanted.renews_resources:
+            for trial in state.unfinished.values():
+                experiment = self.plan.experiments[trial.experiment_number]
+                state.change_resources(trial, experiment.request(trial.current_config))
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)
