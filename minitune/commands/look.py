@@ -62,7 +62,7 @@ from minitune.output.rows import (
     shown_metric,
     trials_table,
 )
-from minitune.output.table import once_better_text
+from minitune.output.table import best_first, once_better_text
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, Standing, put_back, read_standing, state_of
 from minitune.record.standing import RUNNING as RUNNING_RUN
@@ -103,12 +103,12 @@ def add_parser(commands: Commands) -> None:
     """Add the parsers of these commands."""
     parser = commands.add_parser(
         "ls",
-        description="List the runs in a directory, the newest first, or the trials of a run with status, parameters "
-        "and last result. The run may still be running.",
+        description="List the runs in a directory, the newest first, or the trials of a run, the best first, with "
+        "status, parameters and last result. The run may still be running.",
         epilog="The exit status is 1 if there is no such run, directory or column, else 0.",
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)")
-    parser.add_argument("--sort", metavar="A,B", help="sort by these columns; missing values come last")
+    parser.add_argument("--sort", metavar="A,B", help="sort by these columns instead; missing values come last")
     parser.add_argument("--desc", action="store_true", help="sort in descending order")
     parser.add_argument(
         "--filter",
@@ -186,16 +186,21 @@ def listing_of(name: str | None) -> Listing:
     return _trials(name)
 
 
+def _no_remark(_: Any) -> str:
+    """The remark on a trial or run of which there is nothing to say."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Listing:
-    """Trials or runs, and how to show them."""
+    """Trials or runs in the order in which they are shown by default, and how to show them."""
 
     items: Sequence[Any]
     facts: Callable[[Any], Row]
     table: Callable[[Sequence[Any]], Table]
     usual: Sequence[str]
     heading: str
-    remark: Callable[[Any], str] = lambda _: ""
+    remark: Callable[[Any], str] = _no_remark
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -263,7 +268,7 @@ def _trials(name: str) -> Listing:
     if run.not_drawn:
         counts.append(f"{run.not_drawn} more not started")
     return Listing(
-        run.trials,
+        best_first(run.trials, goal),
         lambda trial: facts_of(trial, goal),
         lambda trials: trials_table(trials, LISTED, goal, params, metrics),
         ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],

@@ -201,23 +201,22 @@ def best_trials(trials: Iterable[Trial], goal: Goal, count: int) -> list[Trial]:
     return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
 
 
+def best_first(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
+    """The trials, the best first, or with several objectives the front. Equal ones keep their order."""
+    trials = list(trials)
+    if not goal.objectives:
+        return sorted(trials, key=rank_by(goal))
+    # Several objectives have no order.
+    front = {trial.trial_id for trial in goal.front(trials)}
+    return sorted(trials, key=lambda trial: trial.trial_id not in front)
+
+
 def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
-    """The best trials, the best first, or with several objectives the front; then some failed ones."""
+    """The best trials that did not fail, the best first; then some failed ones. See `best_first`."""
     by_failure: dict[bool, list[Trial]] = {True: [], False: []}
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
-    # Several objectives have no order, so the trials on the front come first, in the order of submission.
-    front: set[str] = set()
-    if goal.objectives:
-        front = {trial.trial_id for trial in goal.front(by_failure[False])}
-    by_metric = rank_by(goal)
-
-    def rank(trial: Trial) -> float:
-        if goal.objectives:
-            return float(trial.trial_id not in front)
-        return by_metric(trial)
-
-    return [*heapq.nsmallest(max_best, by_failure[False], key=rank), *by_failure[True][:max_failed]]
+    return [*best_first(by_failure[False], goal)[:max_best], *by_failure[True][:max_failed]]
 
 
 def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:

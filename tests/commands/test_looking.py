@@ -52,6 +52,19 @@ def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
     assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
 
 
+def test_the_best_trial_comes_first_and_those_without_a_value_last(minitune: Minitune, tmp_path: Path) -> None:
+    def gain(config: dict[str, int]) -> dict[str, Any]:
+        return {"gain": [3, math.nan, 7, 5][config["x"]]}
+
+    fit(gain, {"x": tune.grid_search([0, 1, 2, 3])}, metric="gain", mode="max", storage_path=tmp_path, name="gains")
+
+    listed = minitune("ls", tmp_path / "gains", "--columns", "trial")[1].splitlines()[4:-1]
+    assert [int(line.strip("| ")) for line in listed] == [2, 3, 0, 1]
+    assert json.loads(minitune("best", tmp_path / "gains", "--json")[1])["value"] == 7
+    _, out, _ = minitune("ls", tmp_path / "gains", "--json", "--sort", "trial")
+    assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1, 2, 3]
+
+
 def test_rows_are_sorted_by_several_columns_and_turned_round(minitune: Minitune) -> None:
     assert [row["trial"] for row in rows(minitune, "--desc")] == [2, 1, 0]
     assert [row["trial"] for row in rows(minitune, "--sort", "status,x")] == [2, 0, 1]

@@ -186,7 +186,9 @@ def test_commands_show_several_objectives(capsys: pytest.CaptureFixture[str]) ->
     points()
     path = str(run_path())
     assert main(["ls", path]) == 0
-    assert "cost" in capsys.readouterr().out
+    rows = capsys.readouterr().out.splitlines()
+    assert "cost" in rows[2]
+    assert [int(row.split()[1]) for row in rows[4:9]] == [0, 1, 3, 4, 5]  # the front comes first
     assert main(["show", path]) == 0
     shown = capsys.readouterr().out
     assert "cost (min), gain (max)" in shown
