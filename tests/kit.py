@@ -1259,3 +1259,10 @@ def flip_byte(path: Path, offset: int = -1) -> None:
 def shorten(path: Path, count: int) -> None:
     """Take so many bytes off the end of a file."""
     os.truncate(path, path.stat().st_size - count)
+
+
+def table_in(text: str) -> list[dict[str, str]]:
+    """The first framed table in a text: its rows, by header."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    head, *rows = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]

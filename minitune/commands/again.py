@@ -46,7 +46,7 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
-from minitune.output.rows import metrics_of, values_text
+from minitune.output.rows import metrics_of, titled, values_text
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
@@ -328,7 +328,7 @@ def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> N
     what = f"{trial.state} after {counted(trial.progress.num_reports, 'report')}"
     if trial.error is not None:
         what += f": {trial.error.summary()}"
-    echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}")
+    echo(f"trial {titled(trial)} of {run.path}: {what}")
     echo(f"  config  {short_repr(trial.config)}")
     start = "from scratch"
     if origin.path is not None:

@@ -16,7 +16,6 @@ import re
 import shlex
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -53,13 +52,18 @@ from minitune.experiment.goal import (
 )
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.output.comparison import compared
 from minitune.output.rows import (
     LISTED,
+    ending,
     facts_of,
+    last_line,
     metric_columns,
-    metrics_of,
     parameter_names,
+    row_of,
     shown_metric,
+    shown_metrics,
+    titled,
     trials_table,
 )
 from minitune.output.table import best_first, once_better_text
@@ -266,7 +270,7 @@ def _trials(name: str) -> Listing:
     params = {name: name for name in parameter_names(run.trials)}
     counts = [counted(len(run.trials), "trial")]
     if run.not_drawn:
-        counts.append(f"{run.not_drawn} more not started")
+        counts.append(f"{run.not_drawn} more {state.undrawn}")
     return Listing(
         best_first(run.trials, goal),
         lambda trial: facts_of(trial, goal),
@@ -303,19 +307,11 @@ def _experiments(directory: str) -> Listing:
     )
 
 
-def _counts(run: Story) -> Counter[str]:
-    """The trials of a run by state. Those that the search has not proposed are not started."""
-    counts = run.counts()
-    if run.not_drawn:
-        counts[states.NOT_STARTED] += run.not_drawn
-    return counts
-
-
 def _run_row(name: str, run: Story) -> Row:
     state = state_of(run)
     if state.name != RUNNING_RUN:
         put_back(run.trials)
-    counts = _counts(run)
+    counts = state.counts(run)
     metric, mode = run.setup.goal.given
     return {
         "name": name,
@@ -463,44 +459,31 @@ def compare(options: argparse.Namespace) -> int:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     if options.metric is not None:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
-    columns = [_compared(run, state, metric, mode) for run, state in found]
+    columns = [compared(run, state, metric, mode, _once_better_of(run, metric, mode)) for run, state in found]
     names = list(dict.fromkeys(name for column in columns for name in column))
     # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
     cells = [
-        Column(head, [_cell(column.get(name)) for name in names], LISTED.cell)
+        Column(head, [column.get(name) for name in names], LISTED.cell)
         for head, column in zip(heads, columns, strict=True)
     ]
     echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
     return 0
 
 
-def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
-    """The column of a run."""
+def _once_better_of(run: Story, metric: str, mode: str) -> str:
     best = best_trial(run.trials, metric, mode)
-    row: Row = {
-        "state": state.name,
-        "trainable": run.setup.trainable_name,
-        "begun": date(run.setup.begun_s),
-        "trials": len(run.trials),
-        "failed": sum(trial.status == ERROR for trial in run.trials),
-        "not started": sum(trial.state == states.NOT_STARTED for trial in run.trials),
-        "reports": sum(trial.progress.num_reports for trial in run.trials),
-        "seconds of training": sum(float(trial.progress.metrics.get(TIME_TOTAL_S) or 0) for trial in run.trials),
-        f"best {metric}": best and best.progress.analysis.get(metric, "last"),
-        "best trial": best and _named(best),
-        "once better": best and _once_better(run.trials, best, metric, mode),
-    }
+    said = None
     if best is not None:
-        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.reported_config).items()}
-    return row
+        said = _once_better(run.trials, best, metric, mode)
+    return "" if said is None else said.text
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
 def _about_run(run: Story, state: Standing) -> Facts:
-    counts = _counts(run)
+    counts = state.counts(run)
     shown = [f"{counts[word]} {word}" for word in states.STATES if counts[word]]
     facts: Facts = {
         "run": run.path,
@@ -519,7 +502,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
     mode = run.setup.goal.mode
     if metric and mode and (found := best_trial(run.trials, metric, mode)):
         value = _short(shown_metric(found, metric))
-        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={value}")
+        facts["best"] = _Said(found.trial_id, f"trial {titled(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.setup.goal.objectives:
         front = run.setup.goal.front(run.trials)
@@ -527,7 +510,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
         facts["front"] = _Said([trial.trial_id for trial in front], numbers or "none yet")
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
-        lines = [f"trial {_named(trial)}: {trial.error and trial.error.summary()}" for trial in failed[:_ERRORS_SHOWN]]
+        lines = [f"trial {titled(trial)}: {last_line(trial)}" for trial in failed[:_ERRORS_SHOWN]]
         if len(failed) > _ERRORS_SHOWN:
             lines.append(f"and {len(failed) - _ERRORS_SHOWN} more")
         facts["errors"] = lines
@@ -535,26 +518,27 @@ def _about_run(run: Story, state: Standing) -> Facts:
 
 
 def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
-    status = trial.state
+    row = row_of(trial, (TRAINING_ITERATION, TIME_TOTAL_S))
+    status = row.ending
     if trial.attempt.number > 1:
         status += f", attempt {trial.attempt.number}"
     if trial.num_failures > 1:
         status += f", {trial.num_failures} failures"
     facts: Facts = {
-        "trial": _Said(trial.trial_id, _named(trial)),
-        "name": trial.name,
-        "status": _Said(trial.state, status),
+        "trial": _Said(trial.trial_id, titled(trial)),
+        "name": row.name,
+        "status": _Said(row.state, status),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.reported_config,
         "command": _command_of(trial),
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
-        "iteration": trial.progress.metrics.get(TRAINING_ITERATION),
-        "seconds": trial.progress.metrics.get(TIME_TOTAL_S),
-        "cpu_s": None if trial.usage is None else _Said(trial.usage.cpu_s, f"{trial.usage.cpu_s:.3g}"),
+        "iteration": row.metrics.get(TRAINING_ITERATION),
+        "seconds": row.metrics.get(TIME_TOTAL_S),
+        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
         "peak_bytes": None if trial.usage is None else _Said(trial.usage.peak_bytes, mebibytes(trial.usage.peak_bytes)),
-        "metrics": metrics_of(trial.progress.metrics),
+        "metrics": shown_metrics(trial, run.setup.goal),
         "checkpoints": [
             _about_checkpoint(trial, kept, run.setup.goal.metric, is_short=True) for kept in trial.checkpoints
         ],
@@ -596,12 +580,12 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         ),
         "expected": _expected(run.trials, trial, metric, mode, scope),
         "once better": None,
-        "trial": _Said(trial.trial_id, _named(trial)),
-        "status": trial.state,
+        "trial": _Said(trial.trial_id, titled(trial)),
+        "status": _Said(trial.state, ending(trial)),
         "iteration": None,
         "config": trial.reported_config,
         "command": _command_of(trial),
-        "last metrics": metrics_of(trial.progress.metrics),
+        "last metrics": shown_metrics(trial, run.setup.goal),
         "directory": trial.local_path,
     }
     if scope in ("all", "last"):  # an average has no iteration
@@ -677,10 +661,6 @@ def _command_of(trial: Trial) -> _Said | None:
     return _Said(words, shlex.join(words))
 
 
-def _named(trial: Trial) -> str:
-    return f"{trial.number} ({trial.trial_id})"
-
-
 def _short(value: Any) -> str:
     return short_repr(value, rounds=True)
 
@@ -703,17 +683,12 @@ def _data(value: Any) -> Any:
     return value
 
 
-def _cell(value: Any) -> Any:
+def _text(value: Any) -> str:
     if type(value) is _Said:
         return value.text
-    return value
-
-
-def _text(value: Any) -> str:
-    shown = _cell(value)
-    if isinstance(shown, str):
-        return shown
-    return _short(shown)
+    if isinstance(value, str):
+        return value
+    return _short(value)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

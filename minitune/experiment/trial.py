@@ -399,10 +399,12 @@ class Trial:
         """The configuration for people: that of the last result, or the present one if there is no result yet."""
         return self.current_config if self.progress.config is None else self.progress.config
 
-    def shown_parameter(self, path: str) -> Any:
-        """The value of the parameter with this path (`"a/b"`) in `reported_config`, or else the one that was drawn."""
+    def shown_parameter(self, path: str, default: Any = None) -> Any:
+        """The value of the parameter with this path (`"a/b"`) in `reported_config`, or the one that was drawn, or
+        `default`.
+        """
         # A user's search algorithm may name parameters that are not in the configuration.
-        return value_at_text(self.reported_config, path, self.evaluated_params.get(path))
+        return value_at_text(self.reported_config, path, self.evaluated_params.get(path, default))
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""

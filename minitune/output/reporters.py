@@ -47,6 +47,7 @@ from minitune.output.rows import (
     METRICS_SHOWN,
     USUAL_METRICS,
     TrialRow,
+    last_line,
     metric_columns,
     metrics_of,
     parameter_names,
@@ -54,7 +55,7 @@ from minitune.output.rows import (
     trials_table,
 )
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
-from minitune.output.table import error_table, error_texts, kind_of_error, last_line
+from minitune.output.table import error_table, error_texts, kind_of_error
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
 

@@ -50,6 +50,10 @@ _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
 _WHOLE = 10_000
 """The maximum number of characters of a cell that is not cut."""
+_ERROR_READ = 1000
+_ERROR_LENGTH = 300
+"""The numbers of characters of an error that are read, and shown."""
+_ABSENT = object()
 
 
 # -- a row -------------------------------------------------------------------------------------------------------------
@@ -62,7 +66,8 @@ class TrialRow:
         state: Its state, see `Trial.state`.
         ending: The same with more about its end, such as `stopped at 4 by ASHA`.
         brief_ending: The same without the scheduler, for a narrow terminal.
-        params: The parameters that were searched, by path.
+        error: Its error on one line; empty if it has none.
+        params: The parameters that it has, by path: of those that were searched, or of those that were asked for.
         metrics: Its latest values, by flattened name, in the order of their columns. None is left out.
         process: The host and the process id of its worker, such as `127.0.0.1:77`; empty before it has one.
         node: The address of its machine; None if it is not known yet.
@@ -76,6 +81,7 @@ class TrialRow:
     state: str = ""
     ending: str = ""
     brief_ending: str = ""
+    error: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     process: str = ""
@@ -104,7 +110,8 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         state=trial.state,
         ending=ending(trial),
         brief_ending=ending(trial, names_scheduler=False),
-        params={name: trial.shown_parameter(name) for name in tuple(params) or parameter_names([trial])},
+        error=last_line(trial),
+        params=shown_params(trial, tuple(params) or parameter_names([trial])),
         metrics={name: value for name, value in values.items() if value is not None},
         process=f"{node or '127.0.0.1'}:{pid}" if pid else "",
         node=node,
@@ -133,12 +140,17 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
         **flat_row({CONFIG: trial.reported_config}),
-        **{f"{CONFIG}/{name}": trial.shown_parameter(name) for name in trial.evaluated_params},
+        **{f"{CONFIG}/{name}": value for name, value in shown_params(trial, trial.evaluated_params).items()},
         "failures": trial.num_failures,
         "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
         "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "logdir": trial.local_path if trial.has_started else None,
     }
+
+
+def titled(trial: Trial) -> str:
+    """The number and the id of a trial, such as `3 (1234_00003)`."""
+    return f"{trial.number} ({trial.trial_id})"
 
 
 # -- how a trial has ended ---------------------------------------------------------------------------------------------
@@ -152,6 +164,15 @@ def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
     if names_scheduler and trial.stopped_by:
         text += f" by {trial.stopped_by}"
     return text
+
+
+def last_line(trial: Trial) -> str:
+    """The error of a trial on one line; empty if it has none."""
+    error = trial.error
+    if error is None:
+        return ""
+    # its beginning: the class and the first words say more than the end
+    return cut(" ".join(error.summary()[:_ERROR_READ].split()), _ERROR_LENGTH)
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -262,7 +283,12 @@ def _column(each: _Field, rows: Sequence[TrialRow], look: Look, least: int) -> C
 
 
 def _from_params(name: str) -> Callable[[TrialRow], Any]:
-    return lambda row: row.params.get(name)
+    def value(row: TrialRow) -> Any:
+        if name in row.params and row.params[name] is None:
+            return "None"  # a choice of the user's, unlike a parameter that the trial does not have
+        return row.params.get(name)
+
+    return value
 
 
 def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
@@ -296,6 +322,12 @@ def metric_columns(
     return {name: usual.get(name, name) for name in (*aims, *others, *usual)}
 
 
+def shown_params(trial: Trial, names: Iterable[str]) -> dict[str, Any]:
+    """The parameters with these paths that the trial has."""
+    found = {name: trial.shown_parameter(name, _ABSENT) for name in names}
+    return {name: value for name, value in found.items() if value is not _ABSENT}
+
+
 def shown_metric(trial: Trial, name: str) -> Any:
     """The last value of a metric by its flattened name; None if there is none.
 
@@ -305,6 +337,13 @@ def shown_metric(trial: Trial, name: str) -> Any:
     if value is None:
         return trial.progress.analysis.get(name, "last")
     return value
+
+
+def shown_metrics(trial: Trial, goal: Goal) -> dict[str, Any]:
+    """The user's metrics of a trial by flattened name, the objectives first; see `shown_metric`."""
+    own = metrics_of(trial.progress.metrics)
+    aims = {name: shown_metric(trial, name) for name in goal.metrics}
+    return {name: value for name, value in (aims | own | aims).items() if value is not None or name in own}
 
 
 def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
-from minitune.base.text import counted, cut, date, number_text
+from minitune.base.text import counted, date, number_text
 from minitune.error import ProgramError
 from minitune.experiment import states
 from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ENDED, metric_columns, shown_metric, trials_table, values_text
+from minitune.output.rows import ENDED, last_line, metric_columns, shown_metric, shown_params, trials_table, values_text
 from minitune.result import (
     flatten,
 )
@@ -236,7 +236,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         best = best_trial(trials, metric, mode)
     if best is None or metric is None:
         return []
-    config = values_text({name: best.shown_parameter(name) for name in names or flatten(best.reported_config)})
+    config = values_text(shown_params(best, names or flatten(best.reported_config)))
     text = f"Best: {values_text({metric: shown_metric(best, metric)})}"
     if config:
         text += f" with {config}"
@@ -375,15 +375,6 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
                 text = [*first_lines, f"  ... [{left_out} lines left out] ...", *last_lines]
             lines += [f"{head}:", *text]
     return lines
-
-
-def last_line(trial: Trial) -> str:
-    """The error of a trial on one line; empty if it has none."""
-    error = trial.error
-    if error is None:
-        return ""
-    # its beginning: the class and the first words say more than the end
-    return cut(" ".join(error.summary()[:1000].split()), 300)
 
 
 def kind_of_error(trial: Trial) -> str:

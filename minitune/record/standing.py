@@ -7,9 +7,11 @@ the driver is still alive.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitune.experiment import states
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
@@ -44,6 +46,19 @@ class Standing:
     def can_go_on(self) -> bool:
         """Whether the run ended before its trials and can be resumed."""
         return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
+
+    @property
+    def undrawn(self) -> str:
+        """The state of the trials that the search has not drawn."""
+        if self.name == RUNNING:
+            return states.PENDING
+        return states.NOT_STARTED
+
+    def counts(self, run: Story) -> Counter[str]:
+        """The number of trials by state, in the order of the states, with those that the search has not drawn."""
+        found = Counter(trial.state for trial in run.trials)
+        found[self.undrawn] += run.not_drawn
+        return Counter({state: found[state] for state in states.STATES if found[state]})
 
 
 def state_of(run: Story) -> Standing:

@@ -25,7 +25,6 @@ import contextlib
 import json
 import os
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -241,10 +240,6 @@ class Story:
     def is_unfinished(self) -> bool:
         """Whether the last driver is running, or ended before its trials so that the run can be resumed."""
         return self.driver.ending is None or not self.driver.ending.kind.is_for_good
-
-    def counts(self) -> Counter[str]:
-        """The number of trials by state; see `Trial.state`."""
-        return Counter(trial.state for trial in self.trials)
 
     def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Effect]:
         """Apply records lazily, in order, and yield the effect of each.

@@ -19,8 +19,9 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ending, metrics_of, parameter_names
-from minitune.output.table import last_line, once_better_text
+from minitune.output.comparison import compared
+from minitune.output.rows import metrics_of, parameter_names, row_of
+from minitune.output.table import once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
@@ -70,7 +71,7 @@ class TrialHistory:
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
         ended: How it ended, in the words of the final table; for a trial that has not ended, its status.
-        way: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
+        state: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
         why: The text of its `ending`; empty if it has not ended.
         error: The last line of its error; empty if it has not failed.
         working_s: Since when it has its present worker, in seconds since the epoch; None if it has none.
@@ -85,7 +86,7 @@ class TrialHistory:
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     ended: str = ""
-    way: str = ""
+    state: str = ""
     why: str = ""
     error: str = ""
     working_s: float | None = None
@@ -94,16 +95,12 @@ class TrialHistory:
     def describe(self, metric: str, paths: Sequence[str], begun_s: float | None) -> None:
         """Fill in what follows from the trial's present state."""
         trial = self.trial
-        flat = flatten(trial.reported_config)
-        self.params = {
-            path: plain_or_short(trial.shown_parameter(path))
-            for path in paths
-            if path in flat or path in trial.evaluated_params
-        }
-        self.ended = ending(trial)
-        self.state = trial.state
+        row = row_of(trial, (), paths)
+        self.params = {path: plain_or_short(value) for path, value in row.params.items()}
+        self.ended = row.ending
+        self.state = row.state
         self.why = "" if trial.ending is None else trial.ending.text
-        self.error = last_line(trial)
+        self.error = row.error
         self.metrics = flatten(trial.progress.metrics)
         last = trial.progress.analysis.get(metric, "last")
         self.value = math.nan if last is None else float(last)
@@ -143,7 +140,6 @@ class RunHistory:
         state: The state of the run, as text.
         updated_s: The time of the last record, in seconds since the epoch.
         worked_s: How long its drivers ran, in seconds. While it is running: at `updated_s`.
-        not_drawn: How many trials the search has not drawn.
         driver: The driver that runs it, or was the last to run it.
         total: The number of trials in all; None if it is endless or unknown.
 
@@ -220,7 +216,6 @@ class RunHistory:
         self.setup = story.setup
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
-        self.not_drawn = story.not_drawn
         self.driver = story.driver
         self.total = story.total_samples
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
@@ -258,6 +253,14 @@ class RunHistory:
         """The trial with the best last result, a failed one included, see `best_trial`; None if none has one."""
         found = best_trial(self._follower.run.trials, self.metric, self.mode)
         return None if found is None else self._reader.trials[found.trial_id]
+
+    def counts(self) -> dict[str, int]:
+        """The number of trials by state, with those that the search has not drawn."""
+        return dict(self.state.counts(self._follower.run))
+
+    def compared(self) -> dict[str, Any]:
+        """The column of the run beside those of others; see `comparison.compared`."""
+        return compared(self._follower.run, self.state, self.metric, self.mode, self.once_better)
 
     @property
     def once_better(self) -> str:

@@ -1033,6 +1033,9 @@ PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 // -- the filter -------------------------------------------------------------------------------------------------------
 // `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`, `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`, `act = "a b"`.
 // Words that stand together are joined by `and`. A name is that of a column, in any case, or its last part if that is unique.
+// As in the tables of Python: a trial without a report has neither.
+const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
+const totalTimeOf = (run, trial) => trial.since !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted : undefined;
 class FilterError extends Error {}
 const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
@@ -1200,8 +1203,7 @@ class TrialTable {
       { ...of("ended", (trial) => trial.ended), also: kindOf }, of("status", kindOf, true),
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
-      of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
-      of("duration (s)", (trial) => trial.since === null ? Number(trial.counted.toPrecision(4)) : Math.round(this.run.worked(trial))),
+      of("iter", iterationOf), of("total time (s)", (trial) => totalTimeOf(this.run, trial)),
       ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
@@ -1268,7 +1270,7 @@ class TrialTable {
   }
   // The time goes on: the cells that show it change, and nothing else.
   tick() {
-    const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(duration|last report)/.test(column.name));
+    const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(total time|last report)/.test(column.name));
     for (const line of this.lines.values()) {
       if (line.trial.reported === null) continue;
       for (const [column, index] of running) {
@@ -1388,10 +1390,11 @@ async function openTrial(run, trial) {
   const charts = el("div", { className: "panels" });
   const scrolled = dialog.scrollTop;
   const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
-  const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
+  const totalTime = totalTimeOf(run, trial);
+  const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), duration: trial.since === null ? seconds(run.worked(trial)) : clockText(run.worked(trial)), "CPU time": details.cpu_s ? seconds(details.cpu_s) : "", "peak memory": details.peak_bytes ? `${Math.round(details.peak_bytes / 2 ** 20).toLocaleString()} MiB` : "", "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
@@ -1438,12 +1441,10 @@ function gainOver(run, best, first) {
   const share = Number.isFinite(change) && best.value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
   return `, from ${number(first.value, 4)} in the first trial${share}`;
 }
-// Numbers as people write them; the whole ones are in the tip, and in what is copied.
-const short = (value) => isNumber(value) ? number(value, 3) : text(value);
 function configTable(params) {
   const names = Object.keys(params);
   if (!names.length) return null;
-  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80))]),
+  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(text(params[name]), 80))]),
     ...(names.length > 24 ? [el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`)] : []));
 }
 function copies(config) {
@@ -1507,16 +1508,9 @@ class RunView {
     if (trial) openTrial(run, trial); else if (dialog.open) dialog.close();
     this.isRecalling = false;
   }
-  // The number of trials by state. Trials that were not drawn count, too.
-  counts() {
-    const run = this.run, found = Object.fromEntries(STATES.map((state) => [state, 0]));
-    for (const trial of run.trials) found[kindOf(trial)]++;
-    found[run.data.isLive ? "pending" : "not started"] += run.data.notDrawn;
-    return found;
-  }
   describe() {
     const run = this.run, data = run.data, best = run.byNumber.get(data.best);
-    const counts = this.counts(), total = Object.values(counts).reduce((a, b) => a + b, 0);
+    const counts = { ...Object.fromEntries(STATES.map((state) => [state, 0])), ...data.counts }, total = Object.values(counts).reduce((a, b) => a + b, 0);
     const ended = counts.finished + counts.stopped + counts.failed;
     if (this.isAlone) document.title = data.isLive ? `(${ended}/${data.total === null ? "∞" : total}) ${data.name}` : `minitune: ${data.name}`;
     this.describeBest(best);
@@ -1559,14 +1553,14 @@ class RunView {
       }
       if (front && front.best.length) {
         const names = Object.keys(data.objectives), { ends, knee } = kneeOf(run, front.best, front.scores);
-        const values = (trial) => names.map((name) => `${name} ${number(metricOf(run, trial, name), 4)}`).join(", ");
+        const values = (trial) => names.map((name) => `${name} ${number(metricOf(run, trial, name))}`).join(", ");
         const line = (title, trial) => el("p", { className: "gain" }, `${title}: `, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.n}`), ` ${values(trial)}`);
         return [el("div", { className: "name" }, "Front", el("span", { className: "quiet" }, ` (${Object.entries(data.objectives).map(([name, mode]) => `${mode} ${name}`).join(", ")})`)),
           el("div", { className: "value" }, `${front.best.length} of ${front.trials.length}`), ...names.map((name, i) => line(`best ${name}`, ends[i])), line("knee", knee), configTable(knee.params)];
       }
       const aim = data.mode === "max" ? "largest" : "smallest";
       return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
-        el("div", { className: "value", title: number(best.value, 12) }, number(best.value, 4)),
+        el("div", { className: "value", title: String(best.value) }, number(best.value)),
         el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first)),
         data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
         configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];
@@ -1628,16 +1622,10 @@ function sideBySide(runs, host, only) {
   }
   if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div", { className: "cards alone" }, ...made.map((card) => card.root))); return; }
-  const rows = { state: (run) => run.data.state, trainable: (run) => run.data.trainable, begun: (run) => date(run.data.begun), objective: (run) => `${run.data.metric} (${run.data.mode})`, trials: (run) => run.trials.length,
-    failed: (run) => run.trials.filter((trial) => kindOf(trial) === "failed").length, "not started": (run) => run.data.isLive ? "" : run.data.notDrawn || "",
-    reports: (run) => run.trials.reduce((sum, trial) => sum + trial.curve.length, 0), "work of trials": (run) => seconds(run.trials.reduce((sum, trial) => sum + run.worked(trial), 0)),
-    "best value": (run) => run.data.best === null ? "" : number(run.byNumber.get(run.data.best).value), "best trial": (run) => run.data.best ?? "", };
-  const params = [...new Set(runs.flatMap((run) => run.data.params))];
-  const bestParam = (run, name) => { const best = run.byNumber.get(run.data.best); return best && name in best.params ? text(best.params[name]) : ""; };
-  const lines = [...Object.entries(rows), ...params.map((name) => [name, (run) => bestParam(run, name)])]
-    .filter(([, of]) => runs.some((run) => of(run) !== ""));
+  // The same rows and texts as those of `minitune compare`.
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))];
   const table = el("table", { className: "side" }, el("thead", {}, el("tr", {}, el("th"), ...runs.map((run, index) => el("th", { scope: "col" }, el("span", { className: `key run${index % 8}` }), run.data.name)))),
-    el("tbody", {}, ...lines.map(([name, of]) => el("tr", {}, el("th", { scope: "row" }, name), ...runs.map((run) => el("td", {}, String(of(run))))))));
+    el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), ...runs.map((run) => el("td", {}, run.data.compared[name] ?? ""))))));
   host.append(el("h2", {}, "Side by side"), el("div", { className: "cards" }, el("section", { className: "card wide" }, el("div", { className: "scroll" }, table)), ...made.map((card) => card.root)));
 }
 
@@ -1704,7 +1692,7 @@ class RunList {
     return el("tr", {}, el("td", {}, tick), el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
       el("td", {}, el("span", { className: row.state === "running" ? "running" : isBad ? "failed" : "" }, row.state)), progress,
       el("td", { className: row.failed ? "failed" : "" }, String(row.failed || "")), el("td", {}, row.metric ? `${row.metric} (${row.mode})` : ""),
-      el("td", {}, isNumber(row.best) ? number(row.best, 4) : ""), el("td", {}, duration === null ? "" : duration < 60 ? seconds(duration) : clockText(duration)),
+      el("td", {}, isNumber(row.best) ? number(row.best) : ""), el("td", {}, duration === null ? "" : duration < 60 ? seconds(duration) : clockText(duration)),
       el("td", { title: date(row.begun) }, row.begun ? clockText(Math.max(0, Date.now() / 1000 - row.begun)) : ""));
   }
 }

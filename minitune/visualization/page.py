@@ -25,9 +25,10 @@ from typing import Any
 from minitune import clock
 from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
-from minitune.base.text import plain_number, plain_or_short
+from minitune.base.table import format_cell
+from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.output.pace import Pace, pace_of, run_seconds_left, silent_after_s, usual_pause_s
-from minitune.output.rows import infer_metrics, shown_metric
+from minitune.output.rows import LISTED, infer_metrics, shown_metric
 from minitune.output.table import kind_of_error
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
@@ -267,7 +268,8 @@ class RunData:
             "updated": history.updated_s,
             "worked": worked_s,
             "total": history.total,
-            "notDrawn": history.not_drawn,
+            "counts": history.counts(),
+            "compared": {name: format_cell(value, LISTED.cell) for name, value in history.compared().items()},
             "best": None if best is None else best.number,
             "bestConfig": None if best is None else _plain(best.trial.reported_config),
             "errors": _error_groups(history),
@@ -304,7 +306,7 @@ class RunData:
             "steps": None if is_counted else steps,
             "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
             "working": since_first_s(each.working_s),
-            "counted": _rounded(_time_of(each, pace)),
+            "counted": _finite(_time_of(each, pace)),
             "since": since_first_s(pace.since_s),
             "reported": since_first_s(pace.reported_s),
             "silentAfter": silent_after_s(pace.usual_s),
@@ -385,7 +387,7 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
         "seed": trial.seed,
         "attempt": trial.attempt.number,
         "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
-        "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
+        "peak_bytes": None if trial.usage is None else mebibytes(trial.usage.peak_bytes),
         "directory": trial.local_path if trial.has_started else None,
         "decisions": [str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
         "checkpoints": checkpoints,

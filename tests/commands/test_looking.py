@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_runs import Minitune, fit_three, train
-from kit import cut, fit, listening, make_tuner, raiser, report_state, restore
+from kit import cut, fit, listening, make_tuner, raiser, report_state, restore, table_in
 
 import minitune as tune
 from minitune import ResultGrid, clock
@@ -269,7 +269,7 @@ def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_
     assert "min of loss, scope last, of 2 trials so far (the run was interrupted)" in minitune("best", path)[1]
     compared = dict(line.split("|")[1:3] for line in minitune("compare", path)[1].splitlines() if "|" in line)
     facts = {name.strip(): value.strip() for name, value in compared.items()}
-    assert (facts["seconds of training"], facts["reports"], facts["trials"]) == ("7200", "2", "2")
+    assert (facts["total time (s)"], facts["reports"], facts["trials"]) == ("7200", "2", "2")
 
 
 def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
@@ -444,6 +444,8 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     out = minitune("compare", path, path)[1]
     assert out.count(f"0 ({best})") == 2
     assert out.count(line) == 2
+    last = {row[""]: row for row in table_in(minitune("compare", path, "--mode", "max")[1])}
+    assert last["best loss"][Path(path).name] == "0.8", "the value of its last report, not its largest one"
     history = RunHistory(path)
     assert history.best is history.trials[0]
     assert history.once_better == line

@@ -5,19 +5,22 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 import re
 from typing import Any
 
 import pytest
-from kit import EndAfter, deciding, fit, listening, run_path
+from kit import EndAfter, deciding, fit, listening, run_path, table_in
 
-from minitune import ResultGrid, TrialScheduler, cli, grid_search, report
+from minitune import ResultGrid, TrialScheduler, choice, cli, grid_search, report
 from minitune.base.text import number_text
 from minitune.output.live import best_text, render
 from minitune.output.reporters import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 
+NAME_WIDTH = 16
+"""The width of a name in the text of `show`."""
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 SMALL, TIE, EQUAL, ODD, FAILS, STOPPED, SILENT, CUT, LATE = range(9)
 LOSSES = {
@@ -47,13 +50,6 @@ def train(config: dict[str, Any]) -> None:
 def decide(context: object, trial: Any, result: dict[str, Any]) -> str:
     stops = trial.config["case"]["number"] == STOPPED
     return TrialScheduler.STOP if stops else TrialScheduler.CONTINUE
-
-
-def table_in(text: str) -> list[dict[str, str]]:
-    """The first framed table in a text: its rows, by header."""
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    head, *rows = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines)
-    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
 def html_table_in(text: str) -> list[dict[str, str]]:
@@ -91,6 +87,20 @@ class Commands:
     def __call__(self, command: str, *arguments: str) -> str:
         cli.main([command, self._path, *arguments])
         return self._capsys.readouterr().out
+
+
+def told_in(text: str) -> dict[str, Any]:
+    """The facts that `show` and `best` print by name: texts, or for a list of facts a dict of texts."""
+    facts: dict[str, Any] = {}
+    last = ""
+    for line in text.splitlines():
+        if line.startswith("  "):
+            name, _, value = line.strip().partition(": ")
+            facts[last][name] = value
+        else:
+            last = line[:NAME_WIDTH].strip()
+            facts[last] = line[NAME_WIDTH:].strip() or {}
+    return facts
 
 
 def page_of(grid: ResultGrid) -> dict[str, Any]:
@@ -175,9 +185,123 @@ def test_numbers_have_the_same_text_in_all_views(
         assert row["status"] == (other["ended"] or other["status"])
         facts = call("show", number)
         if row["loss"]:
-            assert f"  loss: {row['loss']}\n" in facts or number == str(SILENT)
+            assert f"  loss: {row['loss']}\n" in facts
             assert "  whole: 20000\n" in facts
         assert "  case/rate: 1.23457e-05\n" in facts
+
+
+def test_tables_have_the_best_trial_first_and_those_without_a_number_last(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    ranked = [each.number for each in RunHistory(grid).ranked()]
+    listed = [int(row["trial"]) for row in table_in(call("ls"))]
+    at_end = [int(row["Trial name"].rpartition("_")[2]) for row in table_in(printed)]
+
+    assert listed == [TIE, EQUAL, SILENT, CUT, SMALL, STOPPED, FAILS, ODD]
+    assert [number for number in listed if number in ranked] == ranked
+    assert at_end == [number for number in listed if number != FAILS] + [FAILS], "the failed trials come last there"
+
+
+def test_a_trial_has_the_same_facts_in_the_tables_alone_and_on_the_page(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    page = page_of(grid)
+    names = {row["Trial name"] for row in table_in(printed)}
+
+    for row in table_in(call("ls")):
+        trial = page["trials"][int(row["trial"])]
+        told = told_in(call("show", row["trial"]))
+        metrics = {name: row[name] for name in ("loss", "whole", "eval/share", "eval/seen") if row[name]}
+        assert told["name"] == trial["name"]
+        assert told["name"] in names
+        assert told["status"] == trial["ended"] == (row["ended"] or row["status"])
+        assert (told.get("iteration", ""), told.get("seconds", "")) == (row["training_iteration"], row["time_total_s"])
+        assert {name: value for name, value in told.get("metrics", {}).items() if name in metrics} == metrics
+        assert [name for name in told.get("metrics", {}) if name in metrics] == list(metrics)
+        assert {name: told["config"][name] for name in trial["params"]} == {
+            name: row[f"config/{name}"] for name in page["params"]
+        }
+        assert {name: number_text(value) for name, value in trial["params"].items()} == {
+            name: row[f"config/{name}"] for name in page["params"]
+        }
+        on_page = {name: number_text(trial["metrics"][name]) for name in page["metrics"] if name in trial["metrics"]}
+        if trial["value"] is not None:  # JSON has no NaN
+            on_page["loss"] = number_text(trial["value"])
+        assert on_page == {name: text for name, text in metrics.items() if text != "nan"}
+        if trial["curve"]:
+            assert number_text(trial["counted"]) == row["time_total_s"]
+
+
+def test_the_best_trial_has_the_same_facts_alone_and_among_others(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, printed = ended
+    call = Commands(grid, capsys)
+    best = told_in(call("best"))
+    (row,) = (row for row in table_in(call("ls")) if row["trial"] == str(TIE))
+    told = told_in(call("show", str(TIE)))
+
+    assert best["value"] == f"loss={row['loss']}" == f"loss={best['last metrics']['loss']}"
+    assert best["trial"] == told["trial"]
+    assert best["status"] == told["status"] == (row["ended"] or row["status"])
+    assert (best["iteration"], best["config"]) == (told["iteration"], told["config"])
+    assert best["last metrics"] == told["metrics"]
+    line = next(line for line in printed.splitlines() if line.startswith("Best: "))
+    assert line.startswith(f"Best: {best['value']} with ")
+    assert all(f"{name}={text}" in line for name, text in best["config"].items())
+
+
+def test_runs_side_by_side_have_the_facts_of_the_other_views(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, _ = ended
+    call = Commands(grid, capsys)
+    rows = table_in(call("ls"))
+    best = next(row for row in rows if row["trial"] == str(TIE))
+    column = {row[""]: row[os.path.basename(grid.experiment_path)] for row in table_in(call("compare"))}
+
+    assert column == page_of(grid)["compared"]
+    assert column["best loss"] == best["loss"]
+    assert column["best trial"] == told_in(call("best"))["trial"]
+    assert column["once better"] == told_in(call("show"))["once better"]
+    assert {key: value for key, value in best.items() if key.startswith("config/")}.items() <= column.items()
+    total_s = sum(result.metrics["time_total_s"] for result in grid if result.metrics)
+    assert column["total time (s)"] == number_text(total_s)
+
+
+def test_all_views_count_the_same_trials_in_each_state(
+    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, _ = ended
+    call = Commands(grid, capsys)
+    counts = page_of(grid)["counts"]
+    column = {row[""]: row[os.path.basename(grid.experiment_path)] for row in table_in(call("compare"))}
+    cli.main(["ls", str(run_path().parent), "--json"])
+    listed = json.loads(capsys.readouterr().out)
+
+    assert counts == {"finished": 5, "stopped": 1, "failed": 1, "interrupted": 1, "not started": 1}
+    assert told_in(call("show"))["trials"] == ", ".join(f"{count} {state}" for state, count in counts.items())
+    assert {state: listed[state.replace(" ", "_")] for state in counts} == counts
+    assert {state: int(column[state]) for state in ("failed", "not started")}.items() <= counts.items()
+    assert call("ls").startswith(f"{grid.experiment_path}: {column['trials']} trials, 1 more not started, ")
+
+
+def test_a_parameter_that_is_none_is_told_apart_from_one_that_a_trial_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    space = {"a": grid_search([None, {"deep": choice([None])}])}
+    grid = fit(lambda config: {"loss": 1.0}, space, verbose=1, **OBJECTIVE)
+    printed = capsys.readouterr().out
+    call = Commands(grid, capsys)
+
+    for views in (table_in(printed), html_table_in(grid._repr_html_())):
+        assert [(row["a"], row["a/deep"]) for row in views] == [("None", ""), ("{'deep': None}", "None")]
+    assert [row["config/a/deep"] for row in table_in(call("ls"))] == ["", "None"]
+    assert [trial["params"].get("a/deep", "") for trial in page_of(grid)["trials"]] == ["", None]
 
 
 def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,12 +162,13 @@ def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
         executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
         fit(waits, space, executor=executor, seed=7, callbacks=[slow], max_concurrent_trials=1, **OBJECTIVE)
     run = run_of()
-    assert (run["seed"], run["count"], run["notDrawn"], run["isLive"], run["best"]) == (7, 3, 0, False, None)
+    assert (run["seed"], run["count"], run["isLive"], run["best"]) == (7, 3, False, None)
+    assert run["counts"] == {"finished": 3}
     assert run["updated"] - run["begun"] == run["worked"] == pytest.approx(27)
     assert [trial["spans"] for trial in run["trials"]] == [[[0, 8]], [[8, 17]], [[17, 27]]]
     assert [(trial["curve"], trial["steps"]) for trial in run["trials"]] == [([0.3333333, None], [10, 20])] * 3
     (live,) = shown
-    assert (live["isLive"], live["count"], live["notDrawn"]) == (True, 1, 2)
+    assert (live["isLive"], live["count"], live["counts"]) == (True, 1, {"running": 1, "pending": 2})
     assert (live["trials"][0]["working"], live["trials"][0]["spans"]) == (0, [])
 
 
@@ -428,7 +429,7 @@ def test_the_page_has_seven_words_for_the_states_of_trials() -> None:
     run = json.loads(RunData(RunHistory(run_path())).text())
     assert [trial["way"] for trial in run["trials"]][:3] == ["failed", "finished", "interrupted"]
     assert {trial["way"] for trial in run["trials"][3:]} <= {"not started"}
-    assert len(run["trials"]) + run["notDrawn"] == 4
+    assert run["counts"] == {"failed": 1, "finished": 1, "interrupted": 1, "not started": 1}
     (group,) = run["errors"]
     assert (group["text"], group["trials"]) == ("ValueError: no", [0])
     assert group["command"] == f"minitune rerun {run_path()} 0 --pdb"

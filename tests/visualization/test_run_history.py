@@ -303,7 +303,7 @@ def test_a_live_run_shows_its_results() -> None:
     history = seen[0]
     assert history.state.name == "running"
     assert [point.step for point in history.trials[0].points] == [1, 2]
-    assert history.not_drawn == 1
+    assert history.counts()["pending"] == 1
 
 
 def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page
-from kit import fit
+from kit import fit, table_in
 
-from minitune import ResultGrid, uniform
+from minitune import ResultGrid, cli, uniform
 from minitune import visualization as plots
 from minitune.base.text import number_text
+from minitune.visualization import RunHistory
 from minitune.visualization.page import fill_page
 
 TRIALS = 60
@@ -111,6 +112,29 @@ def test_numbers_have_the_text_that_they_have_elsewhere(chromium: Browser, repor
     numbers = [0.1, 3.0, 3, 1e8, 1e-7, 123456.7, 1234567.5, 2e30, -0.0, 999999.7, 0.0001, 0.00012345678, -1e-5, 1e16]
     shown = chromium.open(report).run(f"{json.dumps(numbers)}.map((value) => number(value))")
     assert shown == [number_text(value) for value in numbers]
+
+
+def test_the_table_has_the_cells_of_those_of_the_commands(
+    chromium: Browser, report: str, grid: ResultGrid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = chromium.open(report)
+    page.run("tables[0].showAll(true)")
+    lines = page.run(
+        "[...document.querySelectorAll('.rows tr:not(.pad)')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent.replace(/ [▾▴]$/, '')))"
+    )
+    shown = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    cli.main(["ls", grid.experiment_path])
+    listed = table_in(capsys.readouterr().out)
+
+    names = {"trial": "trial", "loss": "loss", "iter": "training_iteration", "total time (s)": "time_total_s"}
+    params = {name: f"config/{name}" for name in RunHistory(grid).params}
+    assert {*names, *params, "ended"} <= shown[0].keys()
+    for row, other in zip(shown, listed, strict=True):
+        assert {name: row[name] for name in (*names, *params)} == {
+            name: other[path] for name, path in (names | params).items()
+        }
+        assert row["ended"] == (other["ended"] or other["status"])
 
 
 def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> None:
