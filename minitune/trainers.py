@@ -223,6 +223,16 @@ class DataParallelTrainer(BoundFunction):
         """
         from minitune.tuner import Tuner
 
+        session = current_session()
+        if (
+            session is not None
+            and not session.allocation.gpu_ids
+            and self._loop.resources({}).required_resources.get("GPU")
+        ):
+            raise TuneError(
+                "scaling_config asks for a GPU, but fit() is called in a trial that has none: let the trial have it "
+                'with with_resources(function, {"gpu": 1})'
+            )
         tuner = self._restored or self._earlier()
         if tuner is None:
             space = {_LOOP_CONFIG: self.train_loop_config} if self.train_loop_config else {}

@@ -52,7 +52,7 @@ from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, inne
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
-from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TuneError, as_cause
+from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TrialStopped, TuneError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
@@ -291,6 +291,9 @@ class Driver:
                     raise
                 except DiskError:
                     self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
+                    raise
+                except TrialStopped:  # of the trial that runs this run: a hook has reported in it
+                    self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
                     raise
                 except KeyboardInterrupt:
                     if interrupts.name is not None:  # otherwise a hook has raised it by itself

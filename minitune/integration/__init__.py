@@ -4,7 +4,7 @@
 
     keras, lightgbm, pytorch_lightning, xgboost    callbacks of a training loop: they call `report` in the trial
       _metrics                                     which metrics they report, and with which checkpoint
-    ray_train                                      the same, of the actors of Ray Train that a trial has started
+    ray_train                                      the same, of a trainer whose `fit` a trial has called
     wandb, mlflow, comet, aim                      trackers: callbacks of the run, in the driver
       _tracking                                    their thread, so that a slow tracker does not hold up the run
 

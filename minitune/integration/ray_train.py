@@ -1,47 +1,79 @@
-"""TuneReportCallback: reports what Ray Train's workers report, in the trial that has started them.
+"""TuneReportCallback: reports in a trial what a training reports that the trial has started with `fit` of a trainer.
 
-Ray Train calls the callback in an actor of its own. From there it calls the trial's actor, where the report is made,
-and waits until the driver has it.
+A trainer of this package has its driver in the trial's process, where the callback is one of the run of `fit`. With
+`executor="ray"`, a trainer of Ray Train calls it in an actor of its own. From there it calls the trial's actor, where
+the report is made, and waits until the driver has it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
-import ray
-from ray.train.v2.api.callback import UserCallback
-
+from minitune.callback import Callback
 from minitune.error import TrialStopped
-from minitune.executors.ray_actor import REPORTS
+from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME
 from minitune.trainable.session import current_session, report
 
+if TYPE_CHECKING:
+    from minitune.experiment.trial import Trial
+
+try:
+    from ray.train.v2.api.callback import UserCallback
+except ImportError:  # only trainers of this package can call it
+    UserCallback = object
+
 CHECKPOINT_PATH_KEY = "checkpoint_path"
-"""The metric with the path of a checkpoint of Ray Train."""
+"""The metric with the path of a checkpoint of the training."""
 
 
-class TuneReportCallback(UserCallback):
-    """Reports the first worker's metrics. Pass it in `ray.train.RunConfig(callbacks=[...])`, in a function trainable.
+class TuneReportCallback(Callback, UserCallback):
+    """Reports the metrics of a training. Pass it in `RunConfig(callbacks=[...])` of a trainer, in a function trainable.
 
-    A checkpoint of Ray Train stays where Ray Train has put it. Its path is the metric `checkpoint_path`.
+    A checkpoint of the training stays where the training has put it. Its path is the metric `checkpoint_path`.
 
     Raises:
-        RuntimeError: If it is made outside of a trial of a run with `executor="ray"`.
+        RuntimeError: If it is made outside of a trial.
     """
 
     def __init__(self) -> None:
-        if current_session() is None or not ray.is_initialized():
-            raise RuntimeError("TuneReportCallback must be made in a trial of a run with executor='ray'")
-        self._trial = ray.get_runtime_context().current_actor
+        if current_session() is None:
+            raise RuntimeError("TuneReportCallback must be made in a trial, in the function that calls fit()")
+        self._actor = _actor_of_trial()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Report the result in the trial that calls `fit`; called by the driver of a trainer of this package."""
+        found = {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
+        if CHECKPOINT_DIR_NAME in result:
+            found[CHECKPOINT_PATH_KEY] = os.path.join(str(trial.path), result[CHECKPOINT_DIR_NAME])
+        report(found)
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
         """Report the first worker's metrics in the trial; called by Ray Train. Blocks until the driver has them."""
+        import ray
+
+        from minitune.executors.ray_actor import REPORTS
+
+        if self._actor is None:
+            raise RuntimeError("a trainer of Ray itself needs TuneConfig(executor='ray')")
         found = dict(metrics[0])
         if checkpoint is not None:
             found[CHECKPOINT_PATH_KEY] = checkpoint.path
-        call = self._trial.__ray_call__.options(concurrency_group=REPORTS)
+        call = self._actor.__ray_call__.options(concurrency_group=REPORTS)
         if not ray.get(call.remote(_report_in_trial, found)):
             # As Ctrl-C does. After an error of a callback, Ray Train would begin again.
             ray.get_runtime_context().current_actor.abort.remote()
+
+
+def _actor_of_trial() -> Any:
+    """The Ray actor that is this process; None if trials do not run in actors."""
+    if UserCallback is object:
+        return None
+    import ray
+
+    return ray.get_runtime_context().current_actor if ray.is_initialized() else None
 
 
 def _report_in_trial(actor: object, metrics: dict[str, Any]) -> bool:

@@ -33,7 +33,6 @@ NEED_PACKAGES = {
     "ray.train.tensorflow.keras": "keras",
     "ray.train.xgboost": "xgboost",
     **{f"ray.tune.integration.{name}": name for name in ("keras", "lightgbm", "pytorch_lightning", "xgboost")},
-    "ray.tune.integration.ray_train": "ray",
 }
 
 

@@ -74,5 +74,5 @@ def test_each_report_of_the_workers_is_one_of_the_trial(tmp_path: Path) -> None:
 
 
 def test_outside_of_a_trial_it_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="in a trial of a run with executor='ray'"):
+    with pytest.raises(RuntimeError, match="must be made in a trial"):
         TuneReportCallback()

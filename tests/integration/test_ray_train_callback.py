@@ -1,0 +1,88 @@
+"""TuneReportCallback: a trial that calls `fit` of a trainer reports what the trainer's loop reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import fit
+from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint, get_context, report
+from minitune.train.data_parallel_trainer import DataParallelTrainer
+from minitune.tune.integration.ray_train import TuneReportCallback
+
+from minitune.record.standing import INTERRUPTED_RUN, state_of
+from minitune.record.story import read_overview
+
+STEPS = 4
+
+
+def loop(config: dict[str, Any]) -> None:
+    found = get_checkpoint()
+    first = found.to_dict()["step"] + 1 if found else 0
+    for step in range(first, STEPS):
+        report({"step": step, "first": first}, checkpoint=Checkpoint.from_dict({"step": step}))
+        if step == config.get("dies_at") and not found:
+            os.kill(config["trial"], signal.SIGKILL)
+            signal.pause()
+
+
+def driver(config: dict[str, Any]) -> None:
+    run_config = RunConfig(
+        name=f"of_{get_context().get_trial_id()}",
+        storage_path=config["storage"],
+        callbacks=[TuneReportCallback()],
+        verbose=0,
+    )
+    DataParallelTrainer(
+        loop,
+        train_loop_config={**config, "trial": os.getpid()},
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=run_config,
+    ).fit()
+
+
+def run_of_loop(storage: Path) -> Path:
+    (path,) = storage.glob("of_*")
+    return path
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str) -> None:
+    (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor=executor)
+    assert result.error is None
+    assert (result.metrics["step"], result.metrics["training_iteration"]) == (STEPS - 1, STEPS)
+    assert result.config == {"storage": str(tmp_path)}
+    path = result.metrics["checkpoint_path"]
+    assert path.startswith(f"{run_of_loop(tmp_path)}/")
+    assert Checkpoint(path).to_dict() == {"step": STEPS - 1}
+
+
+def test_a_training_goes_on_when_its_trial_is_retried(tmp_path: Path) -> None:
+    config = {"storage": str(tmp_path), "dies_at": 1}
+    (result,) = fit(driver, config, storage_path=tmp_path, executor="local", max_failures=1)
+    assert result.error is None
+    # the trial itself has no checkpoint, so its own reports begin again
+    assert [result.metrics[name] for name in ("step", "first", "training_iteration")] == [STEPS - 1, 2, STEPS - 2]
+
+
+def test_a_stopped_trial_interrupts_its_training(tmp_path: Path) -> None:
+    stop = {"training_iteration": 2}
+    (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor="local", stop=stop)
+    assert (result.error, result.metrics["step"]) == (None, 1)
+    assert state_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
+
+
+def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu(tmp_path: Path) -> None:
+    def asks(config: dict[str, Any]) -> None:
+        DataParallelTrainer(loop, scaling_config=ScalingConfig(use_gpu=True)).fit()
+
+    (result,) = fit(asks, storage_path=tmp_path, executor="inline")
+    assert 'with_resources(function, {"gpu": 1})' in str(result.error)
+
+
+def test_the_callback_is_made_in_a_trial() -> None:
+    with pytest.raises(RuntimeError, match="must be made in a trial"):
+        TuneReportCallback()
