@@ -318,6 +318,25 @@ def test_values_are_plain_also_without_the_file() -> None:
         assert row["pair"] == [1, "Infinity"]
 
 
+class Array:
+    """A small array, as those of numpy; the file has its items."""
+
+    __array_interface__ = None
+    size = 2
+
+    def tolist(self) -> list[int]:
+        return [1, 2]
+
+
+def test_an_array_is_a_list_in_the_last_row_alone_too() -> None:
+    def reports_arrays(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            report({"array": Array()})
+
+    grid = fit(reports_arrays, {})
+    assert [row["array"] for row in (*grid[0].get_rows(), *grid.get_rows())] == [[1, 2]] * 3
+
+
 def test_a_line_of_the_file_counts_only_if_it_is_the_same_report() -> None:
     (result,) = fit(lambda config: {"odd": Odd()}, {})
     Path(result.path, "result.json").write_text(json.dumps({"odd": "mine", "training_iteration": 1}) + "\n")
@@ -333,6 +352,7 @@ def test_a_damaged_journal_leaves_the_files(grid: ResultGrid, caplog: pytest.Log
     with caplog.at_level(logging.WARNING, "minitune"):
         assert grid[0].get_rows() == rows
         assert Result.from_path(grid[0].path).metrics["loss"] == 2.0
+        assert [row["eval/step"] for row in grid.get_rows()] == [2, 2, 1]
     assert "without the journal of its run" in caplog.text
 
 

@@ -6,6 +6,7 @@ and in what a missing answer is: an error, a warning or None.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -67,12 +68,12 @@ class RunResults:
         """
         from minitune.record.story import Story
 
-        try:
-            story = Story(self.path, has_details=False)
-            # The seed is in the first record, so the rest of a long journal is not read.
-            next(story.follow(journal.read(RunDirectory(self.path).journal)), None)
-        except FileNotFoundError:
+        file = RunDirectory(self.path).journal
+        if not os.path.isfile(file):
             return None
+        story = Story(self.path, has_details=False)
+        # The seed is in the first record, so the rest of a long journal is not read.
+        next(story.follow(journal.read(file)), None)
         return story.setup.seed
 
     def find_best(
@@ -87,10 +88,8 @@ class RunResults:
         if len(self.trials) == 1:
             if wanted in (None, DEFAULT_METRIC):
                 return self.trials[0]
-            if not is_known and is_unreported(self.trials, wanted):
-                return None
             if not is_known:
-                return self.trials[0]
+                return None if is_unreported(self.trials, wanted) else self.trials[0]
         metric, mode = self.require_goal(metric, mode)
         return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
 

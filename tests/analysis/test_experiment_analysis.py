@@ -76,7 +76,7 @@ def test_an_analysis_takes_paths_as_users_write_them(
 
 def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path)
-    first, second, _ = analysis.trials
+    first, second, third = analysis.trials
 
     def step(checkpoint: Any) -> str:
         return Path(checkpoint.path, "step").read_text()
@@ -88,10 +88,25 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: 
     assert "has no checkpoint with a value of 'nothing'; its checkpoints have " in caplog.text
     assert "eval/step" in caplog.text
     assert step(analysis.get_last_checkpoint(first)) == "2"
+    assert step(analysis.get_last_checkpoint(third)) == "1"
     assert step(analysis.get_last_checkpoint()) == "2"
     assert step(analysis.get_last_checkpoint(metric="eval/step", mode="min")) == "1"
     with pytest.raises(ValueError, match="metric and mode"):
         analysis.get_best_checkpoint(first, "loss")
+
+
+def test_the_best_checkpoint_is_that_of_the_default_metric(grid: ResultGrid) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
+    checkpoint = analysis.get_best_checkpoint(analysis.trials[0])
+    assert checkpoint is not None
+    assert Path(checkpoint.path, "step").read_text() == "1"
+
+
+def test_the_best_trial_of_a_scope_has_the_configuration_and_the_directory(grid: ResultGrid) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path)
+    for scope, number in (("last", 0), ("all", 1)):
+        assert analysis.get_best_config("loss", "max", scope)["i"] == number  # type: ignore[index]
+        assert analysis.get_best_logdir("loss", "max", scope) == grid[number].path
 
 
 def test_values_that_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> None:
@@ -121,6 +136,12 @@ def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
     assert unknown.best_config is None
     with pytest.raises(ValueError, match="'nothing'"):
         _ = unknown.best_result
+
+
+def test_trials_without_a_journal_have_no_seed(grid: ResultGrid, tmp_path: Path) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path)
+    assert analysis.seed is not None
+    assert ExperimentAnalysis(tmp_path, trials=analysis.trials).seed is None
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:

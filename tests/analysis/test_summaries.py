@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from kit import fit, listening
 
-from minitune import grid_search, report, run, simulate
-from minitune.analysis.summary import Summary, append_to
+from minitune import ResultGrid, grid_search, report, run, simulate
+from minitune.analysis.summary import Summary, Target, append_to, best_of_run
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -127,7 +127,9 @@ def test_of_many_kinds_of_errors_thirty_are_told_the_most_frequent_first(tmp_pat
     def fails(config: dict[str, Any]) -> None:
         raise ValueError("a" * (config["n"] + 1 - (config["n"] == 35)))
 
-    fit(fails, {"n": grid_search(list(range(36)))}, storage_path=tmp_path / "runs")
+    grid = fit(fails, {"n": grid_search(list(range(36)))}, storage_path=tmp_path / "runs")
+    lines = Summary.of(grid._run, 1.0, is_interrupted=False).lines()
+    assert sum(line.startswith("  failed: ") for line in lines) == 30
     errors = [line for line in page.read_text().splitlines() if line.startswith("- ")]
     assert errors[0] == f"- 2 x ValueError: {'a' * 35}"
     assert len(errors) == 31
@@ -170,3 +172,15 @@ def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(
     (line,) = (tmp_path / "ended").read_text().splitlines()
     extremes = json.loads(line)["extremes"]
     assert (extremes["loss"], extremes["eval/acc"]) == ([0.5, 2.0], [0, 4])
+
+
+def test_a_lower_limit_of_zero_looks_for_the_largest_value() -> None:
+    assert Target.of("reward", 0.0, None).mode == "max"
+    assert Target.of("loss", None, 0.0).mode == "min"
+
+
+def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:
+    for scope, value in (("last", 2.0), ("all", 1.0), ("avg", 2.0)):
+        best = best_of_run(grid._run, Target.of("loss", None, 9.0, scope=scope))
+        assert best is not None
+        assert (best.trial.number, best.value) == (0, value)
