@@ -20,15 +20,12 @@ Modules
 
 One suggestion
 --------------
-The driver asks `SearchGenerator.next_trial`. It asks the outermost wrapper, which asks the next one, down to the
-searcher. `FilteredSearcher`, the innermost wrapper, may refuse a suggestion and ask again. `TPESearch.suggest` calls
-`_propose`, where `Model.propose` draws candidates and compares them. The values replace those of the search space, and
-functions get theirs.
+The driver asks `SearchGenerator.next_trial`, which asks the outermost wrapper, and so on down to the searcher.
+`FilteredSearcher`, the innermost wrapper, may refuse a suggestion and ask again.
 
 One result
 ----------
-The same way down: `on_trial_result` while the trial runs, `on_trial_complete` once. `TPESearch` keeps an `Observation`
-of each trial, sorts it into its `Ranking`, and adds its point to the `Kernels` of the model.
+The same way down: `on_trial_result` while the trial runs, `on_trial_complete` once.
 """
 
 from __future__ import annotations

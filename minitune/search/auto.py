@@ -36,17 +36,17 @@ _ROUNDING = 1e-9
 class AutoSearch(TPESearch):
     """Needs few trials and no other library: a Gaussian process takes turns with Parzen estimators, or with evolution.
 
-    All models learn from all trials. The first trial after `points_to_evaluate` has the middle of each range. After
+    All models learn from all trials. The first trial has the middle of each range. After
     half of `n_initial_points` trials, every other suggestion comes from the process, which searches a region around
     the best trial. The others are drawn from the space, and after `n_initial_points` trials come from the estimators
     (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
-    stopped early. The process expects near a crash what it would expect without, but avoids places where most trials
-    have failed. No configuration is tried twice; in a finite space, while another is untried.
+    stopped early. The process avoids places where most trials have failed. No configuration is tried twice; in a finite
+    space, while another is untried.
 
-    A suggestion costs 10 to 25 ms of CPU in the mean, with ten parameters; about half with numpy. The arguments are
-    those of `TPESearch`.
+    A suggestion costs 10 to 25 ms of CPU with ten parameters; about half with numpy. The arguments are those of
+    `TPESearch`.
     """
 
     _scales: Scales | None = None
@@ -74,7 +74,6 @@ class AutoSearch(TPESearch):
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Every other suggestion comes from the process. With many numbers, others come from the evolution strategy."""
         group = self._group(model)
         if group is None:
             return super()._propose(model, ranking, number, rng)
@@ -109,7 +108,6 @@ class AutoSearch(TPESearch):
                 self._process(model, group, ranking, rng)
 
     def _group(self, model: Model) -> Group | None:
-        """The parameters that the process searches; None if it cannot."""
         can_compare = self._policy == "last" and isinstance(self._mode, str)
         group = model.whole
         if group is None or not group.is_free or not can_compare:
@@ -166,7 +164,6 @@ class AutoSearch(TPESearch):
         yield process.suggest()
 
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
-        """Tell the evolution strategy about all trials that have ended since its last draw, then draw a point."""
         if self._evolution is None:
             self._evolution = Evolution(kernels.kernel_space)
             self._heard = 0
@@ -182,9 +179,7 @@ class AutoSearch(TPESearch):
 
 
 def _is_tried(model: Model, group: Group, values: dict[str, Any]) -> bool:
-    """Whether a configuration was tried; also one that differs by rounding alone, such as 1.0 and the middle of a range
-    on a logarithmic scale.
-    """
+    """Whether a configuration, or one that differs by rounding alone, was tried."""
     if model.is_tried(values):
         return True
     own = group.encode(values)

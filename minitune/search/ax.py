@@ -1,7 +1,6 @@
-"""AxSearch: suggestions of Ax's Bayesian optimisation. Needs `ax-platform` >= 1.3 (the extra `ax`) and Python >= 3.11.
+"""AxSearch: Ax's Bayesian optimisation. Needs `ax-platform` >= 1.3 (the extra `ax`) and Python >= 3.11.
 
-Ax takes seconds to import, which happens when a searcher is created. Once it has a model, each suggestion takes a
-second or more.
+Ax takes seconds to import, which happens when a searcher is created. Then each suggestion takes a second or more.
 """
 
 from __future__ import annotations
@@ -44,40 +43,28 @@ from minitune.space.tree import has_unresolved_values
 logger = logging.getLogger("minitune")
 
 _OBJECTIVE = "objective"
-"""The name of the metric in Ax. Ax reads names as parts of a formula, where `beta` has another meaning."""
+"""The name of the metric in Ax, which reads names as parts of a formula."""
 
 
 class AxSearch(LibrarySearcher):
     """Searches with Ax.
 
-    Ax learns about a trial when the trial ends. A failed trial, or one without a value, counts as failed. While Ax
-    waits for results, it makes no suggestions. The search ends when every configuration of a finite space has been
-    suggested. With outcome constraints, Ax does not learn from points that were evaluated elsewhere.
+    Ax learns about a trial when the trial ends; one without a value counts as failed. While Ax waits for results, it
+    makes no suggestions. The search ends when every configuration of a finite space has been suggested.
 
     Args:
-        space: The search space; by default the run's. A dict of this library's domains, or a list of dicts in Ax's
-            form, such as `{"name": "x", "type": "range", "bounds": [0.0, 1.0]}`.
-        mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations to try first. Missing parameters are drawn. A point that violates a parameter
-            constraint is tried, but Ax does not learn from it.
-        parameter_constraints: Inequalities between numeric parameters without a step and without a logarithmic scale,
-            such as `"x + 2 * y <= 1"`.
-        outcome_constraints: Inequalities for other metrics, such as `"size <= 100"`. Trials must report these metrics.
-        ax_client: An `ax.api.client.Client` whose experiment and optimization are already configured. It determines the
-            space, the direction and the constraints, so these cannot be given here.
-        **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`; the `random_seed` of its
-            `Client` (by default the run's seed); `verbose_logging`; and arguments of earlier versions.
+        space: This library's domains, or a list of dicts in Ax's form; by default the run's.
+        points_to_evaluate: Tried first. Ax does not learn from one that violates a constraint.
+        parameter_constraints: Inequalities between numbers without a step or a logarithmic scale: `"x + 2*y <= 1"`.
+        outcome_constraints: Inequalities for metrics that trials report: `"size <= 100"`. Ax does not learn from points
+            that were evaluated elsewhere.
+        ax_client: A configured `ax.api.client.Client`, which determines space, direction and constraints.
+        **ax_kwargs: Arguments of Ax's `configure_generation_strategy`, `random_seed`, `verbose_logging`, and those of
+            earlier versions.
 
     Raises:
         ImportError: If Ax is not installed.
-        TypeError: If Ax does not have an argument.
-        ValueError: If an argument has an invalid value, or Ax cannot search the space.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.search.ax import AxSearch
-        >>> search = AxSearch(metric="loss", mode="min")  # doctest: +SKIP
-        >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
+        ValueError: If an argument is invalid, or Ax cannot search the space.
     """
 
     _STATE = ("_client", "_live", "_attached", "_points", "_seed", "_rng", "_metric", "_mode")
@@ -179,7 +166,7 @@ class AxSearch(LibrarySearcher):
                 self._end(index, {} if value is None else {_OBJECTIVE: value})
 
     def _attach(self, values: dict[str, Any], trial_id: str) -> dict[str, Any]:
-        """Create an Ax trial with given values. The configuration has the values unchanged; Ax gets rounded ones."""
+        """The configuration has the given values unchanged; Ax gets rounded ones."""
         config = self._configured(values)
         self._attached.add(config_key(config))
         try:
@@ -194,7 +181,7 @@ class AxSearch(LibrarySearcher):
         return config
 
     def _end(self, index: int, metrics: Mapping[str, Any]) -> None:
-        """Pass the needed metrics to Ax. A trial that lacks one of them has failed."""
+        """A trial that lacks one of the metrics has failed."""
         needed = self._client._experiment.optimization_config.metric_names
         found = {}
         for name in needed:
@@ -253,7 +240,7 @@ class AxSearch(LibrarySearcher):
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Keep Ax's own handler from showing each trial. The user's handlers and levels are not changed."""
+        """Keep Ax's own handler from showing each trial."""
         handlers: Sequence[logging.Handler] = ()
         if not self._is_verbose:
             handlers = logging.getLogger("ax").handlers
@@ -275,11 +262,7 @@ def _nothing(record: logging.LogRecord) -> bool:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Check the options at once, not only at the first trial.
-
-    Raises:
-        TypeError: If Ax does not have an option.
-    """
+    """Check the options at once, not only at the first trial."""
     from ax.api.client import Client
 
     known = [*inspect.signature(Client.configure_generation_strategy).parameters][1:]
@@ -292,11 +275,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _check_client(client: Any) -> None:
-    """Check that `client` is a configured client of Ax.
-
-    Raises:
-        ValueError: If it has another type, such as the older `AxClient`, or no objective yet.
-    """
+    """Refuse a client of another type, such as the older `AxClient`, and one without an objective."""
     from ax.api.client import Client
 
     if not isinstance(client, Client):
@@ -311,11 +290,7 @@ def _check_client(client: Any) -> None:
 
 
 def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:
-    """Refuse a constraint on a parameter that is an index or a number of steps in Ax.
-
-    Raises:
-        ValueError: If a constraint has such a parameter.
-    """
+    """Refuse a constraint on a parameter that is an index or a number of steps in Ax."""
     by_name = {each.name: each.domain for each in known}
     for name in names:
         domain = by_name[name]
@@ -327,11 +302,7 @@ def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:
 
 
 def _as_domains(space: Any) -> dict[str, Any]:
-    """Convert a space to a dict of domains.
-
-    Raises:
-        ValueError: If it is neither a dict nor a list of parameters in Ax's form.
-    """
+    """Convert a space to a dict of domains."""
     if isinstance(space, Mapping):
         require(has_unresolved_values(dict(space)), "space: None, a dict of domains or a list of Ax's dicts", space)
         return dict(space)
@@ -341,7 +312,6 @@ def _as_domains(space: Any) -> dict[str, Any]:
 
 
 def _as_domain(parameter: Mapping[str, Any]) -> Any:
-    """The domain or the constant for a parameter in Ax's form."""
     kind = parameter.get("type")
     name = parameter["name"]
     if kind == "fixed" and "value" in parameter:
@@ -361,7 +331,6 @@ def _as_domain(parameter: Mapping[str, Any]) -> Any:
 
 
 def _node(parameter: Parameter) -> Any:
-    """The parameter in Ax's form."""
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
     name = parameter.name

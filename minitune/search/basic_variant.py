@@ -36,11 +36,11 @@ class BasicVariantGenerator(SearchAlgorithm):
     """Grid search over `grid_search` variables, random search over the other ones.
 
     Args:
-        points_to_evaluate: Values for some parameters, tried first. Each point uses one of `num_samples`. If a point
-            fixes a grid variable, that sample does not cover the variable's grid.
+        points_to_evaluate: Values for some parameters, tried first. Each uses one of `num_samples`. The grid of that
+            sample lacks the grid variables that the point has.
         max_concurrent: How many trials may be live and not paused at once; 0 for no limit.
-        constant_grid_search: Draw random parameters once per sample instead of once per grid point.
-        random_state: A seed or generator; see `random_generator`. It takes precedence over the run's.
+        constant_grid_search: Draw random parameters once per sample, not once per grid point.
+        random_state: A seed or generator; see `random_generator`. It has precedence over the run's.
 
     Raises:
         ValueError: If `max_concurrent` is no int >= 0.
@@ -151,7 +151,6 @@ class BasicVariantGenerator(SearchAlgorithm):
             one.note(dict(config))
 
     def _next_variant(self) -> Variant | None:
-        """The next variant of the first table that has one left, or None."""
         while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
             self._current += 1
         if self._current == len(self._tables):
@@ -163,12 +162,9 @@ class BasicVariantGenerator(SearchAlgorithm):
         return self._next_admitted(table, one)
 
     def _next_admitted(self, table: VariantTable, one: Filter) -> Variant | None:
-        """The next variant that the filter admits; None if there is none, which ends the table.
+        """The next variant that the filter admits; None ends the table.
 
-        A refused variant is drawn again. If that does not help, the grid's next point follows.
-
-        Raises:
-            ConstraintError: If no configuration fulfils the constraints, or one of them fails.
+        A refused variant is drawn again; if that does not help, the grid's next point follows.
         """
         refused: Counter[Verdict] = Counter()
         places = 0
@@ -197,7 +193,6 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _admit_at_place(
         self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
     ) -> Variant | None:
-        """The variant, or one that is drawn in its place, if the filter admits it; else None."""
         keys: set[str] = set()
         tries = _TRIES_AT_GRID_POINT
         if table.round_size == 1:
@@ -222,28 +217,23 @@ class BasicVariantGenerator(SearchAlgorithm):
         return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
 
     def add_samples(self, samples: int) -> None:
-        """See `SearchAlgorithm.add_samples`. Each experiment gets so many more rounds."""
         for table, _ in self._tables:
             table.extend(samples)
         self._current = 0
         self._finished = False
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """The trial no longer counts."""
         self._live.discard(trial_id)
         self._paused.discard(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """The trial does not count for now."""
         if trial_id in self._live:
             self._paused.add(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """The trial counts again."""
         self._paused.discard(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """See `SearchAlgorithm.get_state`. Plain JSON; only the state of filters grows with the number of trials."""
         return {
             "finished": self._finished,
             "seed": self._seed,

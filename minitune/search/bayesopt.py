@@ -26,35 +26,23 @@ _DEFAULT_SEED = 42
 
 
 class BayesOptSearch(LibrarySearcher):
-    """Models the metric by a Gaussian process and tries the most promising points. Only for spaces of real numbers.
+    """Models the metric by a Gaussian process and tries the most promising points.
 
-    Parameters with a logarithmic scale are modelled on that scale, and those with a step are rounded to it. The first
-    `random_search_steps` configurations are drawn uniformly. The model learns from a trial when the trial ends.
+    Logarithmic parameters are modelled on that scale, and those with a step are rounded to it.
 
     Args:
-        space: The search space, if it is not that of the run: a dict of this library's domains, or of pairs of bounds.
-        metric: Name of the result to optimise; by default the run's.
-        mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; values that they lack are drawn.
-        utility_kwargs: The measure of how promising a point is: `kind` is `"ucb"` with `kappa`, or `"ei"` or `"poi"`
-            with `xi`.
-        random_state: Seed of all draws. The run's seed takes the place of the default.
+        space: A dict of this library's domains, or of pairs of bounds; by default the run's.
+        points_to_evaluate: Configurations to try first; missing values are drawn.
+        utility_kwargs: `kind` is `"ucb"` with `kappa`, or `"ei"` or `"poi"` with `xi`.
+        random_state: The seed of all draws; by default the run's.
         random_search_steps: How many configurations are drawn before the model is used.
-        verbose: Passed to the package.
-        patience: The search ends after so many suggestions in a row that repeat earlier ones. Those are not tried.
-        skip_duplicate: If False, repeated suggestions are tried again, and the search does not end.
+        patience: The search ends after so many repeated suggestions in a row, which are not tried.
+        skip_duplicate: If False, they are tried again, and the search does not end.
         analysis: An `ExperimentAnalysis` with trials to learn from.
-        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If the package is not installed.
-        ValueError: If an argument breaks its rule, or a parameter is no real number between bounds.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.search.bayesopt import BayesOptSearch
-        >>> search = BayesOptSearch({"x": (0, 1)}, metric="loss", mode="min")  # doctest: +SKIP
-        >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
+        ValueError: If an argument is invalid, or a parameter is no real number between bounds.
     """
 
     _STATE = ("_rng", "_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
@@ -188,7 +176,7 @@ class BayesOptSearch(LibrarySearcher):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. A new optimizer learns from the known points, and gets the old one's generator."""
+        """A new optimizer learns from the known points, and gets the old one's generator."""
         random_state = None
         if self._optimizer is not None:
             random_state = self._optimizer._random_state
@@ -226,7 +214,7 @@ class BayesOptSearch(LibrarySearcher):
         return self._optimizer
 
     def _utility_of_1(self) -> list[Any]:
-        """The utility as version 1 of the package takes it: with each question for a suggestion."""
+        """The utility as version 1 takes it: with each question for a suggestion."""
         import bayes_opt
 
         if _is_version_1():
@@ -234,9 +222,7 @@ class BayesOptSearch(LibrarySearcher):
         return []
 
     def _utility_of_2(self, random_state: Any) -> dict[str, Any]:
-        """The utility as version 2 and later take it: once, for the optimizer. In version 2, it draws with the
-        optimizer's generator.
-        """
+        """The utility as version 2 takes it: once, with the optimizer's generator."""
         if _is_version_1():
             return {}
         from bayes_opt import acquisition
@@ -253,7 +239,6 @@ class BayesOptSearch(LibrarySearcher):
         return {"acquisition_function": judge(**options)}
 
     def _bounds(self) -> dict[str, tuple[float, float]]:
-        """The bounds of each parameter that may differ, on the scale on which it is modelled."""
         bounds = {}
         for each in parameters(self._domains or {}):
             if isinstance(each.domain, Float):  # as all are: `_set_space` has refused the others
@@ -264,7 +249,7 @@ class BayesOptSearch(LibrarySearcher):
         return bounds
 
     def _values_of(self, config: Mapping[str, Any]) -> dict[str, float]:
-        """The values of a configuration on the scale of the model. Values that are missing or outside are drawn."""
+        """Values that are missing or outside are drawn."""
         found, _ = evaluated_values(self._domains or {}, config)
         by_name = {each.name: each for each in parameters(self._domains or {})}
         return {

@@ -17,33 +17,21 @@ _OTHER_OPTIONS = ("bandwidth_factor", "min_bandwidth", "random_fraction")
 
 
 class TuneBOHB(TPESearch):
-    """Searches as BOHB does; use it with the scheduler `HyperBandForBOHB`. Needs no other package.
+    """Searches as BOHB does; use it with the scheduler `HyperBandForBOHB`. It needs no other package.
 
-    The model learns from the highest rung that at least ten trials have reached, as in Falkner et al., "BOHB" (ICML
-    2018). `TPESearch` describes how it chooses a configuration.
+    The model learns from the highest rung that at least ten trials have reached (Falkner et al., "BOHB", ICML 2018);
+    see `TPESearch`.
 
     Args:
-        space: The search space, if it is not that of the run: a dict, or a `ConfigurationSpace` of the package
-            ConfigSpace (1.0 or later) without conditions and forbidden clauses.
-        bohb_config: Options of the model under the names of BOHB's own package: `min_points_in_model`,
-            `top_n_percent` and `num_samples`. The other options have no effect, and a warning says so.
+        space: A dict, or a `ConfigurationSpace` of ConfigSpace >= 1.0 without conditions and forbidden clauses; by
+            default the run's.
+        bohb_config: BOHB's own `min_points_in_model`, `top_n_percent` and `num_samples`. Other options have no effect,
+            and cause a warning.
         points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
-        max_concurrent: How many of its trials may run at once, paused ones left out; 0 for any number.
+        max_concurrent: How many of its trials may run at once, without paused ones; 0 for any number.
 
     Raises:
-        ValueError: If an argument breaks its rule, there is a grid in the space, or a `ConfigurationSpace` holds
-            a part that has no counterpart here.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.search.bohb import TuneBOHB
-        >>> config = tune.TuneConfig(
-        ...     metric="loss",
-        ...     mode="min",
-        ...     num_samples=20,
-        ...     search_alg=TuneBOHB(),
-        ...     scheduler=tune.schedulers.HyperBandForBOHB(max_t=9, reduction_factor=3),
-        ... )
+        ValueError: If an argument breaks its rule, or the space has a grid or a part without a counterpart here.
     """
 
     _TAKES_SEVERAL = False
@@ -72,7 +60,6 @@ class TuneBOHB(TPESearch):
 
 
 def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """BOHB's options as arguments of `TPESearch`."""
     require(given is None or isinstance(given, Mapping), "bohb_config: None or a dict", given)
     options: dict[str, Any] = {}
     for name, value in (given or {}).items():

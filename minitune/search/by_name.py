@@ -14,7 +14,7 @@ from minitune.search.searcher import Searcher
 SearcherName = Literal[
     "variant_generator", "random", "auto", "ax", "bayesopt", "bohb", "hyperopt", "nevergrad", "optuna", "tpe"
 ]
-"""The names of searchers, for editors. Case does not matter, so a type checker should accept any text."""
+"""The names of searchers, for editors. Case does not matter, so any text is accepted."""
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
@@ -27,7 +27,7 @@ _BY_NAME = {
     "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
-"""The module of this package and the class of each name. They are loaded when they are first used."""
+"""The module and the class of each name, loaded when first used."""
 
 HOMES = {kind: module for module, _, kind in (one.partition(":") for one in _BY_NAME.values())}
 """The module of each class."""
@@ -55,8 +55,8 @@ def check_searcher_name(search_alg: Any) -> str:
 
 
 def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) -> Searcher | SearchAlgorithm:
-    """The searcher of a run or a study: the object that was given, or one made by its name with these points; random
-    and grid search by default. `argument` is for errors.
+    """The searcher of a run or a study: the given object, or one made by its name with these points; by default random
+    and grid search. `argument` is for errors.
 
     Raises:
         ValueError: If it is no searcher, there is no searcher of that name, or an object is given with points.
@@ -83,11 +83,7 @@ def chosen_searcher(argument: str, choice: Any, points_to_evaluate: Any = None) 
 
 
 def create_searcher(search_alg: SearcherName | str, **kwargs: Any) -> Searcher | SearchAlgorithm:
-    """Make a searcher by its name.
-
-    Args:
-        search_alg: Such as `random`; case does not matter.
-        **kwargs: Its arguments. Unknown ones are left out, with a warning.
+    """Make a searcher by its name; case does not matter. Arguments that it does not have are left out, with a warning.
 
     Raises:
         ValueError: If there is no searcher of that name.

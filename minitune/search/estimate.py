@@ -1,9 +1,8 @@
 """Estimates: what a trial's value would be on average, if it were run again and again.
 
 A noisy run reports the luckiest of many draws as its best value. `estimates` draws a smooth surface through the values
-of all trials, and tells how much of their spread is noise: a Gaussian process as in `gaussian_process`, but with a
-prior that allows any noise (Rasmussen and Williams, 2006, section 5.4). The value of the surface at a trial's
-configuration is the value to expect there. This needs nothing but the trials, so it works for a run of any searcher.
+of all trials: a Gaussian process as in `gaussian_process`, but with a prior that allows any noise (Rasmussen and
+Williams, 2006, section 5.4). The value of the surface at a trial's configuration is the value to expect there.
 """
 
 from __future__ import annotations
@@ -58,12 +57,10 @@ class Estimate:
     """What to expect of a trial.
 
     Attributes:
-        trial_id: The trial.
-        seen: Its value of the metric.
-        expected: Its mean, if it were run many times, as far as all trials of the run tell.
-        low: The lower end of the interval that holds this mean in about 90 % of the cases.
-        high: Its upper end.
-        is_noisy: Whether the values of the run have noise at all, as far as its trials tell.
+        seen: The trial's value of the metric.
+        expected: The mean, if the trial were run many times.
+        low: The lower end of the interval that holds this mean in about 90 % of the cases; `high` is its upper end.
+        is_noisy: Whether the values of the run have noise at all.
     """
 
     trial_id: str
@@ -90,9 +87,9 @@ def short(value: float) -> str:
 def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Estimate]:
     """Estimate the expected values of the trials that can be compared with the best one.
 
-    Those are the trials with a finite value that have run at least as many iterations as the best one. Of more than
-    100, the estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU;
-    the time does not grow beyond 100 trials. The estimates are the same with and without numpy.
+    These trials have a finite value, and have run at least as many iterations as the best one. Of more than 100, the
+    estimates are for the 50 most similar to the best one, and for 50 others. Blocks for up to 0.2 s of CPU. They are
+    the same with and without numpy.
 
     Args:
         trials: The trials of a run.
@@ -101,9 +98,8 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
         scope: The value that counts for a trial, one of `SCOPES`.
 
     Returns:
-        The estimates. First is the trial whose value is the best one even at the worse end of its interval: a lucky
-        value far from all others may have a good mean, but no narrow interval. Empty if fewer than twelve trials can be
-        compared, or no parameter was searched.
+        The estimates. First is the trial whose value is the best one even at the worse end of its interval. Empty if
+        fewer than twelve trials can be compared, or no parameter was searched.
 
     Raises:
         ValueError: If the mode or the scope is unknown.
@@ -139,12 +135,7 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
 
 
 def remark_on_luck(found: Sequence[Estimate], mode: str) -> str:
-    """The remark on a best value that was lucky; empty if it was not.
-
-    Args:
-        found: What `estimates` has returned.
-        mode: `"min"` or `"max"`.
-    """
+    """The remark on a best value that was lucky; empty if it was not. `found` is what `estimates` has returned."""
     if not found:
         return ""
     choose = max if mode == "max" else min
@@ -175,7 +166,6 @@ def _chosen(inputs: Sequence[Vector], best: int) -> Sequence[int]:
 
 
 def _evenly(numbers: Sequence[int], count: int) -> list[int]:
-    """At most `count` of these numbers, in even steps."""
     step = max(1.0, len(numbers) / count)
     return [numbers[int(step * place)] for place in range(min(count, len(numbers)))]
 
@@ -184,8 +174,7 @@ def _evenly(numbers: Sequence[int], count: int) -> list[int]:
 def _coordinates(trials: Sequence[Trial]) -> list[Vector]:
     """The configurations as points: a number takes a place from 0 to 1, a category a corner of a simplex.
 
-    Ranges and scales are those of the values that were tried. A parameter that a configuration does not have is in the
-    middle, or in no corner.
+    A parameter that a configuration does not have is in the middle, or in no corner.
     """
     configs = [flatten(trial.reported_config) for trial in trials]
     names = dict.fromkeys(name for trial in trials for name in trial.evaluated_params)
@@ -216,9 +205,9 @@ def _columns_of(values: Sequence[Any]) -> list[list[float]]:
 
 
 def _is_logarithmic(numbers: Sequence[float], low: float, high: float) -> bool:
-    """Whether the first values are spread evenly on a logarithmic scale rather than on a linear one.
+    """Whether the first values are spread more evenly on a logarithmic scale.
 
-    The first ones, because a searcher draws these from the whole range, and later ones where it is promising.
+    A searcher draws these from the whole range, and later ones where it is promising.
     """
     if low <= 0 or high / low < _MANY_TIMES:
         return False
@@ -233,8 +222,8 @@ def _is_logarithmic(numbers: Sequence[float], low: float, high: float) -> bool:
 def _fit(inputs: Sequence[Vector], values: Sequence[float]) -> tuple[list[float], list[float], float]:
     """The mean and the standard deviation of the surface at each point, and the logarithm of the noise's share.
 
-    Smaller values are better. Length scales are the most likely ones of a random search; means and deviations are
-    those of several noises, weighted by their likelihood.
+    Length scales are the most likely ones; means and deviations are those of several noises, weighted by their
+    likelihood.
     """
     cut, middle, scale = cut_off(values)
     surface = _Surface(inputs, cut)
@@ -263,8 +252,6 @@ class _Fit(NamedTuple):
 
     Attributes:
         loss: The negative logarithm of their posterior density, for the most likely variance.
-        variance: That variance.
-        covariance: The covariance of the points.
         inputs: The points, divided by the length scales.
     """
 
@@ -275,19 +262,14 @@ class _Fit(NamedTuple):
 
 
 class _Surface:
-    """What is known of the surface before it is fitted.
-
-    Args:
-        inputs: The points.
-        values: Their standardised values.
-    """
+    """What is known before the fit: the points and their standardised values."""
 
     def __init__(self, inputs: Sequence[Vector], values: Sequence[float]):
         self._inputs = inputs
         self._values = values
 
     def likely_logs(self) -> list[float]:
-        """The most likely length scales and noise, as logarithms: those of inverse squares, then the noise's."""
+        """The most likely logarithms of the inverse squares of the length scales, and of the noise."""
         few = _evenly(range(len(self._inputs)), _MOST_FITTED)
         count = len(self._inputs[0])
         starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
@@ -309,7 +291,6 @@ class _Surface:
         return best
 
     def fit(self, logs: Sequence[float], among: Sequence[int] | None = None) -> _Fit:
-        """Fit the surface to the points, or to some of them."""
         if among is None:
             among = range(len(self._inputs))
         weights = [SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]

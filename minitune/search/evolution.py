@@ -1,15 +1,14 @@
-"""Evolution: a search for spaces of many numbers. It draws from a normal distribution, which follows the best draws.
+"""Evolution: a search for spaces of many numbers. It draws from a normal distribution that follows the best draws.
 
 It is the separable evolution strategy with covariance matrix adaptation: Ros and Hansen, "A Simple Modification in
 CMA-ES Achieving Linear Time and Space Complexity" (PPSN 2008), with the constants of Hansen, "The CMA Evolution
-Strategy: A Tutorial" (2016, arXiv 1604.00772). It learns only the diagonal of the covariance matrix. That takes few
-trials, and the time of a draw grows only in proportion to the number of parameters. The worse half of a generation
-drives the mean away (Arnold, "Weighted multirecombination evolution strategies", 2006). The distribution depends only
-on the ended trials and their order, so it need not be saved.
+Strategy: A Tutorial" (2016, arXiv 1604.00772). It learns only the diagonal of the covariance matrix, which takes few
+trials. The worse half of a generation drives the mean away (Arnold, "Weighted multirecombination evolution strategies",
+2006). The distribution depends only on the ended trials and their order, so it is not saved.
 
-Trials end in any order, and other searchers may have drawn some of them. So a generation is a fixed number of trials
-that end in a row. A trial far outside of the distribution counts as if it were nearer (Hansen, "Injecting External
-Solutions Into CMA-ES", 2011).
+Trials end in any order, and other searchers have drawn some of them, so a generation is a fixed number of trials that
+end in a row. A trial far outside of the distribution counts as if it were nearer (Hansen, "Injecting External Solutions
+Into CMA-ES", 2011).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FIRST_DEVIATION = 0.1
 _LEAST_DEVIATION = 1e-6
 """The first width, a share of the domain (`benchmarks/FINDINGS.md`, *first step*). At the least, it starts again."""
 _AVERSION = 0.5
-"""The total weight of the worse half of a generation, which drives the mean away. That of the better half is 1."""
+"""The weight of the worse half of a generation, which drives the mean away; the better half has 1."""
 _LEAST_CELLS = 0.3
 """The least deviation of an integer, in steps between neighbours, so that it still changes at times."""
 
@@ -39,7 +38,6 @@ class Evolution:
         self._begin(_POPULATION)
 
     def _begin(self, population: int) -> None:
-        """Start in the middle of the space, with so many trials in a generation."""
         count = len(self._kernel_space.axes)
         self._population = population
         self._generation: list[tuple[float, Point]] = []  # the ended trials of the present one, with their values

@@ -1,7 +1,7 @@
-"""Filters decide which proposed configurations become trials: constraints and duplicates, for every searcher.
+"""Filters decide which proposals become trials: constraints and duplicates, for every searcher.
 
-A `Filter` judges complete proposals, with the values of functions. Constraints can be impossible and a small space can
-be used up, so a filter counts the refusals in a row.
+A `Filter` judges complete proposals. Constraints can be impossible and a small space can be used up, so a filter counts
+the refusals in a row.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ MAX_TRIES = 10_000
 """The search ends after so many refused proposals in a row. It still works if 0.1 % of the space is feasible."""
 
 FIRST_TRIES = 2_000
-"""The same while no proposal was admitted: then the constraints are probably wrong. The driver serves no trial while it
+"""The same while no proposal was admitted: the constraints are probably wrong. The driver serves no trial while it
 draws, and 10,000 draws of ten parameters take more than a second. If 0.5 % of a space is feasible, it is refused by
-mistake once in 20,000 searches."""
+mistake once in 20,000 searches.
+"""
 
 _ASKS = 20
-"""How often a searcher is asked again before values are drawn at random. A searcher that has found its optimum may
-propose it for ever, and each answer costs a thousand times as much as a draw."""
+"""How often a searcher is asked again before values are drawn: one at its optimum may propose it for ever."""
 
 _ASKS_ALONE = 1_000
-"""The same if no values can be drawn, because the searcher has a space of its own. Then the search ends."""
+"""The same for a searcher with a space of its own, where no values can be drawn; then the search ends."""
 
 
 class Verdict(Enum):
@@ -63,22 +63,14 @@ class Verdict(Enum):
 
 
 class Rules(NamedTuple):
-    """The user's rules for configurations.
-
-    Raises:
-        ValueError: If one of them is something else.
-    """
+    """The user's rules for configurations."""
 
     on_duplicate: str = ALLOW
     constraints: tuple[Constraint, ...] = ()
 
     @classmethod
     def of(cls, on_duplicate: Any, constraints: Any) -> Rules:
-        """The rules from a user's arguments.
-
-        Raises:
-            ValueError: If an argument is not valid.
-        """
+        """The rules from a user's arguments."""
         known = isinstance(on_duplicate, str) and on_duplicate in ON_DUPLICATE
         require(known, f"on_duplicate: one of {', '.join(map(repr, ON_DUPLICATE))}", on_duplicate)
         given = constraints
@@ -101,7 +93,7 @@ class Rules(NamedTuple):
     def concern_duplicates(self, num_samples: int) -> bool:
         """Whether a proposal can be refused because it was made before.
 
-        With `"reuse"` nothing is refused, but a search without end ends when every configuration has its result.
+        With `"reuse"` only the end of the search depends on it.
         """
         return self.on_duplicate == RESAMPLE or (self.on_duplicate == REUSE and num_samples == -1)
 
@@ -143,7 +135,7 @@ class Filter:
         return FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:
-        """Judge a complete configuration. If it is admitted, it counts as tried.
+        """If the complete configuration is admitted, it counts as tried.
 
         Raises:
             ConstraintError: If a constraint fails, or its answer is neither True nor False.
@@ -176,11 +168,7 @@ class Filter:
         self._is_admitted[key] = is_admitted
 
     def broken_constraint(self, config: dict[str, Any]) -> str | None:
-        """The name of the first constraint that a configuration violates; None if there is none.
-
-        Raises:
-            ConstraintError: If a constraint fails, or its answer is neither True nor False.
-        """
+        """The name of the first constraint that a configuration violates; None if there is none."""
         for constraint in self._constraints:
             try:
                 answer = constraint(copy_tree(config))  # a copy: the function may change it
@@ -214,10 +202,10 @@ class Filter:
                 raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
 
     def end(self, refused: Counter[Verdict]) -> None:
-        """End the search because no more configurations are found, and log it once. `refused` are the last judgements.
+        """End the search, and log it once. `refused` are the last judgements.
 
         Raises:
-            ConstraintError: If all of them violate constraints and none was tried before: the constraints are wrong.
+            ConstraintError: If all of them violate constraints and none was tried before.
         """
         tried = sum(self._is_admitted.values())
         left_out = len(self._is_admitted) - tried
@@ -266,7 +254,6 @@ class Filter:
 
 
 def _name(constraint: Constraint) -> str:
-    """The name of a constraint for messages, or the place of a lambda."""
     name = getattr(constraint, "__name__", None) or type(constraint).__name__
     code = getattr(constraint, "__code__", None)
     if name == "<lambda>" and code is not None:
@@ -278,11 +265,10 @@ def _name(constraint: Constraint) -> str:
 
 
 class FilteredSearcher(SearcherWrapper):
-    """Asks a searcher again if its suggestion is refused, and draws at random if that does not help.
+    """Asks a searcher again if its suggestion is refused, and at last draws at random.
 
-    The searcher is told of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has its
-    own name for the searcher, even if several are made for one trial. A searcher that overrides `adopt` adopts the
-    configurations that are drawn at random. Another one does not hear of them.
+    It is told of each refusal at once (`Searcher.on_suggestion_refused`). Only a searcher that overrides `adopt` hears
+    of configurations that are drawn.
     """
 
     def __init__(self, searcher: Searcher, rules: Rules):
@@ -365,7 +351,7 @@ class FilteredSearcher(SearcherWrapper):
     def _admit(
         self, suggestion: dict[str, Any], refused: Counter[Verdict], name: str | None = None
     ) -> dict[str, Any] | None:
-        """The complete configuration of a suggestion, which the searcher knows by `name`; None if it is refused."""
+        """The configuration of a suggestion, which the searcher knows by `name`; None if it is refused."""
         verdict = Verdict.VIOLATES
         try:
             merged, _ = overlay(self._space, suggestion)
@@ -403,7 +389,7 @@ class FilteredSearcher(SearcherWrapper):
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 
     def get_state(self) -> dict[str, Any]:
-        """The filter's own state, without the constraints: a resumed run passes them again."""
+        """The filter's state; a resumed run passes the constraints again."""
         return {
             "seed": self._seed,
             "count": self._count,
@@ -413,7 +399,6 @@ class FilteredSearcher(SearcherWrapper):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
         self._seed = state["seed"]
         self._count = state["count"]
         self._names = dict(state["names"])

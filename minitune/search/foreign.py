@@ -1,7 +1,7 @@
-"""The common part of the searchers that know their space, and of those that use other libraries.
+"""The common part of searchers that know their space, and of those that use other libraries.
 
 For a library, a quantised int is a number of steps, and the categories of a long list are indices. Users' points are
-checked here against the space, so that all searchers refuse the same points with the same message.
+checked here, so that all searchers refuse the same ones with the same message.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ LISTED = 1000
 
 
 class SpaceSearcher(Searcher):
-    """The base of searchers that know their search space. A subclass extends `_set_space`.
-
-    Raises:
-        TypeError: If Ray Tune never had one of these.
-    """
+    """The base of searchers that know their search space. A subclass extends `_set_space`."""
 
     _TAKES_SEVERAL = False
     """Whether the searcher can have several objectives."""
@@ -95,7 +91,6 @@ class SpaceSearcher(Searcher):
         return not self._has_own_space
 
     def _check_goal(self) -> None:
-        """Refuse several objectives, or the mode `"obs"`, if the searcher can have only one objective."""
         if self._TAKES_SEVERAL:
             return
         if isinstance(self._metric, (list, tuple)):
@@ -119,7 +114,6 @@ class SpaceSearcher(Searcher):
         self._domains = space
 
     def _draw(self, parameter: Parameter) -> Any:
-        """Draw a parameter's value as without a searcher; for a choice, the index of the category."""
         domain = parameter.domain
         if isinstance(domain, Categorical):
             return self._rng.randrange(len(domain))
@@ -139,17 +133,15 @@ class SpaceSearcher(Searcher):
         return config
 
     def _with_constants(self, config: dict[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration of a point to evaluate, with those of its values that take the place of constants."""
+        """The configuration of a point, with its values in place of constants."""
         if self._domains is None or isinstance(point, TriedConfig):  # the latter is complete
             return config
         return with_constants(self._domains, config, point)
 
     def _value_of(self, result: Mapping[str, Any] | None) -> float | None:
-        """The metric's value in a trial's last result; None if it is missing, NaN, or no number."""
         return known_number((result or {}).get(str(self._metric or DEFAULT_METRIC)))
 
     def _loss(self, value: float) -> float:
-        """A metric's value with the sign that makes less better."""
         if self._mode == "min":
             return float(value)
         return -float(value)
@@ -161,16 +153,14 @@ class LibrarySearcher(SpaceSearcher):
     _TRIES_OUTSIDE = False
 
     _STATE: tuple[str, ...] = ()
-    """The attributes that are saved. The space and the arguments are not among them."""
+    """The attributes that are saved, without the space and the arguments."""
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. It lacks the space and the arguments."""
         return {name: getattr(self, name) for name in self._STATE}
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
-        """See `Searcher.adopt`. If the library suggests another configuration, it gets this one as a point to evaluate.
-
-        In a space of the library's own, it is only asked for a suggestion, as by `Searcher.adopt`.
+        """See `Searcher.adopt`. If the library suggests another configuration, it gets this one as a point to evaluate;
+        in a space of its own it is only asked.
         """
         adopted = TriedConfig(copy_tree(dict(config)))
         known = self._known_values(adopted)
@@ -192,7 +182,7 @@ class LibrarySearcher(SpaceSearcher):
         self.suggest(trial_id)
 
     def _known_values(self, config: TriedConfig) -> dict[str, Any] | None:
-        """The parameters' values in a configuration; None if they are unknown, as in a space of the library's own."""
+        """The parameters' values; None if unknown, as in a space of the library's own."""
         if self._domains is None:
             return None
         return evaluated_values(self._domains, config)[0]
@@ -218,15 +208,10 @@ class LibrarySearcher(SpaceSearcher):
         self._learn(parameters, None if error else known_number(value))
 
     def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
-        """Learn from a configuration; None is the value of one that has failed, or that has no known value."""
+        """Learn from a configuration; the value is None if it has failed or has no known value."""
         raise NotImplementedError
 
     def _check_ready(self, has_space: bool) -> None:
-        """Refuse to search without a space or without a mode.
-
-        Raises:
-            ValueError: If one of them is missing.
-        """
         if not has_space:
             raise no_space(self)
         require_mode(self)
@@ -251,11 +236,7 @@ def check_library(searcher: Searcher, module: str, requirement: str) -> None:
 
 
 def refuse_normal(space: Mapping[str, Any], library: str) -> None:
-    """Refuse a space with a normal distribution, which the library lacks.
-
-    Raises:
-        ValueError: If there is one, or a grid.
-    """
+    """Refuse a space with a grid, or with a normal distribution, which the library lacks."""
     for parameter in parameters(space):
         if isinstance(sampler_and_step(parameter.domain)[0], Normal):
             raise ValueError(
@@ -291,7 +272,7 @@ def bounds_of(parameter: Parameter) -> tuple[float, float] | None:
 
 
 def varying(space: Any) -> list[Parameter]:
-    """The parameters with more than one value. Libraries do not know the others."""
+    """The parameters with more than one value: libraries do not know the others."""
 
     def varies(parameter: Parameter) -> bool:
         bounds = bounds_of(parameter)
@@ -343,11 +324,7 @@ def indices_of(parameter: Parameter) -> tuple[int, int] | None:
 
 
 def checked_rewards(rewards: Any, count: int) -> list[Any]:
-    """`evaluated_rewards` as a list.
-
-    Raises:
-        ValueError: If their number is not `count`, that of the points.
-    """
+    """`evaluated_rewards` as a list, whose length must be `count`."""
     is_list = isinstance(rewards, Iterable) and not isinstance(rewards, (Mapping, str))
     found = []
     if is_list:
@@ -359,8 +336,8 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters' values in a configuration, whose keys may be paths, by name (for a choice, the category's index);
-    and the names of those outside of the space, with a warning.
+    """The parameters' values by name (for a choice, the index), and the names of those outside of the space, with a
+    warning.
 
     Raises:
         ValueError: If it has parameters that the space lacks, and is no `TriedConfig`.

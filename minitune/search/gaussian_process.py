@@ -1,4 +1,4 @@
-"""GaussianProcess: a model of the objective that finds the most promising next point; it needs no other library.
+"""GaussianProcess: finds the most promising next point; needs no other library.
 
 The process has a Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes
 for Machine Learning", 2006, sections 4.2 and 5.1). For a choice, the distance of two categories is 0 or 1. Parameters
@@ -7,24 +7,21 @@ acquisition function is the logarithm of the expected improvement (Jones, Schonl
 value, the improvement underflows to 0, but its logarithm still orders the candidates (Ament et al., "Unexpected
 improvements to expected improvement", NeurIPS 2023).
 
-Points of pending trials count as if their means had been observed (the "kriging believer" of Ginsbourger,
-Le Riche and Carraro, 2010). This does not change the means, but it removes the uncertainty around these points. So
-parallel suggestions keep away from each other.
+Points of pending trials count as if their means had been observed (the "kriging believer" of Ginsbourger, Le Riche and
+Carraro, 2010). That removes the uncertainty around them, so parallel suggestions keep away from each other.
 
 Points of failed trials count in the same way, because a crash says nothing about the values around it. But where many
-trials fail, another one is likely to fail. So the improvement is multiplied by the probability of success ("expected
+fail, another one is likely to fail. So the improvement is multiplied by the probability of success ("expected
 improvement with constraints": Gardner et al., "Bayesian optimization with inequality constraints", ICML 2014). It is
-estimated from the nearest trials. (The kernel's length scales are too large for that: if the objective is smooth, a
-failure would count everywhere.)
+estimated from the nearest trials.
 
-The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which takes a fraction of the time. Numpy is
-used wherever it can be imported. So the choice depends only on what is installed, not on what the process happens to
-have imported, and a resumed run goes on as it would have. With numpy, length scales come from gradients on all points
-of the model (`length_scales`), so suggestions are others than without it.
+The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which is used wherever numpy can be imported:
+so a resumed run goes on as it would have, whatever the process has imported. With numpy, length scales come from
+gradients (`length_scales`), so suggestions differ from those without it.
 
-Three rules make it fast without numpy. The model has at most `MOST_POINTS` points. A short random search on some of the
-points finds the length scales, and starts from those of the previous suggestion. The variance of a candidate, which
-costs most, is computed only as long as an upper bound of its improvement can still win.
+Three rules make it fast without numpy: at most `MOST_POINTS` points; a short random search for length scales, from
+those of the previous suggestion; the variance of a candidate is computed only as long as an upper bound of its
+improvement can still win.
 """
 
 from __future__ import annotations
@@ -59,8 +56,7 @@ _STEPS = 6
 _MANY = 20
 _RANDOM_OF_MANY = 40
 _REFINEMENTS_OF_MANY = 4
-"""With more than `_MANY` parameters a draw costs more, random ones are rarely good, and no trial is very near to the
-optimum. So there are fewer random draws, and the last refinements are left out."""
+"""With more than `_MANY` parameters a draw costs more and random ones are rarely good, so there are fewer."""
 _FRONT = 12
 _CENTRES = 4
 """Of so many trials with the best values, those with the best means are centres of the search: see *noise* in the
@@ -74,7 +70,7 @@ _GROW_AFTER = 2
 _SHRINK_AFTER = 6
 """A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one."""
 _NEAREST = 5
-"""From how many trials the probability of a success is estimated. One more has the share of successes of all trials."""
+"""From how many trials the probability of a success is estimated."""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
 SQRT_5 = math.sqrt(5)
@@ -85,7 +81,7 @@ Vector = tuple[float, ...]
 
 
 class Scales:
-    """The length scales that the process has learned. Each suggestion starts from those of the one before.
+    """The length scales so far: each suggestion starts from those of the one before.
 
     Attributes:
         has_numpy: Whether they were found with numpy; None before the first ones.
@@ -98,12 +94,12 @@ class Scales:
 
 
 class Region:
-    """The size of the region that the process searches: the space, contracted towards the best point.
+    """The region that the process searches: the space, contracted towards the best point.
 
-    In the whole space, the expected improvement is often largest far from the best point, because the process knows
-    least there. In a small region, the process refines the best point. The region grows with success and shrinks
-    without it ("trust region": Eriksson et al., "Scalable global optimization via local Bayesian optimization", NeurIPS
-    2019). If the smallest region gives nothing better either, the next one is the whole space.
+    In the whole space, the expected improvement is often largest far from the best point, where the process knows
+    least. The region grows with success and shrinks without it ("trust region": Eriksson et al., "Scalable global
+    optimization via local Bayesian optimization", NeurIPS 2019). If the smallest region gives nothing better either,
+    the next one is the whole space.
     """
 
     def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
@@ -113,11 +109,8 @@ class Region:
         self.wins = wins
 
     def update(self, best: int, ended: int) -> None:
-        """Resize the region before a suggestion.
-
-        Args:
-            best: The number of the best trial.
-            ended: How many trials have ended.
+        """Resize the region before a suggestion: `best` is the number of the best trial, `ended` counts the ended
+        ones.
         """
         if best != self.best:
             self.best = best
@@ -198,9 +191,8 @@ class GaussianProcess:
     def _coordinates(self, point: Point) -> Vector:
         """A point's positions, and for each choice the corner of a simplex, so that two categories have the distance 1.
 
-        A parameter that does not exist has always the same coordinates: those of the middle. Categories that no trial
-        has had share a corner, because the distance of two of them is never needed. So a choice among hundreds costs
-        little.
+        A parameter that does not exist has those of the middle. Categories that no trial has had share a corner, so a
+        choice among hundreds costs little.
         """
         kernel_space = self._kernel_space
         places, bits = point
@@ -216,7 +208,6 @@ class GaussianProcess:
         return places + flags
 
     def _flags_of(self, bits: int) -> Vector:
-        """The coordinates of a point's categories."""
         flags: list[float] = []
         for seen, unseen in zip(self._seen, self._unseen, strict=True):
             corners = _simplex(len(seen) + bool(unseen))
@@ -237,20 +228,15 @@ class GaussianProcess:
         return tuple(weights)
 
     def _widths(self) -> list[int]:
-        """How many coordinates each choice has."""
         return [len(seen) + bool(unseen) - 1 for seen, unseen in zip(self._seen, self._unseen, strict=True)]
 
     def _scaled(self, points: Sequence[Point]) -> list[Vector]:
-        """The coordinates of points, divided by the length scales."""
         return [tuple(map(mul, self._coordinates(point), self._weights)) for point in points]
 
     # -- length scales -------------------------------------------------------------------------------------------------
 
     def _learn(self, scales: Scales, inputs: Sequence[Vector], values: Sequence[float]) -> None:
-        """Search for more likely length scales.
-
-        Without numpy, this is a (1+1) evolution strategy whose steps grow with success.
-        """
+        """Search for more likely length scales, by a (1+1) evolution strategy whose steps grow with success."""
         rng = self._rng
         count = self._parameters
         is_first = len(scales.logs) != count + 1
@@ -288,8 +274,8 @@ class GaussianProcess:
     def _loss(self, logs: Sequence[float], inputs: Sequence[Vector], values: Sequence[float]) -> float:
         """The negative logarithm of the posterior density of the length scales, for the most likely variance.
 
-        The prior keeps length scales between a third and three ranges. The noise has a log-normal prior, but any noise
-        below its median, which is 1.8 % of the variance of the values, is equally likely.
+        The prior keeps length scales between a third and three ranges. The noise has a log-normal prior, flat below its
+        median, 1.8 % of the values' variance.
         """
         weights = self._weights_of(logs)
         noise = math.exp(logs[-1])
@@ -304,8 +290,7 @@ class GaussianProcess:
     def suggest(self, size: float = 1.0) -> Point:
         """The point with the largest expected improvement that a random search finds, refined step by step.
 
-        The search starts from draws in a region around the best point, whose side is `size` of the space's, and from
-        neighbours of the best points.
+        It starts from draws in the region (`size` of the space's side), and from neighbours of the best points.
         """
         centre = self._best[0]
         # The next cells of an axis must be in the region.
@@ -337,7 +322,6 @@ class GaussianProcess:
         return candidates[0]
 
     def _free(self, points: list[Point]) -> list[Point]:
-        """The points that are not taken."""
         return [point for point in points if point not in self._taken]
 
     def best_of(self, points: Sequence[Point]) -> Point:
@@ -347,7 +331,7 @@ class GaussianProcess:
     def _best_of(self, points: Sequence[Point], count: int, least: float = -math.inf) -> list[tuple[float, Point]]:
         """The best points, each with the logarithm of its expected improvement, if that is more than `least`.
 
-        The point with the largest upper bound comes first. Its bound is lowered until another one is larger.
+        The largest upper bound comes first, and is lowered until another one is larger.
         """
         queue: list[tuple[float, int, float, Iterator[float] | None]] = []
         for number, (mean, bounds) in enumerate(self._covariance.predict(self._scaled(points))):
@@ -386,7 +370,6 @@ class GaussianProcess:
         return math.log(deviation * (math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)))
 
     def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
-        """A draw from the space, contracted towards the best point."""
         kernel_space = self._kernel_space
         rng = self._rng
         centre = self._best[0]
@@ -401,7 +384,7 @@ class GaussianProcess:
         return Point(tuple(places), bits)
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
-        """A point nearby: some of its coordinates are moved, to places within the bounds."""
+        """A point nearby: some of its coordinates are moved."""
         kernel_space = self._kernel_space
         rng = self._rng
         # Half of the coordinates, but about four of many: a step along all of them hardly ever helps.
@@ -422,7 +405,7 @@ class GaussianProcess:
         return Point(tuple(places), bits)
 
     def _some(self, count: int, share: float) -> Iterator[int]:
-        """Some of the numbers below `count`: each with this probability, by draws of the gaps between them."""
+        """Each of the numbers below `count` with this probability, by draws of the gaps."""
         log_rest = math.log1p(-share)
         number = -1
         while True:
@@ -433,13 +416,12 @@ class GaussianProcess:
 
 
 def _places_of(bits: int) -> list[int]:
-    """The places of the bits that are set, lowest first."""
     return [place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
 @lru_cache(maxsize=32)
 def _simplex(count: int) -> list[Vector]:
-    """So many points at the distance 1 from each other, with their mean at the origin."""
+    """So many points at the distance 1 from each other, around the origin."""
     heights = [math.sqrt(1 - (size - 2) / (2 * (size - 1))) for size in range(2, count + 1)]
     corners: list[Vector] = []
     for number in range(count):
@@ -457,8 +439,8 @@ def _simplex(count: int) -> list[Vector]:
 
 
 def cut_off(values: Sequence[float]) -> tuple[list[float], float, float]:
-    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region.
-    Returns also their mean and standard deviation.
+    """Scale values to mean 0 and variance 1. Large values, which say little about the best region, are cut off. Returns
+    also their mean and standard deviation.
     """
     largest = max(map(abs, values)) or 1.0  # squares must not overflow
     known = sorted(value / largest for value in values)
@@ -471,11 +453,7 @@ def cut_off(values: Sequence[float]) -> tuple[list[float], float, float]:
 
 
 class Covariance:
-    """The covariance of points, as the lower triangle of Cholesky's factor.
-
-    Args:
-        noise: The share of the variance that is noise.
-    """
+    """The covariance of points, as the lower triangle of Cholesky's factor."""
 
     def __init__(self, inputs: Sequence[Vector], noise: float):
         self._inputs = inputs
@@ -492,8 +470,7 @@ class Covariance:
 
     def _forward(self, values: Sequence[float]) -> Iterator[tuple[Vector, float]]:
         """Solve the triangular system. Every `_BLOCK` values and at the end, yield the solution and its squared length.
-        The product of two vectors is computed from their distance, because `math.dist` of two tuples is three times as
-        fast as a sum of products.
+        `math.dist` of two tuples is three times as fast as a sum of products.
         """
         dist = math.dist
         solved: Vector = ()
@@ -508,7 +485,7 @@ class Covariance:
             yield solved, norm
 
     def solve(self, values: Sequence[float]) -> float:
-        """Set the observed values of the first points. Return the quadratic form of the values with the inverse."""
+        """Set the values of the first points, and return their quadratic form with the inverse."""
         self._solved = []
         squares = 0.0
         for value, row, inverse in zip(values, self._rows, self._inverses, strict=False):
@@ -518,7 +495,6 @@ class Covariance:
 
     @cached_property
     def _alpha(self) -> list[float]:
-        """The inverse times the values."""
         rest = self._solved
         found = []
         for number in range(len(rest) - 1, -1, -1):
@@ -530,7 +506,7 @@ class Covariance:
     def predict(self, inputs: Sequence[Vector]) -> Iterator[tuple[float, Iterator[float]]]:
         """The mean of each point, and the remaining share of its variance: decreasing upper bounds, then the share.
 
-        Each point of the model lowers the bound. The best ones come first, because most candidates are near them.
+        The best ones lower it first, because most candidates are near them.
         """
         for each in inputs:
             row = _kernel(each, self._inputs)
@@ -540,7 +516,7 @@ class Covariance:
 class NumpyCovariance:
     """`Covariance`, computed by numpy.
 
-    All products are so small that numpy's libraries compute each in one thread, since starting threads costs more.
+    All products are so small that each takes one thread.
     """
 
     def __init__(self, inputs: Sequence[Vector], noise: float):

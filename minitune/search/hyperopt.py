@@ -26,19 +26,16 @@ from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_un
 class HyperOptSearch(LibrarySearcher):
     """Asks HyperOpt's TPE for configurations, and tells it their results.
 
-    Its model leaves out trials that have failed, have reported NaN, or have ended without a value.
+    Its model leaves out trials that have failed, have reported NaN, or have no value.
 
     Args:
-        space: The search space, if it is not that of the run: a dict of this library's domains, or any space of
-            HyperOpt's own.
-        metric: Name of the result to optimise; by default the run's.
-        mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. In a space of
-            HyperOpt's own, the keys are labels, and the value of a choice is a plain category or else an index.
-        n_initial_points: The number of configurations that are drawn at random before the model is used.
-        random_state_seed: The seed of all draws. It takes precedence over the run's seed.
+        space: A dict of this library's domains, or any space of HyperOpt's own; by default the run's.
+        metric: The metric to optimise; by default the run's.
+        points_to_evaluate: Configurations to try first; missing values are drawn. In HyperOpt's own space, keys are
+            labels, and a choice's value is a plain category or an index.
+        n_initial_points: How many configurations are drawn before the model is used.
+        random_state_seed: The seed of all draws; by default the run's.
         gamma: The share of the trials that counts as good; see HyperOpt.
-        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If HyperOpt is not installed.
@@ -87,8 +84,8 @@ class HyperOptSearch(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """A space of this library's domains as one of HyperOpt's own, a new dict whose labels are the paths of the
-        parameters, such as `"model/depth"`, below `prefix`. It can be changed and passed as `space`.
+        """This library's domains as a space of HyperOpt's own, which can be changed and passed as `space`: a new dict
+        whose labels are the paths of the parameters, such as `"model/depth"`, below `prefix`.
 
         Raises:
             ValueError: If there is a grid, a function, or another domain that HyperOpt cannot draw from.
@@ -142,13 +139,11 @@ class HyperOptSearch(LibrarySearcher):
     # -- within ----------------------------------------------------------------------------------------------------
 
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """HyperOpt's values of a configuration."""
         space = self._domains or {}
         found, _ = evaluated_values(space, config)
         return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
 
     def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The configuration of HyperOpt's values, and these values. Missing ones are drawn."""
         whole: dict[str, Any] = {}
 
         def choose(parameter: Parameter) -> Any:
@@ -163,16 +158,13 @@ class HyperOptSearch(LibrarySearcher):
         return draw(self._domains, choose), whole
 
     def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration of a space of HyperOpt's own."""
         import hyperopt
 
         config: dict[str, Any] = hyperopt.space_eval(self._domain.expr, values)
         return config
 
     def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by label that a point gives in a space of HyperOpt's own; for a choice the index of the
-        category.
-        """
+        """The values by label that a point gives in HyperOpt's own space; for a choice the index."""
         from hyperopt.pyll import dfs
 
         unknown = [label for label in point if label not in self._domain.params]
@@ -194,7 +186,7 @@ class HyperOptSearch(LibrarySearcher):
         return values
 
     def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The labels that an expression uses, each with its value: the given one, or else one that is drawn."""
+        """The labels that an expression uses, with their values; missing ones are drawn."""
         if node.name == "hyperopt_param":
             label = node.pos_args[0].obj
             distribution = node.pos_args[1]
@@ -218,7 +210,6 @@ class HyperOptSearch(LibrarySearcher):
             yield from self._active(part, given)
 
     def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
-        """Add a trial whose values come from elsewhere."""
         import hyperopt
 
         labels = self._domain.params
@@ -254,9 +245,9 @@ def _identity(space: Any) -> Any:
 
 
 def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None) -> dict[str, Any]:
-    """The parameters below a category, or of the root, as HyperOpt's space by their names.
+    """The parameters below a category, or of the root, by their names.
 
-    A parameter with one value only is left out: HyperOpt cannot draw it.
+    HyperOpt cannot draw a parameter with one value.
     """
     nodes = {}
     for each in all_of_them:

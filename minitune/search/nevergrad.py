@@ -25,14 +25,14 @@ from minitune.space.tree import has_unresolved_values
 class NevergradSearch(LibrarySearcher):
     """Asks an optimizer of Nevergrad for configurations, and tells it their values.
 
-    The optimizer is not told of trials without a value. Most optimizers can do without these.
+    The optimizer is not told of trials without a value.
 
     Args:
-        optimizer: A class of optimizers, such as `nevergrad.optimizers.OnePlusOne`, which is the default, a configured
-            one, or an optimizer object, which has a space of its own.
+        optimizer: A class such as `nevergrad.optimizers.OnePlusOne` (the default), a configured one, or an object with
+            a space of its own.
         optimizer_kwargs: Arguments of the class, such as `{"budget": 100}`.
-        space: The search space, if it is not that of the run: a dict of this library's domains or a parametrization of
-            Nevergrad's; for an optimizer object None, or a list with the names of its parameters.
+        space: A dict of this library's domains or Nevergrad's parametrization, by default the run's; for an optimizer
+            object None, or a list with the names of its parameters.
 
     Raises:
         ImportError: If Nevergrad is not installed.
@@ -123,14 +123,13 @@ class NevergradSearch(LibrarySearcher):
             self._ready().tell(candidate, self._loss(value))
 
     def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
-        """The optimizer is not told of failed configurations."""
         optimizer = self._ready()
         if optimizer is not None and value is not None:
             values = to_library(self._domains, self._filled(config))
             optimizer.tell(optimizer.parametrization.spawn_child(new_value=values), self._loss(value))
 
     def _ready(self) -> Any:
-        """The optimizer; None for a space with only one configuration, which it could not search."""
+        """The optimizer; None for a space with only one configuration."""
         self._check_ready(self._parametrization is not None or self._optimizer is not None)
         if self._optimizer is None and self._factory is not None and self._parametrization.dimension:
             import numpy
@@ -141,7 +140,6 @@ class NevergradSearch(LibrarySearcher):
 
 
 def _node(parameter: Parameter) -> Any:
-    """Nevergrad's parameter."""
     from nevergrad import p
 
     domain = parameter.domain

@@ -1,7 +1,7 @@
 """OptunaSearch: the samplers of Optuna, which are told every result.
 
-A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. For
-each there is an `OptunaSpace`. Optuna is imported when the first object needs it.
+A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. Optuna
+is imported when the first object needs it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ _PLAIN = (bool, int, float, str)
 class DomainSpace:
     """A space of this library's domains.
 
-    Each kind of space has two methods. `suggest` makes a configuration with a trial of Optuna. `known` returns the part
-    of a configuration that Optuna can learn from: values, and their distributions, by Optuna's names. It raises the
-    errors of `evaluated_values`.
+    `suggest` makes a configuration with a trial of Optuna. `known` returns the values from which Optuna can learn, and
+    their distributions, by Optuna's names.
 
     Raises:
         ValueError: If Optuna cannot search it: there is a grid, or a normal distribution.
@@ -76,7 +75,7 @@ class DomainSpace:
         return config
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The part of a configuration that Optuna can learn from. Values outside of the space are left out."""
+        """Values outside of the space are left out."""
         found, _ = evaluated_values(self._space, config)
         distributions = {each.name: _distribution(each) for each in parameters(self._space) if each.name in found}
         return {
@@ -118,11 +117,7 @@ class DistributionSpace:
 
 
 class DefineByRunSpace:
-    """A function that asks a trial of Optuna for values, and may return constants.
-
-    Args:
-        define: The function.
-    """
+    """A function that asks a trial of Optuna for values, and may return constants."""
 
     def __init__(self, define: Callable[[Any], Any]):
         self._define = define
@@ -160,8 +155,6 @@ OptunaSpace = DomainSpace | DistributionSpace | DefineByRunSpace
 
 
 class _Listener:
-    """A trial of Optuna that notes the name and the value of each answer."""
-
     def __init__(self, trial: Any):
         self._trial = trial
         self.values: dict[str, Any] = {}
@@ -181,7 +174,7 @@ class _Listener:
 
 
 def _distribution(parameter: Parameter) -> Any:
-    """Optuna's distribution of a parameter. It has no steps for logarithmic ones: those are rounded afterwards."""
+    """Optuna's distribution of a parameter; steps on a logarithmic scale are rounded afterwards."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     domain = parameter.domain
@@ -204,7 +197,6 @@ def _distribution(parameter: Parameter) -> Any:
 
 
 def _ask(trial: Any, name: str, distribution: Any) -> Any:
-    """Ask a trial of Optuna for a value."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)
     ask = trial.suggest_float
@@ -223,26 +215,22 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
 class OptunaSearch(LibrarySearcher):
     """Asks an Optuna study for configurations, and tells it their results.
 
-    A trial that has ended with a value is COMPLETE in the study, one that has failed or has reported NaN is FAIL, and
-    one that has ended without a value PRUNED. With one objective, intermediate results are reported at their
-    `training_iteration`. Pruners have no effect: use a scheduler.
+    A trial with a value is COMPLETE in the study, one that has failed or reported NaN is FAIL, one without a value
+    PRUNED. With one objective, results are reported at their `training_iteration`. Pruners have no effect: use a
+    scheduler. The default sampler is `TPESampler`.
 
     Args:
-        space: The search space, if it is not that of the run: a dict of this library's domains, a dict of
-            `optuna.distributions` by name (nested, or with `/` in the names), or a define-by-run function that takes a
-            trial of Optuna, calls its `suggest_...` methods, and may return a dict of constants.
-        metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
-        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that Optuna is not told.
-        sampler: One of `optuna.samplers`; by default a `TPESampler`.
-        study_name: Name of the study, by which it is found in a storage; by default `"optuna"`.
-        storage: One of `optuna.storages`, or a URL; by default the study is kept in memory, and saved with the run. A
-            study that exists already is continued.
-        seed: The seed of the default sampler. It takes precedence over the run's.
-        evaluated_rewards: The values of `points_to_evaluate`, if they are known. Then these points are not tried.
+        space: This library's domains, `optuna.distributions` by name, or a define-by-run function; by default the
+            run's.
+        mode: `"min"`, `"max"` or a list; Optuna is not told of an objective with `"obs"`.
+        study_name: By default `"optuna"`.
+        storage: One of `optuna.storages`, or a URL, whose study is continued; by default memory, saved with the run.
+        seed: Of the default sampler; by default the run's.
+        evaluated_rewards: The known values of `points_to_evaluate`, which are then not tried.
 
     Raises:
         ImportError: If Optuna is not installed.
-        ValueError: If an argument breaks its rule, or Optuna cannot search the space.
+        ValueError: If an argument is invalid, or Optuna cannot search the space.
     """
 
     _TAKES_SEVERAL = True
@@ -303,8 +291,8 @@ class OptunaSearch(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
-        """A space of this library's domains as Optuna's distributions. They can be changed and passed as `space`.
-        Constants and functions are left out. Optuna has no steps on a logarithmic scale, so a `q` is lost there.
+        """This library's domains as Optuna's distributions, which can be changed and passed as `space`. Constants and
+        functions are left out. Optuna has no steps on a logarithmic scale, so a `q` is lost there.
 
         Raises:
             ValueError: If there is a grid, a normal distribution, or a choice that holds domains.
@@ -332,7 +320,7 @@ class OptunaSearch(LibrarySearcher):
 
     @property
     def study(self) -> Any:
-        """The `optuna.study.Study`, for example for Optuna's plots. It is made when it is first needed.
+        """The `optuna.study.Study`, for example for Optuna's plots.
 
         Raises:
             ValueError: If there is no space, metric or mode yet.
@@ -424,8 +412,7 @@ class OptunaSearch(LibrarySearcher):
         """See `Searcher.add_evaluated_point`; for several objectives `value` is a list. It waits for the space.
 
         Raises:
-            ValueError: If `parameters` is no dict, or the space lacks one of them. If the space is not known yet, the
-                error comes when it is.
+            ValueError: If `parameters` is no dict, or the space lacks one of them.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         if self._optuna_space is None or not self._objectives:
@@ -461,7 +448,6 @@ class OptunaSearch(LibrarySearcher):
 
     @property
     def _objectives(self) -> list[tuple[str, str]]:
-        """The names and modes of the objectives that Optuna optimises."""
         if isinstance(self._mode, str):
             modes = [self._mode]
         else:

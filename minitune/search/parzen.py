@@ -1,4 +1,4 @@
-"""The model of `TPESearch`: two mixtures of kernels. Their ratio says which values are worth trying.
+"""The model of `TPESearch`: the ratio of two mixtures of kernels says which values are worth trying.
 
 A `Ranking` sorts the observations, the best ones first. For each group of parameters that exist together, `Model` fits
 a `GoodSide` to the first observations and a `BadSide` to the others. It draws candidates from the good side, and
@@ -13,10 +13,10 @@ bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, a
 parameters jointly and the bounds of bandwidths. Two rules are our own: better kernels of the good side have larger
 weights, and the bad side's bandwidth follows Scott's rule.
 
-Two approximations make it fast without numpy. The mass of a kernel in a cell is computed as the cell's width times the
-density of a normal distribution whose variance is increased by the cell's, so that no distribution function is needed.
-And all bad kernels share one bandwidth: in coordinates that are divided by it, a kernel depends only on the distance of
-two points. Categories are bits of one number, so that one operation counts those that two observations share.
+Two approximations make it fast without numpy. A kernel's mass in a cell is the cell's width times the density of a
+normal distribution whose variance is increased by the cell's. And all bad kernels share one bandwidth: in coordinates
+that are divided by it, a kernel depends only on the distance of two points. Categories are bits of one number, so that
+one operation counts shared ones.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ATTEMPTS = 10
 """How many times a configuration that was already tried is redrawn. The second half of the draws is from the space."""
 
 _MOST_ATTEMPTS = 1_000
-"""The same for an infinite space. So many draws in vain mean that nearly all of its mass is on a few configurations."""
+"""The same for an infinite space, where so many draws in vain mean that few configurations have most of its mass."""
 
 _MOST_LISTED = 10_000
 """Of finite spaces that have more configurations than this, the untried ones are not listed."""
@@ -85,8 +85,7 @@ _LOG_STEP = 0.05
 
 _FIRST_PART = 32
 _LARGEST_PART = 128
-"""How many of the newest bad observations are used first. Each further part goes back twice as far, but uses at most
-about `_LARGEST_PART` observations: of old observations, a sample is enough."""
+"""How many of the newest bad observations are used first; further parts go back twice as far, with a sample."""
 
 _MOST_CONTRAST = 25
 """A bad observation makes its categories at most 1 + this many times as likely on the bad side as others."""
@@ -114,8 +113,8 @@ class Point(NamedTuple):
 
 
 class KernelSpace:
-    """The space of the kernels: axes and choices. `needs` has, for each axis and then each choice, the bits of the
-    categories below which it exists; 0: always.
+    """The space of the kernels: axes and choices. `needs` has, for each axis and choice, the bits of the categories
+    below which it exists; 0: always.
 
     Attributes:
         masks: For each choice, the bits of all its categories.
@@ -331,7 +330,7 @@ class Kernels:
 
 class BadSide:
     """The mixture over all other observations; its bandwidth may change `kernels`. Pending ones keep suggestions away,
-    but less than a bad value. `max_count` limits it to the newest; None: all new and a sample of the old ones.
+    but less than a bad value. `max_count` limits it to the newest; with None, old ones are sampled.
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
@@ -427,7 +426,7 @@ class BadSide:
 def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """The candidate with the largest ratio of the densities.
 
-    The newest bad observations are in the region of the present search, so they alone rule out most candidates.
+    The newest bad observations, in the region of the present search, rule out most candidates.
     """
     begun = []
     for number, point in enumerate(candidates):
@@ -451,10 +450,10 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
 
 
 def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng: random.Random) -> Point:
-    """One of the candidates, drawn with probabilities proportional to the ratio of the densities.
+    """One of the candidates, drawn in proportion to the ratio of the densities.
 
-    Used for a choice that determines which other parameters exist. With few candidates, the best one would always be
-    the same, and the parameters below the others would remain unknown.
+    For a choice on which other parameters depend: the best one would always be the same, and those below the others
+    would remain unknown.
     """
     points = list(dict.fromkeys(candidates))  # each once, so that only the ratio decides
     log_ratios = []
@@ -466,7 +465,7 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
 
 
 def _gaps(places: Sequence[float]) -> list[float]:
-    """The bandwidths on one axis: the larger gap to a neighbour, but at least 1 / min(100, n + 2) and at most 1."""
+    """The bandwidths on one axis: the larger gap to a neighbour, from 1 / min(100, n + 2) to 1."""
     count = len(places)
     if count == 1:
         return [1.0]
@@ -489,7 +488,6 @@ def _mass(axis: Axis, mean: float, deviation: float) -> float:
 
 
 def _log_sum(terms: Sequence[float]) -> float:
-    """The logarithm of a sum of exponentials."""
     top = max(terms)  # so that the largest exponential is 1, and none overflows
     return top + math.log(sum([math.exp(term - top) for term in terms]))
 
@@ -502,8 +500,7 @@ class Observation:
     """A trial, or a point that was evaluated elsewhere.
 
     Attributes:
-        values: The parameter values by name; for a choice, the index of the category. None for a value outside the
-            space.
+        values: The parameter values by name (for a choice, the index); None for a value outside the space.
         config: The configuration, as long as the space is unknown.
         rows: The value at each step, if the policy needs them.
         has_failed: Whether the trial has failed and will not be retried.
@@ -538,10 +535,9 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
 class Ranking:
     """Keeps observations in order, best first.
 
-    Call `update` after each change of an observation. An update costs O(log n), and so does the search for the best
-    ones.
+    Call `update` after each change of an observation.
 
-    Invariant: `_order` is the sorted list of all ranks, and `_ranks` has the same ranks by the observation's number.
+    Invariant: `_order` is the sorted list of all ranks, and `_ranks` has them by the observation's number.
     """
 
     def __init__(self, modes: Sequence[str], early_stop: EarlyStop, observations: Iterable[Observation] = ()):
@@ -556,7 +552,6 @@ class Ranking:
             self.update(observation)
 
     def __contains__(self, number: int) -> bool:
-        """Whether the observation with this number has a rank."""
         return number in self._ranks
 
     def __len__(self) -> int:
@@ -572,11 +567,11 @@ class Ranking:
         self._place(observation)
 
     def best(self, among: Collection[int], share: float, most: int) -> list[int]:
-        """The numbers of the best observations of `among`, best first: a `share`, rounded up, at most `most`. The
-        worst, such as failed ones, are left out.
+        """The numbers of the best observations of `among`, best first: a `share`, rounded up, at most `most`, without
+        the worst.
 
-        Several objectives are sorted by non-dominated front, then by the volume that each observation adds (Ozaki et
-        al., "Multiobjective tree-structured Parzen estimator", JAIR 2022, who choose from the last front in this way).
+        Several objectives are sorted by front, then by the volume that each adds (Ozaki et al., "Multiobjective
+        tree-structured Parzen estimator", JAIR 2022).
         """
         found = (rank for rank in self._order if rank[2] in among)
         if sum(map(bool, self._signs)) > 1:
@@ -605,7 +600,6 @@ class Ranking:
             self._ranks[observation.number] = new
 
     def _rank(self, observation: Observation) -> Rank | None:
-        """The rank; None if the observation has no value to compare yet."""
         if self._rungs is not None and not observation.has_failed:
             if self._rungs.highest not in observation.rows:
                 return None
@@ -667,12 +661,12 @@ class _Rungs:
         return self.highest != before
 
     def _weight(self, step: float) -> tuple[int, float]:
-        """The sort key of a step. The rung is the step with the largest key."""
+        """The rung is the step with the largest key."""
         return min(self._counts.get(step, 0), _LEAST_ON_RUNG), step
 
 
 def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
-    """The best ranks: front by front, and within a front first those that add most to the dominated volume."""
+    """The best ranks: by front, and within a front those first that add most to the volume."""
     spans = [(min(values), max(values)) for values in zip(*(key for key, _, _ in ranks), strict=True)]
     left = sorted(ranks)
     chosen: list[int] = []
@@ -703,8 +697,8 @@ def _share_of(value: float, span: tuple[float, float]) -> float:
 def _by_volume(places: Sequence[Key], count: int) -> list[int]:
     """The indices of `count` places, chosen greedily: each adds most to the volume that the ones before dominate.
 
-    The volume that a place adds decreases with each chosen place. So it is computed again only for the places with the
-    largest old values (Minoux 1978, "Accelerated greedy algorithms for maximizing submodular set functions").
+    That volume decreases with each chosen place, so it is computed again only for the largest old values (Minoux 1978,
+    "Accelerated greedy algorithms for maximizing submodular set functions").
     """
     chosen: list[int] = []
     seeming = [(-_volume_added(place, ()), index, 0) for index, place in enumerate(places)]
@@ -721,7 +715,7 @@ def _by_volume(places: Sequence[Key], count: int) -> list[int]:
 
 
 def _volume_added(place: Key, others: Iterable[Key]) -> float:
-    """The volume that a place dominates and `others` do not, up to `_REFERENCE` on each axis.
+    """The volume, up to `_REFERENCE`, that a place dominates and `others` do not.
 
     See While, Bradstreet and Barone, "A fast way of calculating exact hypervolumes" (2012).
     """
@@ -739,10 +733,7 @@ _Sides = tuple[GoodSide, BadSide]
 
 
 class Model:
-    """Draws configurations of a space, from the space itself or from the fitted mixtures.
-
-    Args:
-        gamma: The share of the observations that counts as good.
+    """Draws configurations from the space or from the fitted mixtures; `gamma` is the share that counts as good.
 
     Attributes:
         whole: The group of all parameters, also of those below categories; None if there are none.
@@ -799,7 +790,7 @@ class Model:
 
     @property
     def only_group(self) -> Group | None:
-        """The group of all parameters, if all of them always exist and there is something to choose; else None."""
+        """The group of all parameters, if all always exist and there is something to choose; else None."""
         group = self._groups.get(None)
         if group is not None and len(self._groups) == 1 and group.is_free:
             return group
@@ -814,7 +805,7 @@ class Model:
 
     @property
     def tried_points(self) -> Set[Point]:
-        """The points of an infinite space that were tried; empty for a finite one, which is counted in another way."""
+        """The points of an infinite space that were tried; empty for a finite one."""
         if self.count is not None:
             return frozenset()
         if self._avoided:
@@ -822,7 +813,7 @@ class Model:
         return self._tried.keys()
 
     def avoid(self, observation: Observation | None) -> None:
-        """Count an observation's configuration as tried, although it is removed, until this is called with None."""
+        """Count a removed observation's configuration as tried, until this is called with None."""
         if observation is None:
             self._avoided.clear()
         elif self.whole is not None and observation.number in self.whole.kernels.points:
@@ -855,22 +846,14 @@ class Model:
         return self._untried
 
     def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Draw from the space.
-
-        Args:
-            rng: The generator.
-            fixed: Values that are not drawn.
-
-        Returns:
-            The configuration and its values.
-        """
+        """A configuration and its values, drawn from the space except for the `fixed` values."""
         return self._draw(lambda group: group.draw_prior(rng), fixed)
 
     def propose(
         self, rng: random.Random, ranking: Ranking | None, pending: Collection[int] = ()
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Draw a promising configuration, and return it with its values. It was not tried before, as long as any was
-        not. Without a ranking, it is drawn from the space.
+        """Draw a promising configuration, and return it with its values. It was not tried, as long as any was not.
+        Without a ranking, it is drawn from the space.
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_MOST_ATTEMPTS if self.count is None else _ATTEMPTS):
@@ -911,7 +894,6 @@ class Model:
         return group.decode(best_of(good, bad, candidates))
 
     def _fitted(self, group: Group, ranking: Ranking, pending: Collection[int], sides: dict[Parent, _Sides]) -> _Sides:
-        """The mixtures of a group. They are fitted once, and kept in `sides`."""
         if group.parent not in sides:
             kernels = group.kernels
             best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
@@ -956,7 +938,6 @@ class Model:
         return total
 
     def _every(self, parent: Parent) -> Iterator[dict[str, Any]]:
-        """The values of all configurations below a category of a finite space."""
         columns: list[list[dict[str, Any]]] = []
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
             if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
@@ -980,9 +961,9 @@ class Model:
 
 
 class Group:
-    """Parameters that exist together; or all parameters of a space, of which some exist only below categories.
+    """Parameters that exist together; or all parameters of a space.
 
-    In a point, a number that does not exist is in the middle of its axis, and a choice has its first category.
+    A number that does not exist is in the middle of its axis, and a choice has its first category.
     """
 
     def __init__(self, parent: Parent, members: Sequence[Parameter], choices: Collection[str]):
@@ -1023,7 +1004,7 @@ class Group:
         self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
 
     def add(self, observation: Observation) -> None:
-        """Add an observation if it has these parameters. If it lacks some of them, they are drawn."""
+        """Add an observation if it has these parameters. Missing ones are drawn."""
         values = observation.values
         if not self.exists_in(values):
             return
@@ -1046,7 +1027,6 @@ class Group:
         self.kernels.add(observation.number, self.encode(values))
 
     def _exists(self, name: str, values: Mapping[str, Any]) -> bool:
-        """Whether a parameter of the group exists in a configuration with these values."""
         parent = self._parents[name]
         return parent == self.parent or parent is None or values.get(parent[0]) == parent[1]
 
@@ -1086,7 +1066,7 @@ class Group:
 
 
 def numbers_of(domain: Searchable) -> Float | Integer:
-    """A domain of numbers, unchanged. For a choice from a `range` that is too long to expand: its indices."""
+    """A domain of numbers; for a choice from a `range` that is too long to expand, its indices."""
     if isinstance(domain, Categorical):
         return Integer(0, len(domain)).uniform()
     return domain

@@ -1,7 +1,6 @@
 """SearchAlgorithm makes the trials of a run; SearchGenerator makes them from the suggestions of a searcher.
 
-A search algorithm makes trials of what a searcher proposes, each with its number, id and tag. It is saved with the run,
-so that a resumed run continues with the same numbers and the same draws.
+It is saved with the run, so that a resumed run continues with the same numbers and draws.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class PlainExperiment:
 
     @classmethod
     def of(cls, name: str, spec: Mapping[str, Any]) -> PlainExperiment:
-        """Make one from a name and arguments of `Experiment`. Arguments that concern a run have no effect.
+        """Make one from a name and arguments of `Experiment`; those that concern a run have no effect.
 
         Raises:
             ValueError: If there is no `run`, or its resources are not valid.
@@ -114,11 +113,7 @@ class SearchAlgorithm:
         """Seed all random choices, unless the user has done so. Called before the first trial."""
 
     def set_rules(self, rules: Rules) -> None:
-        """Obey the user's rules for configurations. Called before `set_search_properties`, and only if there are rules.
-
-        Raises:
-            ValueError: If this search algorithm cannot.
-        """
+        """Obey the user's rules for configurations, if there are any. Called before `set_search_properties`."""
         raise ValueError(
             f"on_duplicate and constraints do not work with {type(self).__name__}, which makes its trials itself; "
             "override set_rules() there, or write a Searcher"
@@ -129,11 +124,7 @@ class SearchAlgorithm:
         raise cannot_learn(self)
 
     def add_configurations(self, experiments: Experiments) -> None:
-        """Add one experiment, or several, or a dict of their arguments by name. Their trials will be made.
-
-        Raises:
-            ValueError: If an experiment's space or number of samples is not valid.
-        """
+        """Add one experiment, or several, or a dict of their arguments by name. Their trials will be made."""
         raise NotImplementedError(f"{type(self).__name__} must override add_configurations()")
 
     @property
@@ -164,11 +155,7 @@ class SearchAlgorithm:
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def next_trial(self) -> Trial | None:
-        """Make the next trial.
-
-        Returns:
-            The trial; None if there is no trial now, or no more at all: see `is_finished`.
-        """
+        """Make the next trial; None if there is none now, or no more at all: see `is_finished`."""
         raise NotImplementedError(f"{type(self).__name__} must override next_trial()")
 
     def adopt(self, trial_id: str, config: Mapping[str, Any]) -> None:
@@ -184,8 +171,8 @@ class SearchAlgorithm:
         self._finished = True
 
     def add_samples(self, samples: int) -> None:
-        """Continue for more rounds than the experiments ask for, even if all trials have been made. 0 if the
-        experiments themselves ask for more than when the search ended.
+        """Continue for so many more rounds, even if all trials have been made; 0 if the experiments themselves ask for
+        more.
 
         Raises:
             NotImplementedError: If this search algorithm cannot.
@@ -238,11 +225,9 @@ class SearchAlgorithm:
             self.set_state(self._decode(files.read_bytes(path)))
 
     def _encode(self, state: dict[str, Any]) -> bytes:
-        """A state as the content of a file."""
         return dumps_by_value(state)
 
     def _decode(self, data: bytes) -> Any:
-        """The inverse of `_encode`."""
         return pickle.loads(data)
 
 
@@ -258,11 +243,8 @@ def experiment_list(experiments: Experiments) -> list[ExperimentSpec]:
 class SearchGenerator(SearchAlgorithm):
     """Turns suggestions into trials, and tells the searcher of each suggestion's end exactly once.
 
-    The values of a suggestion replace those of the search space at all depths. The rest is resolved here, with a
-    generator that is seeded by (seed, trial number): functions, and domains that the searcher does not know.
-
-    Raises:
-        TypeError: If it is no searcher.
+    The values of a suggestion replace those of the space at all depths. The rest, such as functions, is drawn here with
+    a generator that is seeded by (seed, trial number).
     """
 
     CKPT_FILE_TMPL = "search_gen_state-{}.pkl"
@@ -304,7 +286,7 @@ class SearchGenerator(SearchAlgorithm):
         return ""
 
     def set_rules(self, rules: Rules) -> None:
-        """See `SearchAlgorithm.set_rules`. The filter goes between the innermost searcher and its wrappers."""
+        """The filter goes between the innermost searcher and its wrappers."""
         holder: SearchGenerator | SearcherWrapper = self
         while isinstance(holder.searcher, SearcherWrapper):
             holder = holder.searcher
@@ -409,43 +391,35 @@ class SearchGenerator(SearchAlgorithm):
 
     @contextmanager
     def _lent(self) -> Iterator[None]:
-        """The global generators are seeded by trial in the `with` block: a searcher of the user may draw from them.
-
-        So a resume repeats what it drew.
-        """
+        """In the `with` block, the global generators, from which a user's searcher may draw, are seeded by trial."""
         if self._draws is None:  # one stream for each trial, however often the searcher has no suggestion at first
             self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
         with self._draws.lent():
             yield
 
     def _goes_on(self) -> None:
-        """The next suggestion is for another trial."""
         self._count += 1
         self._draws = None
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Passed on while the trial is live."""
         if trial_id in self._live:
             self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Passed on once. A second call, and a call for an unknown trial, has no effect."""
+        """Passed on once; a second call, and one for an unknown trial, has no effect."""
         if trial_id in self._live:
             self._live.discard(trial_id)
             self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def on_trial_error(self, trial_id: str) -> None:
-        """Passed on while the trial is live."""
         if trial_id in self._live:
             self.searcher.on_trial_error(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """Passed on while the trial is live."""
         if trial_id in self._live:
             self.searcher.on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Passed on while the trial is live."""
         if trial_id in self._live:
             self.searcher.on_unpause(trial_id)
 
@@ -477,16 +451,10 @@ class SearchGenerator(SearchAlgorithm):
             wrapper.set_state(inner)
 
     def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
-        """Write this state and, to a file of its own, the searcher's. Blocks."""
         self.searcher.save_to_dir(dirpath, session_str)
         super().save_to_dir(dirpath, session_str)
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Read both states. Blocks.
-
-        Raises:
-            RuntimeError: If one is missing.
-        """
         super().restore_from_dir(dirpath)
         self.searcher.restore_from_dir(dirpath)
 

@@ -1,4 +1,4 @@
-"""Searcher: proposes configurations and is told their results. Subclass it for a searcher of your own.
+"""Searcher: proposes configurations and is told their results.
 
 A subclass has `suggest` and, if it learns, `on_trial_complete`. All hooks run in the driver, one at a time.
 """
@@ -60,8 +60,7 @@ class Searcher:
     CKPT_FILE_TMPL = "searcher-state-{}.pkl"
 
     max_concurrent: int = 0
-    """At most so many of its trials run at a time, or 0 for no limit. Earlier versions of Ray Tune had it as an
-    argument of each searcher; now `ConcurrencyLimiter` has it, and the run has `max_concurrent_trials`."""
+    """At most so many of its trials run at a time, or 0 for no limit."""
     _metric: Metric = None
     _mode: str | list[str] | None = None
 
@@ -112,11 +111,7 @@ class Searcher:
         return False
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Take over a limit of concurrent trials.
-
-        Returns:
-            True if the searcher itself keeps the limit; by default False.
-        """
+        """Take over a limit of concurrent trials, and return whether the searcher keeps it; by default False."""
         return False
 
     def set_seed(self, seed: int) -> None:
@@ -134,7 +129,7 @@ class Searcher:
             Values, nested like the search space; None if there is no suggestion now; `FINISHED` to end the search.
 
         Raises:
-            ValueError: If the searcher lacks a space or a mode that it needs, or cannot search the space.
+            ValueError: If it lacks a space or a mode, or cannot search the space.
         """
         raise NotImplementedError(f"{type(self).__name__} must override suggest()")
 
@@ -142,8 +137,8 @@ class Searcher:
         """Take over a trial with a given, complete configuration, such as one of the run that is resumed. Its results
         follow.
 
-        By default the searcher is asked for a suggestion, whose values are dropped. So it knows the trial, and what it
-        counts or draws goes on where it was. Override this method to learn from the given values in any case.
+        By default the searcher is asked for a suggestion, whose values are dropped, so that what it counts or draws
+        goes on. Override this method to learn from the given values in any case.
         """
         for _ in range(_ASKS):
             suggestion = self.suggest(trial_id)
@@ -213,7 +208,6 @@ class Searcher:
 
         Raises:
             NotImplementedError: If this searcher cannot, in general or from these values.
-            TypeError: If `trials_or_analysis` is something else.
         """
         if type(self).add_evaluated_point is Searcher.add_evaluated_point:
             self.add_evaluated_point({}, 0.0)  # says that it cannot
@@ -284,11 +278,7 @@ class Searcher:
 
 
 class SearcherWrapper(Searcher):
-    """A searcher around another one. It passes everything on; subclasses change some of it.
-
-    Raises:
-        TypeError: If it is no searcher.
-    """
+    """A searcher around another one. It passes everything on; subclasses change some of it."""
 
     def __init__(self, searcher: Searcher):
         if not isinstance(searcher, Searcher):
@@ -357,11 +347,10 @@ class SearcherWrapper(Searcher):
         return deepcopy({name: value for name, value in self.__dict__.items() if name != "searcher"})
 
     def save(self, checkpoint_path: str) -> None:
-        """Write the inner searcher's state, so that it can be restored with and without the wrapper."""
+        """Write the inner searcher's state, to be restored with and without the wrapper."""
         self.searcher.save(checkpoint_path)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Read the inner searcher's state."""
         self.searcher.restore(checkpoint_path)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
@@ -379,11 +368,7 @@ class TriedConfig(dict[str, Any]):
 
 
 def checked_points(points: Any) -> list[Mapping[str, Any]]:
-    """`points_to_evaluate` as a list.
-
-    Raises:
-        TypeError: If they are no list of dicts.
-    """
+    """`points_to_evaluate` as a list of dicts."""
     given = points
     if points is None:
         given = []
@@ -395,11 +380,7 @@ def checked_points(points: Any) -> list[Mapping[str, Any]]:
 
 
 def require_mode(searcher: Searcher) -> None:
-    """Refuse to search without a mode.
-
-    Raises:
-        ValueError: If the searcher has no mode.
-    """
+    """Refuse to search without a mode."""
     if searcher.mode is None:
         raise ValueError(
             f"{type(searcher).__name__} needs a metric and a mode, but got metric={searcher.metric!r}, mode=None: give "
@@ -437,7 +418,7 @@ def call_set_search_properties(
 
 @contextmanager
 def in_one_step(path: str) -> Iterator[str]:
-    """A file that appears complete or not at all. The `with` block writes it to the path that it gets."""
+    """The `with` block writes the file to the path that it gets; it appears complete or not at all."""
     temporary = os.path.join(os.path.dirname(path), files.temporary_name())
     try:
         yield temporary
@@ -455,7 +436,6 @@ def newest_file(directory: str, template: str) -> str | None:
 
 
 def _matching(names: Iterable[str], template: str) -> list[str]:
-    """The names that match `template` with any session."""
     from fnmatch import fnmatchcase
 
     pattern = template.format("*")
@@ -464,11 +444,7 @@ def _matching(names: Iterable[str], template: str) -> list[str]:
 
 @contextmanager
 def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
-    """The file of the newest state of a class, in a directory of states or of a run. Blocks.
-
-    Raises:
-        RuntimeError: If there is none.
-    """
+    """The file of the newest state of a class, in a directory of states or of a run. Blocks."""
     path = newest_file(directory, template)
     if path is not None:
         yield path

@@ -30,42 +30,23 @@ _BUDGET = "hyperband_info/budget"
 class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 
-    The first configurations are drawn from the space. After that, the finished trials are split into the best ones and
-    the others, and each side is modelled by a mixture of kernels. The searcher draws several candidates from the good
-    mixture and suggests the one with the largest ratio of the two densities. Running trials count among the others, so
-    that parallel suggestions keep away from each other.
-
-    Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011); Watanabe, "Tree-structured
-    Parzen estimator" (2023, arXiv 2304.11127); for `early_stop="rung"` Falkner et al., "BOHB" (ICML 2018).
+    See Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), and `parzen`. Running trials count among
+    the bad ones.
 
     Args:
-        metric: The metric to optimise, or a list of metrics for several objectives; by default the run's.
-        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks a metric that is only observed.
-        points_to_evaluate: Values for some or all parameters, which are tried first. The other parameters are drawn.
-        n_initial_points: How many trials must finish before the model is used.
-        gamma: The share of the finished trials that counts as good, but at most 25 trials.
-        n_candidates: How many draws are compared for each suggestion.
-        max_bad: How many of the other trials are used: the newest ones. By default all count, but beyond about 500 the
-            older ones are sampled.
-        early_stop: How to compare trials that ran for different lengths: `"last"` by their last values, `"depth"` the
-            longer one is better, `"rung"` by the value at the highest step that ten trials have reached; others count
-            as bad. Or a function of a trial's list of (step, value). None means `"rung"` if the scheduler may stop
-            trials early, else `"last"`.
-        seed: The seed of all draws. It has precedence over the run's seed.
-        evaluated_rewards: The values of `points_to_evaluate`, if they are known. Then the searcher learns from these
-            points and does not try them.
+        points_to_evaluate: Values for some parameters, tried first.
+        n_initial_points: How many trials end before the model is used.
+        gamma: The share that counts as good, at most 25 trials.
+        n_candidates: Draws compared for each suggestion.
+        max_bad: How many bad trials are used, the newest; by default all, beyond 500 a sample.
+        early_stop: Which values of trials of different lengths are compared: `"last"`, `"depth"` (longer is better),
+            `"rung"` (at the highest step that ten have reached), or a function of a list of (step, value). None:
+            `"rung"` if the scheduler stops trials early, else `"last"`.
+        seed: Has precedence over the run's.
+        evaluated_rewards: Known values of the points, which are then not tried.
 
     Raises:
-        ValueError: If an argument has an invalid value, or the space has a grid.
-
-    Examples:
-        >>> from minitune import uniform
-        >>> search = TPESearch({"x": uniform(0, 1)}, metric="loss", mode="min", seed=0)
-        >>> for number in range(40):
-        ...     config = search.suggest(str(number))
-        ...     search.on_trial_complete(str(number), {"loss": (config["x"] - 0.3) ** 2})
-        >>> abs(search.suggest("next")["x"] - 0.3) < 0.1
-        True
+        ValueError: If an argument is invalid, or the space has a grid.
     """
 
     _TAKES_SEVERAL = True
@@ -136,11 +117,6 @@ class TPESearch(SpaceSearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`.
-
-        Raises:
-            ValueError: If there is no space, metric or mode.
-        """
         model, ranking = self._ready()
         number, rng = self._begin(trial_id)
         if self._points_given < len(self._points):
@@ -179,8 +155,8 @@ class TPESearch(SpaceSearcher):
     def _begin(self, trial_id: str) -> tuple[int, random.Random]:
         """The number of the next suggestion, and the generator of its draws.
 
-        A suggestion that is made in place of a refused one has the same number and another generator. So the number is
-        that of the trial, and a searcher that has adopted the trials goes on as the one that has suggested them.
+        One in place of a refused suggestion has the same number and another generator. So a searcher that has adopted
+        the trials goes on as the one that has suggested them.
         """
         self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
         if not self._was_refused:
@@ -196,7 +172,7 @@ class TPESearch(SpaceSearcher):
         return number, random.Random(stream)
 
     def _skip(self, number: int, rng: random.Random) -> None:
-        """An adopted trial takes the place of a proposal. What a proposal changes must change here too."""
+        """What a proposal changes must change here too."""
         if self._transfer is not None:
             self._transfer_asked += 1
 
@@ -221,7 +197,7 @@ class TPESearch(SpaceSearcher):
         self._end(observation, error)
 
     def on_suggestion_refused(self, trial_id: str) -> None:
-        """Forget the suggestion. Its values were refused, which does not make them bad.
+        """Its values do not count as bad.
 
         Only the suggestions in its place avoid them. A resumed search does not know them.
         """
@@ -233,13 +209,12 @@ class TPESearch(SpaceSearcher):
         self._was_refused = True
 
     def on_pause(self, trial_id: str) -> None:
-        """While the trial is paused, it counts with its last value."""
+        """The trial counts with its last value."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = True
             self._rank(self._live[trial_id])
 
     def on_unpause(self, trial_id: str) -> None:
-        """The trial runs again."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = False
             self._rank(self._live[trial_id])
@@ -256,12 +231,11 @@ class TPESearch(SpaceSearcher):
     ) -> None:
         """See `Searcher.add_evaluated_point`.
 
-        A configuration may lack parameters, or have values outside the space, which logs a warning. The group of
-        parameters that exist together with such a value does not learn from this configuration.
+        Missing parameters, and values outside the space (with a warning), are allowed. The group of such a value does
+        not learn from this configuration.
 
         Raises:
-            ValueError: If `parameters` is not a dict, or has a parameter that the space does not have. If the space is
-                not known yet, the error comes when it is.
+            ValueError: If `parameters` is not a dict, or has a parameter that the space does not have.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         given = copy_tree(dict(parameters))
@@ -301,7 +275,6 @@ class TPESearch(SpaceSearcher):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. Plain data, without the space and the arguments."""
         return {
             "seed": self._seed,
             "count": self._count,
@@ -313,7 +286,6 @@ class TPESearch(SpaceSearcher):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `Searcher.set_state`. The next suggestions are the same as those of the saved searcher."""
         self._seed = state["seed"]
         self._count = state["count"]
         self._points_given = state["points_given"]
@@ -330,7 +302,6 @@ class TPESearch(SpaceSearcher):
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The configuration of suggestion `number`, and its values by the names of the parameters."""
         if self._transfer is not None:
             followed = self._transfer.propose(self._transfer_asked, rng, self._ended, list(self._live.values()))
             self._transfer_asked += 1
@@ -347,7 +318,6 @@ class TPESearch(SpaceSearcher):
             self._take_up(observation)
 
     def _take_up(self, observation: Observation) -> None:
-        """Add an observation to the model, if there is one already."""
         if self._model is None:
             return
         if observation.config is not None:
@@ -357,11 +327,6 @@ class TPESearch(SpaceSearcher):
         self._model.add(observation)
 
     def _ready(self) -> tuple[Model, Ranking]:
-        """The model and the ranking.
-
-        Raises:
-            ValueError: If the space or the mode is not known yet.
-        """
         if self._model is None:
             raise no_space(self)
         require_mode(self)
@@ -374,7 +339,6 @@ class TPESearch(SpaceSearcher):
         return self._model, self._ranking
 
     def _rank(self, observation: Observation) -> None:
-        """Update an observation in the ranking, if there is one already."""
         if self._ranking is not None:
             self._ranking.update(observation)
 
@@ -419,7 +383,6 @@ class TPESearch(SpaceSearcher):
     def _complete(
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A configuration with a point's values. Missing parameters are drawn; values outside the space are used."""
         guess = guess_of(self._domains or {}, point)
         merged = guess.space
         outside: list[Parameter] = []

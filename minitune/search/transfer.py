@@ -1,14 +1,13 @@
 """Transfer: `TPESearch` learns from earlier runs over a space with some of the same parameters.
 
-Raw values of two tasks cannot be compared, but ranks can. So an earlier run becomes a surrogate. For any configuration
-it predicts the share of the earlier trials that are better. The order of the new trials shows how similar the tasks
-are: the distance of the two rankings is the share of pairs that the surrogate puts in the other order. The weight of an
-earlier run is Epanechnikov's kernel of that distance, and 0 beyond `_FARTHEST`.
+An earlier run becomes a surrogate, since ranks can be compared and raw values cannot. For any configuration it predicts
+the share of the earlier trials that are better. The order of the new trials shows how similar the tasks are: the
+distance of the two rankings is the share of pairs that the surrogate puts in the other order. The weight of an earlier
+run is Epanechnikov's kernel of that distance, and 0 beyond `_FARTHEST`.
 
 A suggestion follows an earlier run with a probability equal to this weight. Then the Parzen estimators model the trials
-of both runs together. For that, the new values become shares, too: the best new value gets the best share that the
-surrogate predicts for the new configurations, and so on. So the earlier run does not change the order of the new
-trials.
+of both runs together. The new values become shares, too: the best one gets the best share that the surrogate predicts
+for them, and so on, so their order stays.
 
 Sources: Wistuba, Schilling and Schmidt-Thieme, "Two-stage transfer surrogate model for automatic hyperparameter
 optimization" (ECML PKDD 2016), for surrogates of single tasks that are weighted by a kernel of the distance of
@@ -53,7 +52,7 @@ class Transfer:
     """Proposes configurations for a run that follow earlier runs.
 
     Raises:
-        ValueError: If no trial of a run has a configuration in the space and a finite value of the metric.
+        ValueError: If no trial of a run has a configuration in the space and a finite value.
     """
 
     def __init__(
@@ -69,8 +68,8 @@ class Transfer:
     def propose(
         self, number: int, rng: random.Random, ended: Sequence[Observation], live: Sequence[Observation]
     ) -> Proposal | None:
-        """A configuration that follows an earlier run; None if the searcher should use only its own trials. The first
-        ones are the best of the earlier runs.
+        """A configuration that follows an earlier run; None if only the own trials should be used. The first ones are
+        the best of the earlier runs.
         """
         model = Model(self._space, **self._options)
         if number < len(self._sources):
@@ -174,7 +173,6 @@ class _Source:
         return max(0.0, 1 - (distance / _FARTHEST) ** 2)
 
     def as_shares(self, own: Sequence[tuple[Observation, float]]) -> list[float]:
-        """The new values as shares: the best gets the best share that is predicted for any of them, and so on."""
         predicted = sorted(self._predict(each.values) for each, _ in own)
         shares = [0.0] * len(own)
         for share, index in zip(predicted, sorted(range(len(own)), key=lambda each: own[each][1]), strict=True):
@@ -182,7 +180,6 @@ class _Source:
         return shares
 
     def _encode(self, values: Values) -> dict[str, Any]:
-        """The positions of numbers, and the indices of categories as text."""
         encoded: dict[str, Any] = {}
         for name, axis in self._axes.items():
             value = values.get(name)

@@ -1,7 +1,5 @@
-"""Searchers around a searcher: `ConcurrencyLimiter` bounds the live trials, `Repeater` runs each suggestion repeatedly.
-
-Both stand between the run and the searcher and hold results back, until a batch is full or a group has its mean. These
-results are part of their state, because a resumed run would lose them otherwise.
+"""Searchers that hold results back, until a batch is full or a group has its mean. These results are in their state: a
+resumed run would lose them otherwise.
 """
 
 from __future__ import annotations
@@ -31,16 +29,13 @@ _Outcome = tuple[dict[str, Any] | None, bool]
 class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
-    With `batch=True` so many suggestions make a batch. The searcher is told their results when the batch closes, in the
-    order of suggestion. A batch closes once it is full and each member is finished or paused. A batch that cannot be
-    filled, because the searcher has no suggestion now or the run makes no more trials, counts as full. The searcher is
-    told the result of a paused member when the member ends.
+    With `batch=True`, so many suggestions make a batch, which closes once it is full and each member is finished or
+    paused. Then the searcher is told their results in the order of suggestion; that of a paused member when it ends. A
+    batch that cannot be filled counts as full.
 
     Args:
-        searcher: The inner searcher. If its `set_max_concurrency` returns True, it keeps the limit itself and
-            everything is passed through.
+        searcher: The inner searcher; if its `set_max_concurrency` returns True, it keeps the limit itself.
         max_concurrent: The limit.
-        batch: See above.
 
     Raises:
         ValueError: If `max_concurrent` is not positive.
@@ -67,11 +62,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         return self._running | self._paused
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Take over another limit.
-
-        Returns:
-            True: this object keeps the limit.
-        """
         self.max_concurrent = max_concurrent
         self._limits = not self.searcher.set_max_concurrency(max_concurrent)
         return True
@@ -81,7 +71,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         return super().set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`; None while the limit is reached."""
         if not self._limits:
             return self.searcher.suggest(trial_id)
         # Members of the open batch keep their places until it closes, even if they have ended.
@@ -126,7 +115,6 @@ class ConcurrencyLimiter(SearcherWrapper):
                 self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
-        """The trial does not count for now."""
         if trial_id in self._running:
             self._running.discard(trial_id)
             self._paused.add(trial_id)
@@ -134,7 +122,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         self._close_batch()
 
     def on_unpause(self, trial_id: str) -> None:
-        """The trial counts again."""
         if trial_id in self._paused:
             self._paused.discard(trial_id)
             self._running.add(trial_id)
@@ -197,7 +184,7 @@ class Repeater(SearcherWrapper):
         self._open: _Group | None = None
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`. Warns if the last group will not be full."""
+        """Warns if the last group will not be full."""
         num_samples = spec.get("num_samples")
         if num_samples is not None and num_samples > 0 and num_samples % self.repeat:
             logger.warning(
@@ -228,7 +215,7 @@ class Repeater(SearcherWrapper):
         self._add(trial_id, self._open)
 
     def _add(self, trial_id: str, group: _Group) -> int:
-        """Add a trial to the open group. Returns its number in the group."""
+        """Add a trial to the open group, and return its number in it."""
         index = len(group.outcomes)
         group.outcomes[trial_id] = None
         self._group_of[trial_id] = group
@@ -240,7 +227,7 @@ class Repeater(SearcherWrapper):
         """Not passed on: the searcher is told of a suggestion once."""
 
     def on_trial_error(self, trial_id: str) -> None:
-        """Not passed on: other trials of the suggestion may not fail."""
+        pass
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Passed on for the last trial of a group, with the mean."""
@@ -273,14 +260,13 @@ class Repeater(SearcherWrapper):
             self._tell_pauses(group)
 
     def on_pause(self, trial_id: str) -> None:
-        """Passed on, under the first id, once all unfinished trials of the group are paused."""
+        """Passed on under the first id, once all unfinished trials of the group are paused."""
         group = self._group_of.get(trial_id)
         if group is not None:
             group.paused.add(trial_id)
             self._tell_pauses(group)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Passed on, under the first id, for the first trial of a paused group that is resumed."""
         group = self._group_of.get(trial_id)
         if group is not None:
             group.paused.discard(trial_id)
@@ -298,7 +284,7 @@ class Repeater(SearcherWrapper):
 
     @property
     def _names(self) -> list[str]:
-        """The names of the objectives. Empty if none is named; then every number counts."""
+        """The names of the objectives; if none is named, every number counts."""
         metric = self.metric
         if metric is None:
             return []
