@@ -21,7 +21,7 @@ from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import Goal, best_of, check_mode, scored_by
+from minitune.experiment.goal import Confirmation, Goal, best_of, check_mode, confirmations, scored_by
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -460,6 +460,28 @@ class ResultGrid(Sequence[Result]):
         self.get_best_result(metric, mode, scope)  # raises if there is none
         metric, mode = self._run.require_goal(metric, mode)
         return estimates(self._run.trials, metric, mode, scope)
+
+    def get_confirmations(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+    ) -> list[Confirmation]:
+        """The trials that the run has repeated, with the values of the repeats; see `TuneConfig.confirm`.
+
+        Args:
+            metric: The metric; by default that of the `TuneConfig`, by which the trials were chosen.
+            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
+            scope: The value of each repeat that counts, as in `get_best_result`.
+
+        Returns:
+            A `Confirmation` for each trial, the best mean first. Empty without repeats, and for another metric or mode
+            than those by which the trials were chosen.
+
+        Raises:
+            ValueError: If there is no metric or no mode, or `scope` has another value.
+            RuntimeError: If no trial has the metric.
+        """
+        self.get_best_result(metric, mode, scope)  # raises if there is none
+        metric, mode = self._run.require_goal(metric, mode)
+        return confirmations(self._run.trials, metric, mode, scope)
 
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
         """The Pareto front: the results that no other result dominates, in order of submission.

@@ -86,6 +86,10 @@ class TuneConfig(Config):
             again, and left out of a grid; a point to evaluate that does is an error.
         warm_start: Earlier runs to learn from: directories, names, or `ResultGrid` objects. Their spaces must share
             parameters with this run's. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
+        confirm: How many more times the three most promising trials are run at the end, with other seeds. Then the
+            best trial is the one with the best mean of these repeats, see `ResultGrid.get_confirmations`. They are
+            trials beyond `num_samples`, and no scheduler stops them. With a time budget, the search ends in time for
+            them. Needs one metric and its mode here.
         preload: Whether a process that forks the workers loads the trainable, its values and its first imports of
             installed packages once for the run. A module that must be imported again for each trial needs False.
 
@@ -113,6 +117,7 @@ class TuneConfig(Config):
     constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
     preload: bool = True
     warm_start: Sequence[Any] | None = None
+    confirm: int = 0
 
     def _check(self) -> None:
         if isinstance(self.metric, (list, tuple)):
@@ -142,6 +147,12 @@ class TuneConfig(Config):
         if changes is not None:
             warn_once(f"chdir_to_trial_dir is deprecated: set RAY_CHDIR_TO_TRIAL_DIR={int(changes)} in the environment")
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
+        require(is_whole(self.confirm) and self.confirm >= 0, "confirm: an int >= 0", self.confirm)
+        if self.confirm and not (isinstance(self.metric, str) and isinstance(self.mode, str)):
+            raise ValueError(
+                "confirm compares the trials by one metric, so TuneConfig needs a metric and its mode, but got "
+                f"metric={self.metric!r}, mode={self.mode!r}"
+            )
         require_flag("reuse_actors", self.reuse_actors)
         require_flag("deterministic", self.deterministic)
         require_flag("preload", self.preload)

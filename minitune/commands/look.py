@@ -24,7 +24,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import local_path, open_to_read
 from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted, date, echo, mebibytes, one_line
+from minitune.base.text import counted, date, echo, mebibytes, number_text, one_line
 from minitune.commands import Commands
 from minitune.commands.config_text import CONFIG_FORMS, config_text
 from minitune.commands.selecting import (
@@ -45,6 +45,7 @@ from minitune.experiment.goal import (
     SCOPES,
     best_of,
     best_trial,
+    confirmations,
     once_better,
     require_reported,
     scored_by,
@@ -501,7 +502,8 @@ def _about_run(run: Story, state: Standing) -> Facts:
     metric = run.setup.goal.metric
     mode = run.setup.goal.mode
     if metric and mode and (found := best_trial(run.trials, metric, mode)):
-        value = _short(shown_metric(found, metric))
+        confirmed = confirmations(run.trials, metric, mode)
+        value = str(confirmed[0]) if confirmed else _short(shown_metric(found, metric))
         facts["best"] = _Said(found.trial_id, f"trial {titled(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.setup.goal.objectives:
@@ -528,6 +530,7 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "trial": _Said(trial.trial_id, titled(trial)),
         "name": row.name,
         "status": _Said(row.state, status),
+        "repeats": row.repeats,
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.reported_config,
@@ -578,6 +581,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
             chosen,
         ),
+        "confirmed": _confirmed(run.trials, metric, mode, scope),
         "expected": _expected(run.trials, trial, metric, mode, scope),
         "once better": None,
         "trial": _Said(trial.trial_id, titled(trial)),
@@ -601,10 +605,24 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     return facts
 
 
+def _confirmed(trials: Sequence[Trial], metric: str, mode: str, scope: str) -> _Said | None:
+    """The values of the best trial's repeats, and the other confirmed trials; None without repeats."""
+    found = confirmations(trials, metric, mode, scope)
+    if not found:
+        return None
+    data = [{"trial": each.trial.trial_id, "mean": each.mean, "values": each.values} for each in found]
+    others = "".join(f"; {number_text(each.mean)} trial {each.trial.number}" for each in found[1:])
+    return _Said(data, f"{found[0]}{others}")
+
+
 def _expected(trials: Sequence[Trial], best: Trial, metric: str, mode: str, scope: str) -> _Said | None:
-    """What to expect of the best trial if it were run again; None without noise, or with too few trials."""
+    """What to expect of the best trial if it were run again; None if it was run again, without noise, or with too few
+    trials.
+    """
     from minitune.search.estimate import estimates, remark_on_luck
 
+    if confirmations(trials, metric, mode, scope):
+        return None
     found = estimates(trials, metric, mode, scope)
     own = next((each for each in found if each.trial_id == best.trial_id), None)
     if own is None or not own.is_noisy:

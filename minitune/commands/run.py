@@ -107,6 +107,9 @@ def add_parser(commands: Commands) -> None:
         metavar="N",
         help="end the run if the first N trials fail with the same error (default: 5; 0: never)",
     )
+    parser.add_argument(
+        "--confirm", type=count_from(0), default=0, metavar="N", help="at the end, run the three best N more times each"
+    )
     parser.add_argument("--seed", type=int, help="the seed of the run")
     parser.add_argument(
         "--param", action="append", default=[], metavar="NAME=DOMAIN", help="a parameter that the command only names"
@@ -355,6 +358,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
             max_concurrent_trials=options.concurrent,
             trial_timeout_s=options.timeout,
             seed=options.seed,
+            confirm=options.confirm,
         ),
         run_config=RunConfig(
             name=options.name or sweep.name,

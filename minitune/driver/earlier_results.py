@@ -43,11 +43,15 @@ class EarlierResults:
         return Report(result, done=True, ending=ending)
 
     def _find(self, trial: Trial) -> Trial | None:
-        """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
+        """The first finished trial with the same configuration; None if there is none, or `trial` is to run anyway: it
+        has already begun, or it confirms another one.
+        """
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]
             self._by_key.setdefault(config_key(known.current_config), []).append(known)
             self._num_known += 1
+        if trial.repeats is not None:
+            return None
         # A worker that was lost has brought nothing, and with a donor's checkpoint the trial is another one.
         if trial.progress.num_reports or trial.num_failures or trial.trial_id in self._state.inherited:
             return None

@@ -118,7 +118,8 @@ class Hooks:
     """Calls the plug-ins of a run.
 
     Most hooks of most plug-ins do nothing. So the hooks that are overridden are looked up once per run, and only those
-    are called.
+    are called. Scheduler and searcher hear nothing of a trial that repeats another one: the searcher has not suggested
+    it, and the scheduler must let it run as far as it goes.
     """
 
     scheduler: TrialScheduler
@@ -335,9 +336,10 @@ class Hooks:
     def added(self, trial: Trial) -> bool:
         """A trial was added, or will be retried. Returns whether the scheduler was told."""
         hook = self._of_scheduler["on_trial_add"]
-        if hook:
-            self._call(hook, trial, self.context, trial)
-        return bool(hook)
+        if not hook or trial.repeats is not None:
+            return False
+        self._call(hook, trial, self.context, trial)
+        return True
 
     def decide(
         self, trial: Trial, result: dict[str, Any], *, ends: bool = False, ending: Ending | None = None
@@ -359,7 +361,7 @@ class Hooks:
             result[DONE] = True
             return Decision.stop(ending)
         searcher = self._of_searcher["on_trial_result"]
-        if not (searcher or self._of_scheduler["on_trial_result"]):
+        if trial.repeats is not None or not (searcher or self._of_scheduler["on_trial_result"]):
             return GO_ON
         # One dict for both: a scheduler may tell the searcher something by adding a key, as that of BOHB does.
         flat = flatten(complete(result, trial.attempt.config))
@@ -393,7 +395,7 @@ class Hooks:
         if self._on_stop:
             self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
         searcher = self._of_searcher["on_trial_result"]
-        tells = searcher or self._of_scheduler["on_trial_result"]
+        tells = trial.repeats is None and (searcher or self._of_scheduler["on_trial_result"])
         if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
@@ -438,13 +440,14 @@ class Hooks:
 
     def completed(self, trial: Trial) -> None:
         """A running trial finishes. Its last result is set, and its status is still RUNNING."""
-        result = trial.progress.metrics
-        if trial.progress.config is not None:
-            result = complete(result, trial.progress.config)
-        flat = flatten(result)
-        if hooks := self._of_scheduler["on_trial_complete"]:
-            self._call(hooks, trial, self.context, trial, flat)
-        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
+        if trial.repeats is None:
+            result = trial.progress.metrics
+            if trial.progress.config is not None:
+                result = complete(result, trial.progress.config)
+            flat = flatten(result)
+            if hooks := self._of_scheduler["on_trial_complete"]:
+                self._call(hooks, trial, self.context, trial, flat)
+            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
         self.tell("on_trial_complete", trial)
 
     def ends(self, trial: Trial) -> None:
@@ -456,22 +459,25 @@ class Hooks:
 
     def removed(self, trial: Trial) -> None:
         """A pending or paused trial ends."""
-        self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
-        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
+        if trial.repeats is None:
+            self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
+            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
         self.tell("on_trial_complete", trial)
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
-        result = None
-        if trial.progress.metrics:
-            result = flatten(trial.last_result)
-        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
+        if trial.repeats is None:
+            result = None
+            if trial.progress.metrics:
+                result = flatten(trial.last_result)
+            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
         self.tell("on_trial_complete", trial)
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed. Called before `recovers` or `errored`."""
-        self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
-        self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
+        if trial.repeats is None:
+            self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
+            self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
         """The trial will be retried. Its status is PENDING."""
@@ -480,7 +486,8 @@ class Hooks:
 
     def errored(self, trial: Trial) -> None:
         """The trial has failed and will not be retried. Its status is ERROR."""
-        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
+        if trial.repeats is None:
+            self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
         self.tell("on_trial_error", trial)
 
 

@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
@@ -29,6 +29,9 @@ from minitune.resources import CPU, Resources
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.space.domains import component_seed
 from minitune.trainable.trial_actor import make_trial_actor
+
+if TYPE_CHECKING:
+    from minitune.driver.confirming import RepeatSource
 
 logger = logging.getLogger("minitune")
 
@@ -54,10 +57,14 @@ class TrialSource:
         Refusal: By the methods, if a drawn trial can never start. It is added to the run nevertheless.
     """
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, repeats: RepeatSource | None):
         self._run = run
-        # A model-based searcher learns from each result, so it is asked only for trials that can start now.
-        self._is_model_based = isinstance(run.hooks.search_alg, SearchGenerator)
+        self._repeats = repeats
+        # A model-based searcher learns from each result, so it is asked only for trials that can start now. So is any
+        # searcher that must end in time for the repeats.
+        self._draws_late = isinstance(run.hooks.search_alg, SearchGenerator) or (
+            repeats is not None and repeats.has_budget
+        )
         cpus = run.executor.resources()[0].get(CPU, 1)
         self._ahead = run.state.settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
         self._feasible: Resources | None = None  # the last request that was not refused
@@ -67,7 +74,7 @@ class TrialSource:
         state = self._run.state
         if state.waiting.num_pending or state.supply != OPEN:
             return False
-        if self._is_model_based and state.trials:
+        if self._draws_late and state.trials:
             try:
                 if not self._run.executor.can_start(state.trials[-1].resources):
                     return False
@@ -77,7 +84,7 @@ class TrialSource:
 
     def look_ahead(self, room: float) -> bool:
         """Draw some trials that may run next, at most `room`. Returns whether there are enough of them."""
-        if self._is_model_based:
+        if self._draws_late:
             return True
         waiting = self._run.state.waiting
         ahead = min(self._ahead, room)
@@ -95,11 +102,27 @@ class TrialSource:
         state = self._run.state
         if state.supply == ENDED:
             return False
+        if self._repeats is not None and self._repeats.is_due():
+            self._run.hooks.search_ends()
         trial = self._run.hooks.next_trial()
         if trial is None:
             state.supply = ENDED if self._run.hooks.search_has_ended() else WAITING
             return False
         state.supply = OPEN
+        self._add(trial)
+        return True
+
+    def add_repeats(self) -> None:
+        """Add the repeats that confirm the trials of a search that has ended, if there are any to add."""
+        if self._repeats is None:
+            return
+        for trial in self._repeats.missing():
+            self._add(trial)
+        self._repeats.note_total()
+
+    def _add(self, trial: Trial) -> None:
+        """Add a new trial to the run."""
+        state = self._run.state
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
         self._run.recorder.trial_added(trial)
@@ -112,7 +135,6 @@ class TrialSource:
             except TuneError as error:
                 raise Refusal(trial, TrialError(str(error))) from None
             self._feasible = trial.resources
-        return True
 
 
 class TrialLauncher:
@@ -123,13 +145,14 @@ class TrialLauncher:
         run: Run,
         actions: TrialActions,
         on_started: Callable[[RunningTrial, Started], None],
+        source: TrialSource,
     ):
         self._run = run
         hooks = run.hooks
         settings = run.state.settings
         self._actions = actions
         self._on_started = on_started
-        self._source = TrialSource(run)
+        self._source = source
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=run.executor.makes_directories)
         self._chooses_in_order = hooks.scheduler.chooses_in_order

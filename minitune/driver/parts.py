@@ -97,6 +97,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
         **plan.experiment.public_spec,
         "searcher": searcher_name,
         "reuse_actors": tune.reuse_actors,
+        "confirm": tune.confirm,
         "objectives": dict(plan.goal.objectives),
     }
     if not scheduler.set_search_properties(plan.goal.metric, plan.goal.mode, **spec):

@@ -142,7 +142,8 @@ class Replay(Story):
             return _anew(replaced, record["trial"])
         maker = self.makers[record["experiment"]]
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
-        self.hooks.adopt(record["trial"], record["config"])
+        if records.repeat_of(record) is None:
+            self.hooks.adopt(record["trial"], record["config"])
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
         trial = Trial(maker.trainable_name)
         maker.adopt(trial)
@@ -263,5 +264,6 @@ def _anew(old: Trial, trial_id: str) -> Trial:
         max_failures=old.max_failures,
     )
     trial.experiment_number = old.experiment_number
+    trial.repeats = old.repeats
     trial.seed = old.seed
     return trial

@@ -25,7 +25,7 @@ from minitune.config import ResumeConfig, default_storage_path
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
-from minitune.driver.run import Driver, base_seed, known_total, open_run_of, run_record
+from minitune.driver.run import Driver, base_seed, open_run_of, run_record
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
@@ -180,7 +180,7 @@ class ResumedDriver(Driver):
         is_ended = (replay.was_ended or self._is_closed) and not self._has_more
         if self._has_more:
             hooks.search_alg.add_samples(self._wanted.add_samples)
-        total = known_total(hooks.search_alg)
+        total = self.known_total()
         if self._has_more or (total != replay.total_samples and not is_ended):
             recorder.extends(self._wanted.add_samples, total)
         # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.

@@ -56,6 +56,7 @@ from minitune.error import CrashLoopError, DiskError, MissingMetricError, Sample
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
+from minitune.experiment.goal import CONFIRMED
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
@@ -67,7 +68,6 @@ from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.search.filters import REUSE
-from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.domains import draw_global_seed
 from minitune.space.parameters import scales
@@ -195,7 +195,7 @@ class Driver:
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects)
         write_trainable_file(run, trainables)
-        opened.begin(self.description(), run_record(plan, run, self.seed, known_total(self.components.search_alg)))
+        opened.begin(self.description(), run_record(plan, run, self.seed, self.known_total()))
         self.put_together(opened)
 
     def make_parts(self, seed: int) -> None:
@@ -221,6 +221,15 @@ class Driver:
             trainables=[experiment.trainable_name for experiment in self.plan.experiments],
             code=[code_hash(experiment.trainable) for experiment in self.plan.experiments],
         )
+
+    def known_total(self) -> int | None:
+        """How many trials there will be, with those that confirm others; None if the search has no end, or the number
+        is unknown.
+        """
+        total = self.components.search_alg.total_samples
+        if not 0 <= total < sys.maxsize:
+            return None
+        return total + self.plan.tune_config.confirm * min(CONFIRMED, total)
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal."""
@@ -327,7 +336,9 @@ class Driver:
     def _begin(self) -> None:
         """Tell the plug-ins and the user that the run begins."""
         plan = self.plan
-        total = self.components.search_alg.total_samples
+        total = self.known_total()
+        if total is None:
+            total = self.components.search_alg.total_samples
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         recorder = self.opened.recorder
@@ -338,13 +349,22 @@ class Driver:
 
             earlier = EarlierResults(self.state, recorder)
             executor = KnownReports(executor, earlier.report, is_ordered=self._settings.is_ordered)
-        self.controller = TuneController(Run(executor, self.state, self.hooks, recorder))
+        run = Run(executor, self.state, self.hooks, recorder)
+        repeats = None
+        if plan.tune_config.confirm:
+            from minitune.driver.confirming import RepeatSource
+
+            makers = [experiment.maker for experiment in plan.experiments]
+            metric, mode = plan.goal.one(None, None)
+            repeats = RepeatSource(run, makers, str(metric), str(mode), plan.tune_config.confirm, self.known_total())
+        self.controller = TuneController(run, repeats)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
             from minitune.output.remarks import opening_remarks
 
             given = plan.run_config.callbacks or ()
-            remarks = opening_remarks(plan.experiment.param_space, total, plan.tune_config, given)
+            drawn = self.components.search_alg.total_samples
+            remarks = opening_remarks(plan.experiment.param_space, drawn, plan.tune_config, given)
         self._progress.begin(
             max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
             remarks,
@@ -453,12 +473,6 @@ def _tell_of_unfinished(path: str) -> None:
         total,
         shlex.quote(path),
     )
-
-
-def known_total(search_alg: SearchAlgorithm) -> int | None:
-    """How many trials a search makes; None if it has no end, or this is unknown."""
-    total = search_alg.total_samples
-    return total if 0 <= total < sys.maxsize else None
 
 
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:

@@ -12,13 +12,13 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minitune.decision import Decision
 from minitune.driver.actions import TrialActions
 from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
-from minitune.driver.launching import TrialLauncher
+from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
 from minitune.driver.limits import REPORT
 from minitune.driver.state import ENDED, WAITING
 from minitune.driver.step import Run, take
@@ -27,6 +27,9 @@ from minitune.executors.trial_executor import CallReturned, Placed
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
+
+if TYPE_CHECKING:
+    from minitune.driver.confirming import RepeatSource
 
 logger = logging.getLogger("minitune")
 
@@ -54,16 +57,19 @@ class TuneController:
 
     Args:
         run: The run. If it is resumed, it has the trials of the earlier part.
+        repeats: Makes the repeats that confirm the best trials; None if the run has none.
     """
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, repeats: RepeatSource | None = None):
         self._run = run
         state = run.state
         hooks = run.hooks
         self._actions = TrialActions(run)
         self._failures = Failures(run, self._actions, self.end_run)
         self._events = EventHandler(run, self._actions, self._failures)
-        self._launcher = TrialLauncher(run, self._actions, self._events.on_started)
+        self._source = TrialSource(run, repeats)
+        self._launcher = TrialLauncher(run, self._actions, self._events.on_started, self._source)
+        self._was_ended = False
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
         # A run has only the limits and checks that it needs: most runs have none.
@@ -76,11 +82,14 @@ class TuneController:
             self._checks.append(self._end_if_stopper_wants)
         if hooks.turns_loop:
             self._wait_limits.append(self._seconds_to_next_turn)
+        if repeats is not None:
+            self._checks.append(self._confirm)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def begin(self, left_over: LeftOver) -> None:
         """Begin the run with what an earlier driver has left over."""
+        self._was_ended = left_over.was_ended
         if left_over.was_ended:
             self._end_supply()
         for trial, ending in left_over.to_end:
@@ -305,6 +314,17 @@ class TuneController:
         """Whether a trial that ends with the run is saved: at its end always, or so that it can be resumed."""
         experiment = self._run.state.settings.experiments[trial.experiment_number]
         return experiment.saves and (resumable or bool(experiment.checkpoints.checkpoint_at_end))
+
+    def _confirm(self) -> None:
+        """Add the repeats of the best trials when all others have ended, unless something else has ended the run."""
+        state = self._run.state
+        if state.unfinished or state.supply != ENDED or state.ending is not None or self._was_ended:
+            return
+        try:
+            self._source.add_repeats()
+        except Refusal as refusal:
+            self._failures.cannot_start(refusal.trial, refusal.error)
+        self._actions.commit()
 
     def _end_stopped(self, trial: Trial, ending: Ending) -> None:
         """End a RUNNING trial of an earlier driver whose final result is in the journal.

@@ -10,16 +10,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from minitune.base.checks import require, shown
 from minitune.base.numbers import as_number, sortable
+from minitune.base.text import number_text
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
+CONFIRMED = 3
+"""How many trials a run repeats with `TuneConfig.confirm`."""
 _NAMES_SHOWN = 10
 _NAME_LENGTH = 40
 _T = TypeVar("_T")
@@ -194,23 +197,89 @@ def best_trial(
     """The best trial, failed ones included, the first one of equals; None if no trial has the metric. `scope` is one of
     `SCOPES`. With `filter_nan_and_inf`, only finite values count; otherwise NaN wins only if it comes first.
 
+    If the run has confirmed its most promising trials by this metric, the best is the one that `confirmations` has
+    first. A repeat itself is never the best trial.
+
     Raises:
         ValueError: If the mode or the scope is unknown.
     """
     check_mode(mode)
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
+    confirmed = confirmations(trials, metric, mode, scope)
+    if confirmed:
+        return confirmed[0].trial
     statistic = mode if scope == "all" else scope
     scored = []
     for trial in trials:
+        if trial.repeats is not None:
+            continue
         value = trial.progress.analysis.get(metric, statistic)
         if value is not None and (math.isfinite(value) or not filter_nan_and_inf):
             scored.append((value, trial))
     return best_of(scored, mode)
 
 
+class Confirmation(NamedTuple):
+    """A promising trial that was run again with other seeds; see `TuneConfig.confirm`.
+
+    Attributes:
+        trial: The trial.
+        seen: Its own value of the metric. It was chosen for this value, so it was probably lucky.
+        values: The values of its repeats, in their order. They were not chosen, so their mean has no bias.
+    """
+
+    trial: Trial
+    seen: float
+    values: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the repeats' values."""
+        return math.fsum(self.values) / len(self.values)
+
+    def __str__(self) -> str:
+        """Such as `0.21 in the mean of 3 repeats (0.18 seen)`."""
+        count = len(self.values)
+        again = "in one repeat" if count == 1 else f"in the mean of {count} repeats"
+        return f"{number_text(self.mean)} {again} ({number_text(self.seen)} seen)"
+
+
+def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Confirmation]:
+    """The trials that the run has repeated because they were promising by this metric, the best mean first.
+
+    Empty as long as one of them has no repeat with a finite value, and one that may still get it: so the best trial
+    does not change with each repeat that ends first. A trial whose repeats have all ended without a value is left out.
+    """
+    statistic = mode if scope == "all" else scope
+    values: dict[str, list[float]] = {}
+    waits: set[str] = set()
+    for trial in trials:
+        repeats = trial.repeats
+        if repeats is None or (repeats.metric, repeats.mode) != (metric, mode):
+            continue
+        found = values.setdefault(repeats.trial_id, [])
+        value = trial.progress.analysis.get(metric, statistic)
+        if not trial.is_finished():
+            waits.add(repeats.trial_id)
+        elif value is not None and math.isfinite(value):
+            found.append(value)
+    if any(not found and trial_id in waits for trial_id, found in values.items()):
+        return []
+    made = []
+    for trial in trials:
+        found = values.get(trial.trial_id, [])
+        seen = trial.progress.analysis.get(metric, statistic)
+        if found and seen is not None:
+            made.append(Confirmation(trial, seen, found))
+    sign = -1 if mode == "max" else 1
+    return sorted(made, key=lambda each: sign * each.mean)
+
+
 def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
     """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was."""
+    if confirmations(trials, metric, mode):  # it was not chosen for a value of its own
+        return None
     other = best_trial(trials, metric, mode, "all")
     if (
         other is None

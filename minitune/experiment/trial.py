@@ -96,6 +96,20 @@ class Usage(NamedTuple):
         return Usage(earlier.cpu_s + self.cpu_s, max(earlier.peak_bytes, self.peak_bytes))
 
 
+class Repeat(NamedTuple):
+    """Why a trial runs the configuration of another one again: to confirm its value; see `TuneConfig.confirm`.
+
+    Attributes:
+        trial_id: The id of that other trial.
+        metric: The flattened name of the metric by which it was promising.
+        mode: `"min"` or `"max"`.
+    """
+
+    trial_id: str
+    metric: str
+    mode: str
+
+
 @dataclass(slots=True)
 class Progress:
     """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there."""
@@ -173,6 +187,7 @@ class Trial:
         "phase",
         "progress",
         "recorded_config",
+        "repeats",
         "resources",
         "seed",
         "start_checkpoint",
@@ -216,6 +231,7 @@ class Trial:
         self.evaluated_params = evaluated_params or {}
         self.set_config(config or {})
         self.seed = 0
+        self.repeats: Repeat | None = None
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
         self.max_failures = max_failures

@@ -16,6 +16,7 @@ from minitune.base.numbers import known_number
 from minitune.base.text import counted
 from minitune.callback import Callback
 from minitune.experiment.endings import EndKind
+from minitune.experiment.goal import confirmations
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, OF_THE_CLOCK, lookup
@@ -185,6 +186,8 @@ def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: f
         return
     from minitune.search.estimate import estimates, remark_on_luck
 
+    if confirmations(trials, metric, mode):  # the line on the best trial says more
+        return
     if remark := remark_on_luck(estimates(trials, metric, mode), mode):
         yield f"hint: {remark}; see get_best_result(by='estimate')"
 

@@ -72,6 +72,7 @@ class TrialRow:
         process: The host and the process id of its worker, such as `127.0.0.1:77`; empty before it has one.
         node: The address of its machine; None if it is not known yet.
         quiet_s: In the live view, the seconds since its last report, or since its start; None if it does not run.
+        repeats: The id of the trial that it confirms; None for a trial of the search.
         is_silent: Whether that is much longer than usual, see `pace`.
     """
 
@@ -86,6 +87,7 @@ class TrialRow:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     process: str = ""
     node: str | None = None
+    repeats: str | None = None
     quiet_s: float | None = None
     is_silent: bool = False
     has_reported: bool = False
@@ -115,6 +117,7 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         metrics={name: value for name, value in values.items() if value is not None},
         process=f"{node or '127.0.0.1'}:{pid}" if pid else "",
         node=node,
+        repeats=trial.repeats and trial.repeats.trial_id,
     )
 
 
@@ -136,6 +139,7 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         TRIAL_ID: trial.trial_id,
         "status": trial.state,
         "ended": ending(trial) if trial.state in states.ENDED else None,
+        "repeats": trial.repeats and trial.repeats.trial_id,
         **flat_row(result),
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
@@ -205,6 +209,7 @@ _ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF)
 _ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.ending != row.state else None)
 _PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
+_REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
 _OBJECTIVE_RANK = 1
 _PARAMETER_RANK = 2
 _METRIC_RANKS = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6}
@@ -229,13 +234,13 @@ class Look:
     is_framed: bool = True
 
 
-BLOCK = Look((_NAME, _STATUS, _PROCESS))
+BLOCK = Look((_NAME, _STATUS, _PROCESS, _REPEATS))
 """A status block, while a run goes on."""
-ENDED = Look((_NAME, _ENDING))
+ENDED = Look((_NAME, _ENDING, _REPEATS))
 """The end of a run, and notebooks."""
-LIVE = Look((_NAME, _ENDING), cell=16, name=32, is_framed=False)
+LIVE = Look((_NAME, _ENDING, _REPEATS), cell=16, name=32, is_framed=False)
 """The live view, whose lines must not be wide."""
-LISTED = Look((_NUMBER, _ID, _STATUS, _ENDED), cell=40, has_names=True)
+LISTED = Look((_NUMBER, _ID, _STATUS, _ENDED, _REPEATS), cell=40, has_names=True)
 """The table of `minitune ls`."""
 
 

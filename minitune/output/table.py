@@ -19,7 +19,7 @@ from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, f
 from minitune.base.text import counted, date, number_text
 from minitune.error import ProgramError
 from minitune.experiment import states
-from minitune.experiment.goal import Goal, best_trial
+from minitune.experiment.goal import Goal, best_trial, confirmations
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.output.rows import ENDED, last_line, metric_columns, shown_metric, shown_params, trials_table, values_text
@@ -237,7 +237,9 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     if best is None or metric is None:
         return []
     config = values_text(shown_params(best, names or flatten(best.reported_config)))
-    text = f"Best: {values_text({metric: shown_metric(best, metric)})}"
+    confirmed = confirmations(trials, metric, str(mode))
+    value = f"{metric}={confirmed[0]}" if confirmed else values_text({metric: shown_metric(best, metric)})
+    text = f"Best: {value}"
     if config:
         text += f" with {config}"
     if best.status == ERROR:

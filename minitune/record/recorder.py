@@ -98,6 +98,7 @@ class Recorder:
             evaluated_params=trial.evaluated_params,
             experiment=trial.experiment_number,
             replaces=replaces,
+            repeats=trial.repeats,
         )
         if not is_small(config):  # the searched parameters are parts of it
             # Journal, worker and logs get references, so that a large value is stored once.

@@ -25,7 +25,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import Usage
+from minitune.experiment.trial import Repeat, Usage
 from minitune.resources import Resources
 
 SCHEMA = 2
@@ -154,12 +154,14 @@ def trial(
     evaluated_params: Mapping[str, Any] | None = None,
     experiment: int = 0,
     replaces: str = "",
+    repeats: Repeat | None = None,
 ) -> Record:
     """A trial is part of the run: its configuration, and what else its start needs.
 
     The field `replaces` has the id of the trial that it starts over. It is empty if the searcher proposed this trial.
+    Only a trial that confirms another one has the field `repeats`.
     """
-    return {
+    record = {
         KIND: TRIAL,
         "trial": trial,
         "number": number,
@@ -172,6 +174,15 @@ def trial(
         "experiment": experiment,
         "replaces": replaces,
     }
+    if repeats is not None:
+        record["repeats"] = repeats._asdict()
+    return record
+
+
+def repeat_of(record: Record) -> Repeat | None:
+    """What a `trial` record repeats; None if it is no repeat."""
+    fields = record.get("repeats")
+    return None if fields is None else Repeat(fields["trial_id"], fields["metric"], fields["mode"])
 
 
 def start(

@@ -356,6 +356,7 @@ class Story:
         trial.number = record["number"]
         trial.set_config(record["config"])
         trial.seed = record["seed"]
+        trial.repeats = records.repeat_of(record)
         trial.experiment_number = record["experiment"]
         trial.evaluated_params = record["evaluated_params"]
         trial.experiment_tag = record["tag"]

@@ -348,13 +348,18 @@ class PopulationBasedTraining(MetricScheduler):
 
         Raises:
             ValueError: If no mode is known afterwards, if members would have to wait for an endless supply of others,
-                or if the run has a searcher. The searcher would credit a member's first configuration with the scores
-                of later ones.
+                if the run has a searcher, or if it confirms its best trials. The searcher would credit a member's first
+                configuration with the scores of later ones.
         """
         if spec.get("searcher") is not None:
             raise ValueError(
                 f"{type(self).__name__} changes configurations while they are trained, so it takes no search "
                 f"algorithm, but got {spec['searcher']}; leave out search_alg"
+            )
+        if spec.get("confirm"):
+            raise ValueError(
+                f"{type(self).__name__} changes configurations while they are trained, so running the last one again "
+                f"confirms nothing, but got confirm={spec['confirm']}; leave it out"
             )
         if not super().set_search_properties(metric, mode, **spec):
             return False

@@ -112,6 +112,8 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
     least_iterations = _iterations(best)
     compared = []
     for trial in trials:
+        if trial.repeats is not None:
+            continue
         value = trial.progress.analysis.get(metric, statistic)
         if value is not None and math.isfinite(value) and _iterations(trial) >= least_iterations:
             compared.append((sign * value, trial))

@@ -76,15 +76,15 @@ class CombinedStopper(Stopper):
         for stopper in stoppers:
             if not isinstance(stopper, Stopper):
                 raise ValueError(f"CombinedStopper takes instances of Stopper, one by one, but got {shown(stopper)}")
-        self._stoppers = stoppers
+        self.stoppers = stoppers
         self._which: list[Stopper] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         # All are asked, also after the first True: each must hear every result to count right.
-        return self._note([stopper(trial_id, result) for stopper in self._stoppers])
+        return self._note([stopper(trial_id, result) for stopper in self.stoppers])
 
     def stop_all(self) -> bool:
-        return self._note([stopper.stop_all() for stopper in self._stoppers])
+        return self._note([stopper.stop_all() for stopper in self.stoppers])
 
     def describe(self) -> str:
         """The descriptions of the stoppers that returned True."""
@@ -93,25 +93,25 @@ class CombinedStopper(Stopper):
     def _note(self, answers: list[bool]) -> bool:
         if not any(answers):
             return False
-        self._which = [stopper for stopper, answer in zip(self._stoppers, answers, strict=True) if answer]
+        self._which = [stopper for stopper, answer in zip(self.stoppers, answers, strict=True) if answer]
         return True
 
     def seconds_left(self) -> float | None:
-        waits = [stopper.seconds_left() for stopper in self._stoppers]
+        waits = [stopper.seconds_left() for stopper in self.stoppers]
         return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def get_state(self) -> dict[str, Any]:
         """The states, in the order of the stoppers."""
-        return {"stoppers": [stopper.get_state() for stopper in self._stoppers]}
+        return {"stoppers": [stopper.get_state() for stopper in self.stoppers]}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the state of each stopper."""
         states = state["stoppers"]
-        if len(states) != len(self._stoppers):
+        if len(states) != len(self.stoppers):
             raise ValueError(
-                f"{len(states)} stoppers were saved, but there are {len(self._stoppers)}; pass the same ones as before"
+                f"{len(states)} stoppers were saved, but there are {len(self.stoppers)}; pass the same ones as before"
             )
-        for stopper, one in zip(self._stoppers, states, strict=True):
+        for stopper, one in zip(self.stoppers, states, strict=True):
             stopper.set_state(one)
 
 
@@ -517,6 +517,16 @@ class TimeoutStopper(Stopper):
         if self._last_check_s is not None:
             self._remaining_s -= now_s - self._last_check_s
         self._last_check_s = now_s
+
+
+def time_left_s(stopper: Stopper) -> float:
+    """The seconds until a `TimeoutStopper`, alone or in a `CombinedStopper`, ends the run; infinite without one."""
+    if isinstance(stopper, CombinedStopper):
+        return min(map(time_left_s, stopper.stoppers))
+    if isinstance(stopper, TimeoutStopper):
+        left_s = stopper.seconds_left()
+        return math.inf if left_s is None else left_s
+    return math.inf
 
 
 # -- values and checks ------------------------------------------------------------------------------------------------

@@ -1546,7 +1546,7 @@ class RunView {
     const run = this.run, data = run.data;
     const first = run.scored[0];
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, run.scored.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, run.scored.length > 1]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
@@ -1562,6 +1562,7 @@ class RunView {
       return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
         el("div", { className: "value", title: String(best.value) }, number(best.value)),
         el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first)),
+        data.remark ? el("p", { className: "note" }, `${data.remark}.`) : null,
         data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
         configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];
     });

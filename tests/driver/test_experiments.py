@@ -159,7 +159,7 @@ def test_plug_ins_hear_of_the_first_one() -> None:
     first = Experiment("a", count, stop={"n": 1}, num_samples=2, time_budget_s=60)
     run_experiments([first, Experiment("b", count)], scheduler=Scheduler(), callbacks=[Hears()], verbose=0)
     spec = {"stop": {"n": 1}, "num_samples": 2, "time_budget_s": 60}
-    about_run = {"searcher": None, "reuse_actors": False, "objectives": {}}
+    about_run = {"searcher": None, "reuse_actors": False, "confirm": 0, "objectives": {}}
     assert heard == [{**spec, **about_run}, {**spec, "total_num_samples": 3}]
 
 

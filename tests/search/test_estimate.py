@@ -66,6 +66,15 @@ def test_without_noise_the_expected_value_is_the_value_seen() -> None:
     assert remark_on_luck(grid.get_estimates(), "min") == ""
 
 
+def test_repeats_of_a_run_that_confirms_are_not_estimated() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"]}
+
+    grid = fit(train, {"x": uniform(0, 1)}, num_samples=12, metric="loss", mode="min", confirm=2)
+    assert len(grid) == 18
+    assert len(grid.get_estimates()) == 12
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_of_a_wavy_function_without_noise_the_best_trial_is_the_best_by_estimate(seed: int) -> None:
     def train(config: dict[str, Any]) -> dict[str, float]:

@@ -8,6 +8,7 @@ import html
 import json
 import math
 import os
+import random
 import re
 import zlib
 from collections.abc import Callable
@@ -331,6 +332,26 @@ def test_the_page_names_a_trial_that_was_once_better() -> None:
     fit(peak, {"losses": grid_search([[0.5, 0.4], [0.0749, 0.8]])}, **OBJECTIVE)
 
     assert run_of()["onceBetter"] == "trial 1 was at 0.0749 in step 1"
+
+
+def test_the_page_says_that_the_best_value_was_lucky() -> None:
+    rng = random.Random(1)
+
+    def noisy(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"] + rng.gauss(0, 1)}
+
+    fit(noisy, {"x": grid_search([x / 20 for x in range(40)])}, **OBJECTIVE)
+
+    found = run_of()
+    best = next(trial for trial in found["trials"] if trial["n"] == found["best"])
+    assert re.match(rf"{best['value']:.3g} was lucky: about 0\.\d+ is to be expected", found["remark"])
+
+
+def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
+    values = iter([1, 2, 3, 7, 8, 9])
+    fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
+
+    assert run_of()["remark"] == "7 in one repeat (1 seen)"
 
 
 def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:

@@ -1,0 +1,116 @@
+"""RepeatSource: with `TuneConfig(confirm=k)`, the most promising trials are run again when the search has ended.
+
+The best value of a noisy objective is a lucky one. A repeat has the configuration of its trial, and another seed. It is
+a trial like others, with a mark on record (`Trial.repeats`); `goal.confirmations` compares the means.
+
+Which trials are promising follows from the trials that the search has made. So a resume adds exactly the repeats that
+are missing, and a run that is extended confirms what its new trials have brought.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from minitune.base.numbers import known_number
+from minitune.driver.step import Run
+from minitune.experiment.goal import CONFIRMED
+from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.trial import Repeat, Trial
+from minitune.experiment.trial_maker import TrialMaker
+from minitune.result import TIME_TOTAL_S
+from minitune.space.parameters import config_key
+from minitune.space.tree import format_tag
+from minitune.stopper.stopper import time_left_s
+
+_LATEST = 50
+"""From so many of the latest trials follows how long a trial takes."""
+_RESERVE = 1.1
+"""The time that is kept for repeats, relative to the longest of these trials: a start takes time, too."""
+
+
+class RepeatSource:
+    """Makes the repeats of a run.
+
+    Args:
+        makers: One for each experiment.
+        total: How many trials the run has on record, repeats included; None if its search has no end.
+    """
+
+    def __init__(self, run: Run, makers: Sequence[TrialMaker], metric: str, mode: str, count: int, total: int | None):
+        self._run = run
+        self._makers = makers
+        self._metric = metric
+        self._mode = mode
+        self._count = count
+        self._total = total
+        self.has_budget = time_left_s(run.hooks.stopper) < math.inf
+
+    def missing(self) -> Iterator[Trial]:
+        """Make the repeats that the run does not have yet, one round after the other. All other trials have ended.
+
+        Blocks for up to 0.2 s of CPU.
+        """
+        trials = self._run.state.trials
+        candidates = promising(trials, self._metric, self._mode, CONFIRMED)
+        known = Counter(trial.repeats.trial_id for trial in trials if trial.repeats is not None)
+        for number in range(self._count):
+            for trial in candidates:
+                if known[trial.trial_id] <= number:
+                    yield self._repeat(trial)
+
+    def note_total(self) -> None:
+        """Record how many trials the run has, now that all of them are known."""
+        total = len(self._run.state.trials)
+        if total != self._total:
+            self._run.recorder.extends(0, total)
+            self._total = total
+
+    def _repeat(self, trial: Trial) -> Trial:
+        maker = self._makers[trial.experiment_number]
+        tag = format_tag(maker.ids.count, {("repeats",): trial.trial_id})
+        made = maker.make(trial.current_config, trial.evaluated_params, tag)
+        made.repeats = Repeat(trial.trial_id, self._metric, self._mode)
+        return made
+
+    def is_due(self) -> bool:
+        """Whether the search must end now, because the rest of the time budget is needed for the repeats.
+
+        This is an estimate: all trials take as long as the longest one of late. O(1).
+        """
+        if not self.has_budget:
+            return False
+        state = self._run.state
+        times = [known_number(trial.progress.metrics.get(TIME_TOTAL_S)) for trial in state.trials[-_LATEST:]]
+        longest_s = max((time_s for time_s in times if time_s is not None), default=0.0)
+        if not longest_s:
+            return False
+        at_once = max(1, len(state.running))
+        rounds = math.ceil(CONFIRMED * self._count / at_once)
+        if state.running:
+            rounds += 1  # until those have ended
+        return time_left_s(self._run.hooks.stopper) < _RESERVE * rounds * longest_s
+
+
+def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> list[Trial]:
+    """The trials that are worth to be confirmed, at most `count`, each with another configuration.
+
+    The first ones are those with the best estimates (see `search.estimate`), the others those with the best last
+    values. A failed trial is not among them, nor a repeat.
+    """
+    from minitune.search.estimate import estimates
+
+    able = [trial for trial in trials if trial.status == TERMINATED and trial.repeats is None]
+    by_id = {trial.trial_id: trial for trial in able}
+    order = [by_id[each.trial_id] for each in estimates(able, metric, mode)]
+    values = [trial.progress.analysis.get(metric, "last") for trial in able]
+    finite = [(value, trial) for value, trial in zip(values, able, strict=True) if value is not None]
+    finite = [(value, trial) for value, trial in finite if math.isfinite(value)]
+    order += [trial for _, trial in sorted(finite, key=lambda pair: pair[0], reverse=mode == "max")]
+    chosen: dict[str, Trial] = {}
+    for trial in order:
+        chosen.setdefault(config_key(trial.current_config), trial)
+        if len(chosen) == count:
+            break
+    return list(chosen.values())

@@ -1,0 +1,262 @@
+"""A run with `confirm` runs its most promising trials again, and the best one is that with the best mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from kit import (
+    EndAfter,
+    Spy,
+    cut,
+    deciding,
+    fit,
+    journal_of,
+    restore,
+    resume,
+    run_path,
+    virtual_executor,
+)
+
+from minitune import ExperimentAnalysis, ResultGrid, Trial, clock, get_context, grid_search, randint, report, uniform
+from minitune.cli import main
+from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
+from minitune.search import BasicVariantGenerator, Searcher
+
+GOAL: dict[str, Any] = {"metric": "loss", "mode": "min"}
+
+
+def drawing(draws: dict[int, Sequence[float]]) -> Callable[[dict[str, Any]], None]:
+    """Reports the next of the draws of its x; an exception among them is raised."""
+    counts: Counter[int] = Counter()
+
+    def train(config: dict[str, Any]) -> None:
+        x = config["x"]
+        draw = draws[x][counts[x] % len(draws[x])]
+        counts[x] += 1
+        if draw != draw:
+            raise ValueError("a failed repeat")
+        report({"loss": draw})
+
+    return train
+
+
+def xs(draws: dict[int, Sequence[float]]) -> dict[str, Any]:
+    return {"x": grid_search(list(draws))}
+
+
+def trials_of(grid: ResultGrid) -> list[Trial]:
+    return ExperimentAnalysis(grid.experiment_path).trials
+
+
+def repeated(grid: ResultGrid) -> list[tuple[str, int]]:
+    """For each repeat, the last two digits of the id of its trial, and its x."""
+    found = []
+    for trial in trials_of(grid):
+        if trial.repeats is not None:
+            found.append((trial.repeats.trial_id[-2:], trial.config["x"]))
+    return found
+
+
+LUCKY = {0: [1.0, 9, 8, 9], 1: [2.0, 4, 4, 5], 2: [3.0, 5, 5, 5], 3: [4.0, 0, 0, 0]}
+
+
+def test_the_three_best_trials_are_run_again_with_other_seeds() -> None:
+    seeds: dict[str, int] = {}
+    train = drawing(LUCKY)
+
+    def noting(config: dict[str, Any]) -> None:
+        context = get_context()
+        seeds[context.get_trial_id()] = context.get_trial_seed()
+        train(config)
+
+    grid = fit(noting, xs(LUCKY), **GOAL, confirm=3)
+    assert repeated(grid) == [("00", 0), ("01", 1), ("02", 2)] * 3  # in rounds: a run that is cut has compared all
+    assert len(set(seeds.values())) == len(grid) == 13
+
+
+def test_the_best_trial_has_the_best_mean_of_its_repeats() -> None:
+    grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3)
+    best = grid.get_best_result()
+    assert best.config == {"x": 1}
+    assert best.metrics["loss"] == 2  # its own value; that of x=3, which was not promising, was never repeated
+    means = [(each.trial.config["x"], each.seen, each.mean) for each in grid.get_confirmations()]
+    assert means == [(1, 2, 13 / 3), (2, 3, 5), (0, 1, 26 / 3)]
+
+
+def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"], "number": float(get_context().get_trial_id()[-2:] >= "03")}
+
+    grid = fit(train, {"x": grid_search([1, 2, 3])}, **GOAL, confirm=1)
+    assert grid.get_best_result("number", "max").config == {"x": 1}
+    assert grid.get_confirmations("number", "max") == []
+
+
+def test_repeats_take_the_largest_values_with_mode_max() -> None:
+    grid = fit(drawing(LUCKY), xs(LUCKY), metric="loss", mode="max", confirm=1)
+    assert [x for _, x in repeated(grid)] == [3, 2, 1]
+    assert grid.get_best_result().config == {"x": 2}
+
+
+def test_equal_configurations_are_confirmed_once() -> None:
+    draws = {0: [1.0, 1, 5, 6, 7], 1: [2.0, 2], 2: [3.0, 3], 3: [4.0, 4]}
+    grid = fit(drawing(draws), xs(draws), **GOAL, num_samples=2, confirm=1)
+    assert [x for _, x in repeated(grid)] == [0, 1, 2]
+
+
+def test_scheduler_and_searcher_hear_nothing_of_repeats() -> None:
+    heard: set[str] = set()
+    told: set[str] = set()
+
+    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+        heard.add(trial.trial_id[-2:])
+        return "STOP" if trial.trial_id[-2:] > "03" else "CONTINUE"
+
+    class Hears(Searcher):
+        def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+            return True
+
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"x": int(trial_id[-2:])}
+
+        def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+            told.add(trial_id[-2:])
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(3):
+            report({"loss": config["x"] + step})
+
+    grid = fit(
+        train, {"x": uniform(0, 1)}, **GOAL, search_alg=Hears(), scheduler=deciding(decide), num_samples=4, confirm=1
+    )
+    assert heard == told == {"00", "01", "02", "03"}
+    assert [result.metrics["training_iteration"] for result in grid] == [3] * 7
+
+
+def test_a_scheduler_does_not_stop_a_repeat() -> None:
+    def train(config: dict[str, Any]) -> None:
+        is_repeat = get_context().get_trial_id()[-2:] >= "06"
+        for step in range(9):
+            report({"loss": 100.0 if is_repeat else config["x"] - step})
+
+    grid = fit(
+        train,
+        {"x": grid_search([5, 4, 3, 2, 1, 0])},
+        **GOAL,
+        scheduler=AsyncHyperBandScheduler(max_t=9, grace_period=1, reduction_factor=2),
+        confirm=1,
+        max_concurrent_trials=1,
+    )
+    assert [result.metrics["training_iteration"] for result in grid][6:] == [9, 9, 9]
+
+
+def test_repeats_of_equal_configurations_are_run_with_reuse() -> None:
+    grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, on_duplicate="reuse", confirm=1)
+    assert [result.metrics["loss"] for result in grid] == [1, 2, 3, 4, 9, 4, 5]
+
+
+def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed() -> None:
+    nan = float("nan")
+    draws = {0: [1.0, nan, nan], 1: [2.0, 8, nan], 2: [3.0, 9, 9]}
+    grid = fit(drawing(draws), xs(draws), **GOAL, confirm=2)
+    assert [(each.trial.config["x"], each.values) for each in grid.get_confirmations()] == [(1, [8]), (2, [9, 9])]
+    assert grid.get_best_result().config == {"x": 1}
+
+
+def test_a_failed_trial_is_not_run_again() -> None:
+    draws = {0: [float("nan")], 1: [2.0], 2: [3.0]}
+    grid = fit(drawing(draws), xs(draws), **GOAL, confirm=1)
+    assert [x for _, x in repeated(grid)] == [1, 2]
+
+
+@pytest.mark.parametrize("results", range(1, 10))
+def test_a_run_that_was_cut_makes_only_the_repeats_that_are_missing(results: int) -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"]}
+
+    space = {"x": grid_search([1, 2, 3, 4])}
+    whole = fit(train, space, **GOAL, confirm=2, name="whole", max_concurrent_trials=1)
+    cut(train, space, results=results, **GOAL, confirm=2, max_concurrent_trials=1)
+    grid = resume(train, callbacks=[])
+    assert repeated(grid) == repeated(whole)
+    assert [result.config for result in grid] == [result.config for result in whole]
+
+
+def test_best_does_not_change_before_each_candidate_has_a_value() -> None:
+    cut(drawing(LUCKY), xs(LUCKY), results=6, **GOAL, confirm=1, max_concurrent_trials=1)
+    grid = restore(drawing(LUCKY)).get_results()
+    assert grid.get_confirmations() == []
+    assert grid.get_best_result().config == {"x": 0}
+
+
+def test_a_run_with_more_samples_confirms_what_is_promising_then() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"]}
+
+    guesses = BasicVariantGenerator(points_to_evaluate=[{"x": 9}, {"x": 8}, {"x": 7}])
+    fit(train, {"x": randint(1, 7)}, **GOAL, search_alg=guesses, num_samples=3, confirm=1)
+    grid = resume(train, add_samples=1)
+    assert [x for _, x in repeated(grid)][:3] == [7, 8, 9]
+    (new,) = [x for _, x in repeated(grid)][3:]
+    assert new < 7
+    assert grid.get_best_result().config == {"x": new}
+
+
+def test_the_search_ends_in_time_for_the_repeats() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        clock.current.sleep(10)
+        return {"loss": config["x"]}
+
+    grid = fit(
+        train,
+        {"x": uniform(0, 1)},
+        **GOAL,
+        num_samples=-1,
+        time_budget_s=305,
+        executor=virtual_executor(),
+        max_concurrent_trials=1,
+        confirm=3,
+    )
+    states = Counter(trial.state for trial in trials_of(grid))
+    assert states == {"finished": 30}
+    assert len(repeated(grid)) == 9
+
+
+def test_a_run_that_a_stopper_ends_confirms_nothing() -> None:
+    grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
+    assert repeated(grid) == []
+    assert repeated(resume(drawing(LUCKY))) == []
+
+
+def test_callbacks_hear_of_repeats_and_of_their_number() -> None:
+    spy = Spy()
+    fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, callbacks=[spy])
+    assert journal_of()[0]["total_samples"] == 13
+    fit(drawing(LUCKY), {"x": grid_search([0, 1])}, **GOAL, confirm=3, name="two")
+    assert journal_of("two")[0]["total_samples"] == 8
+
+
+@pytest.mark.parametrize("config", [{}, {"metric": ["a", "b"], "mode": ["min", "min"]}])
+def test_confirm_needs_one_metric_with_its_mode(config: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="TuneConfig needs a metric and its mode"):
+        fit(drawing(LUCKY), xs(LUCKY), confirm=1, **config)
+
+
+def test_pbt_refuses_confirm() -> None:
+    scheduler = PopulationBasedTraining(hyperparam_mutations={"x": [0, 1]})
+    with pytest.raises(ValueError, match=r"changes configurations while they are trained.*leave it out"):
+        fit(drawing(LUCKY), xs(LUCKY), **GOAL, scheduler=scheduler, confirm=1)
+
+
+def test_commands_show_what_was_confirmed(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, verbose=1)
+    shown = capsys.readouterr().out
+    assert "Best: loss=4.33333 in the mean of 3 repeats (2 seen) with x=1" in shown
+    assert main(["best", str(run_path())]) == 0
+    assert "4.33333 in the mean of 3 repeats (2 seen); 5 trial 2; 8.66667 trial 0" in capsys.readouterr().out
+    assert main(["ls", str(run_path()), "--columns", "trial,repeats"]) == 0
+    first = ExperimentAnalysis(str(run_path())).trials[0].trial_id
+    assert capsys.readouterr().out.count(f"| {first} |") == 3
