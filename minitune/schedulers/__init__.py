@@ -18,13 +18,11 @@ Modules
 
 One result
 ----------
-The driver calls `on_trial_result`. The scheduler reads metric and time with the methods of `MetricScheduler`, and
-returns a `Decision`: continue, pause or stop, with its reason and the facts behind it, which the journal keeps. The
-driver records it and then acts.
+The driver calls `on_trial_result`. The scheduler returns a `Decision`: continue, pause or stop, with its reason and the
+facts behind it, which the journal keeps. The driver records it and then acts.
 
 One free place
 --------------
-The driver calls `choose_trial_to_run`. The scheduler returns a trial that waits or is paused, or None.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ SchedulerName = Literal[
     "pb2",
     "resource_changing",
 ]
-"""The names of schedulers, for editors. Case does not matter, so a type checker should accept any text."""
+"""The names of schedulers, for editors. Case does not matter, so any text is accepted."""
 _BY_NAME = {
     "fifo": "trial_scheduler:FIFOScheduler",
     "asha": "async_hyperband:ASHAScheduler",
@@ -92,7 +90,7 @@ _BY_NAME = {
     "pb2": "pb2:PB2",
     "resource_changing": "resource_changing_scheduler:ResourceChangingScheduler",
 }
-"""The module of this package and the class of each name. They are loaded when they are first used."""
+"""The module and the class of each name, loaded when first used."""
 
 __dir__ = listing(__all__)
 __getattr__ = submodules(

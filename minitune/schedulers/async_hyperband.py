@@ -2,10 +2,10 @@
 
 Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
 variant is the paper's algorithm 2. The stopping variant needs no checkpoints: it stops a trial that is not among the
-best 1/eta when it reaches a rung, and the others continue without a pause.
+best 1/eta when it reaches a rung.
 
-A rung ranks entries: one value of each trial that has reached it. The share 1/eta is computed from the factor as the
-user wrote it (`exact`). With a rounded factor, a trial could fall on the wrong side of the cut.
+The share 1/eta is computed from the factor as the user wrote it (`exact`): rounded, a trial could fall on the wrong
+side of the cut.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ logger = logging.getLogger("minitune")
 
 
 class Entry(NamedTuple):
-    """The value of one trial at a rung. Entries sort from best to worst. Of two equal losses (minus the score) the one
-    that arrived earlier ranks better.
+    """The value of one trial at a rung. Entries sort from best to worst; of equal ones the earlier arrival is
+    better.
     """
 
     loss: float
@@ -66,10 +66,9 @@ def exact(factor: float) -> int | Fraction:
 
 
 def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
-    """The number of trials in bracket p of B brackets of HyperBand: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws
-    brackets as often.
+    """The number of trials in bracket p of B brackets: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws brackets as often.
 
-    Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1: the number of configurations per bracket.
+    Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1.
     """
     return math.ceil(Fraction(brackets, brackets - place) * Fraction(factor) ** (brackets - 1 - place))
 
@@ -80,8 +79,8 @@ class Rung:
 
     Attributes:
         ranked: The entries of all trials that have reached the rung.
-        waiting: Only with promotion: the entries of trials that are paused here and not promoted yet.
-        lost: Only with promotion: the entries of trials that failed for good, which cannot be promoted any more.
+        waiting: Only with promotion: the entries of trials that are paused here.
+        lost: Only with promotion: the entries of trials that failed for good.
     """
 
     time: float
@@ -93,11 +92,11 @@ class Rung:
         return len(self.ranked)
 
     def rank(self, entry: Entry) -> int:
-        """The rank of a recorded value, 1 for the best. O(log n)."""
+        """The rank of a recorded value, 1 for the best, in O(log n)."""
         return bisect_left(self.ranked, entry) + 1
 
     def discard_waiting(self, entry: Entry) -> None:
-        """Remove `entry` from those that wait for a promotion, if it is there. O(log n) comparisons."""
+        """Remove `entry` from `waiting`, if it is there, with O(log n) comparisons."""
         place = bisect_left(self.waiting, entry)
         if place < len(self.waiting) and self.waiting[place] == entry:
             del self.waiting[place]
@@ -120,7 +119,7 @@ class Rung:
 
 
 class HalvingScheduler(MetricScheduler):
-    """A scheduler that compares trials at rungs below `max_t`. See its subclasses for the arguments."""
+    """A scheduler that compares trials at rungs below `max_t`."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class HalvingScheduler(MetricScheduler):
         return entry
 
     def _end(self, at: float, **facts: Any) -> Decision:
-        """Stop a trial that has trained for its full time. It does not count as stopped."""
+        """Stop a trial that has trained for its full time, which does not count as stopped."""
         reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
         facts = {"rule": self._rule, "time": at, "rung": self._max_t, **facts}
         return Decision(decision.STOP, reason, facts=facts, kind=EndKind.MAX_T)
@@ -155,8 +154,6 @@ class HalvingScheduler(MetricScheduler):
 
 @dataclass(slots=True)
 class _Standing:
-    """The progress of one live trial."""
-
     bracket: int
     rung: int = -1
     entry: Entry | None = None
@@ -165,20 +162,20 @@ class _Standing:
 
 @explains_calls(name="ASHAScheduler")
 class AsyncHyperBandScheduler(HalvingScheduler):
-    """Compares trials at rungs `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each rung continue.
+    """Compares trials at rungs `r, r * eta, r * eta^2, ...`; about the best 1/eta of each continue.
 
-    A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
-    A trial is recorded only at the highest rung that it has passed. A trial that ends by itself counts at its rung.
+    A value that is NaN or no number ranks below all others; of equal ones the first ranks better. A trial that
+    ends by itself counts at its rung.
 
     Args:
-        time_attr: The result key that measures progress: any number that grows.
+        time_attr: The result key that measures progress.
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         reduction_factor: eta, above 1.
-        brackets: The number of brackets. Each starts one rung higher than the one before. One bracket is best for
-            nearly all searches; three train about 1.5 times as much.
-        stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
-        variant: `stop` stops the worse trials at once. `promote` pauses every trial at every rung and resumes the
-            best, so that a good trial with a slow start is not lost. For that, trials must save checkpoints.
+        brackets: Each starts one rung higher than the one before. One is best for nearly all searches; three train
+            about 1.5 times as much.
+        stop_last_trials: If False, a trial continues beyond `max_t`, and is no longer compared.
+        variant: `stop` stops the worse trials at once. `promote` pauses every trial at every rung and resumes the best,
+            so that a slow start is forgiven; trials must save checkpoints.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -222,7 +219,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return next(iter(self._times[0]), None)
 
     def set_seed(self, seed: int) -> None:
-        """Seed the draw of brackets."""
         self._rng = random.Random(seed)
 
     # -- hooks ---------------------------------------------------------------------------------------------------
@@ -251,7 +247,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return Decision(decision.PAUSE, "it is again at the rung where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Record the last result at its rung, if that was not done yet, and forget the trial."""
         at = self._time_of(result or {})
         # A short training that has ended by itself is a real result, to which longer ones are compared.
         if at is not None and at < self._max_t:
@@ -266,7 +261,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         self._forget(trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget the trial if it has failed for good; its values stay."""
         if not has_failed_for_good(trial):
             return
         standing = self._forget(trial)
@@ -276,9 +270,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """Promote the best trial of the highest rung possible; if there is none, start a new trial.
 
-        Once no new trial comes and nothing runs, every rung promotes at least its best trial, so that one trial
-        reaches `max_t`. When no trial is left to promote, those that are still paused are stopped. (A search algorithm
-        that has no trial while nothing runs may wait for these ends.)
+        Once no new trial comes and nothing runs, every rung promotes at least its best trial, so that one reaches
+        `max_t`. When none is left to promote, those that are still paused are stopped.
         """
         if not self._promotes:
             return super().choose_trial_to_run(tune_controller)
@@ -300,7 +293,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return chosen
 
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        """The rank with which a paused trial is promoted."""
         return self._rank_of(trial)
 
     @property
@@ -310,7 +302,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """How many trials were stopped before `max_t`, and the score that each rung requires, highest rung first."""
+        """How many trials were stopped early, and the score that each rung requires, highest first."""
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         for rungs in self._brackets:
             cutoffs = []
@@ -326,7 +318,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
             "brackets": [[rung.get_state() for rung in rungs] for rungs in self._brackets],
             "standings": {
@@ -364,7 +355,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     # -- the rule ------------------------------------------------------------------------------------------------
 
     def _standing_of(self, trial: Trial) -> _Standing:
-        """The trial's standing. For a new trial, the bracket is drawn."""
         self._trials[trial.trial_id] = trial
         standing = self._standings.get(trial.trial_id)
         if standing is None:
@@ -379,10 +369,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def _record(
         self, trial: Trial, standing: _Standing, at: float, result: dict[str, Any]
     ) -> tuple[Rung, Entry] | None:
-        """Record the result at the highest rung passed, unless the trial was recorded there or higher. None if nothing
-        was recorded.
+        """Record the result at the highest rung passed, unless that was done; None if nothing was recorded.
 
-        Lower rungs that were skipped are never filled in afterwards: their values would come from a later time.
+        Rungs that were skipped stay empty: their values would come from a later time.
         """
         index = bisect_right(self._times[standing.bracket], at) - 1
         if index <= standing.rung:
@@ -397,7 +386,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return rung, entry
 
     def _rank_of(self, trial: Trial) -> tuple[str, dict[str, Any]]:
-        """The rank of a trial at the rung where it waits, as text and as facts; empty if it waits at none."""
+        """The rank of a trial at the rung where it waits, as text and as facts; empty without one."""
         standing = self._standings.get(trial.trial_id)
         if standing is None or standing.entry is None:
             return "", {}
@@ -433,7 +422,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return Decision(decision.CONTINUE if passes else decision.STOP, reason, facts=facts)
 
     def _kept(self, rung: Rung) -> int:
-        """How many of the trials recorded at the rung continue."""
         kept = int(len(rung) // self._eta)
         if self._promotes or not rung.ranked:
             return kept
@@ -441,7 +429,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
         """The best trial that waits and is among the top floor(n / eta), or the top `at_least`, from the highest rung
-        down. If `at_least` is positive, trials that failed for good do not count.
+        down. A positive `at_least` leaves out trials that failed for good.
         """
         for rung in self._from_the_top:
             found = self._first_available(context, rung)
@@ -460,7 +448,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def _first_available(self, context: SchedulerContext, rung: Rung) -> tuple[Entry, Trial] | None:
         """The best trial that waits at `rung` and can be resumed now.
 
-        Trials that run are passed over: they are still being saved, or on their way to the next rung.
+        Trials that run are passed over: they are being saved, or on their way to the next rung.
         """
         place = 0
         while place < len(rung.waiting):
@@ -476,7 +464,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         return None
 
     def _forget(self, trial: Trial) -> _Standing | None:
-        """Drop the trial's standing; returns it."""
         self._trials.pop(trial.trial_id, None)
         standing = self._standings.pop(trial.trial_id, None)
         if standing is not None and standing.entry is not None:
@@ -488,7 +475,7 @@ ASHAScheduler = AsyncHyperBandScheduler
 
 
 def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Rung]]:
-    """The rungs of each bracket that has any; at least one bracket, even if it has none.
+    """The rungs of each bracket that has any; at least one bracket.
 
     Those of bracket s lie at `r * eta^s, r * eta^(s+1), ...` below `max_t`, computed by multiplication.
     """

@@ -3,9 +3,8 @@
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
 1603.06560). As in the paper, the bracket that cuts hardest comes first, and the best floor(m / eta) continue.
 
-A `Bracket` knows its rungs and its members, and decides which of them continue when a rung closes. A rung closes when
-all members that are still in the bracket have arrived and the bracket gets no more trials. So a trial that ends or
-fails must leave its bracket, or the others would wait for ever.
+A rung of a `Bracket` closes when all members that are left have arrived and no more come. So a trial that ends or fails
+must leave its bracket, or the others would wait for ever.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class BracketMember:
 
 
 class Closing(NamedTuple):
-    """The outcome of closing a rung: its time in units of `time_attr`, how many trained towards it, and the entries
-    that continue and that are stopped, best first.
+    """The outcome of closing a rung: its time, how many trained towards it, and the entries that continue and that
+    stop, best first.
     """
 
     time: float
@@ -65,7 +64,7 @@ class Closing(NamedTuple):
         return None
 
     def rank(self, entry: Entry) -> int:
-        """The rank of one of the entries, 1 for the best. O(log n)."""
+        """The rank of an entry, 1 for the best, in O(log n)."""
         place = bisect_left(self.kept, entry)
         if place < len(self.kept):
             return place + 1
@@ -76,14 +75,12 @@ class Closing(NamedTuple):
 class Bracket:
     """Some trials, of which each rung keeps the best 1/eta.
 
-    Trials that left the bracket in another way count as members of the rung, but cannot be kept.
+    Trials that left in another way count as members of the rung, but cannot be kept.
 
     Attributes:
-        capacity: n: how many trials it takes.
         times: Its rungs, ascending; the last one is the end.
-        eta: One part in so many is kept.
         ready: The trials that were kept and have not run again since, best first, each with the rung's time, its rank
-            there, and the number of trials that were ranked.
+            there, and the number of ranked trials.
         entered: The number of trials that the present rung compares, with those that have left since.
         arrived: The number of members that have arrived at their rung.
     """
@@ -126,7 +123,7 @@ class Bracket:
 
     @property
     def size(self) -> int:
-        """How many trials it takes while it is open; then, how many trials the present rung compares."""
+        """How many trials it takes while it is open; then, how many the present rung compares."""
         if self.is_open:
             return self.capacity
         return self.entered
@@ -155,9 +152,9 @@ class Bracket:
         self.arrived += 1
 
     def close(self) -> list[Closing]:
-        """Close every rung that can be closed, one after the other: a trial may have passed several at once.
+        """Close every rung that can be closed: a trial may have passed several at once.
 
-        At the end, after the last rung, no trials are compared.
+        At the end no trials are compared.
         """
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
@@ -224,19 +221,19 @@ def rung_times(max_t: float, eta: float, index: int) -> list[float]:
 
 @explains_calls()
 class HyperBandScheduler(HalvingScheduler):
-    """Pauses each trial at the rungs of its bracket until all have reached the rung, and resumes the best 1/eta.
+    """Pauses each trial at the rungs of its bracket until all have come, and resumes the best 1/eta.
 
     Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
-    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. Trials
-    must save checkpoints: one without a checkpoint starts over after each pause.
+    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins when one is full. A trial
+    without a checkpoint starts over after each pause.
 
-    Trials that end in another way count at their rung, but cannot be kept.
+    Trials that end in another way count at their rung.
 
     Args:
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         max_t: Trials are stopped at this time, in units of `time_attr`.
-        reduction_factor: eta, above 1: one part in so many continues.
-        stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
+        reduction_factor: eta, above 1.
+        stop_last_trials: If False, a trial continues beyond `max_t`, and is no longer compared.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -269,12 +266,11 @@ class HyperBandScheduler(HalvingScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Give a new trial a place in a bracket. A trial that is queued again keeps its bracket."""
+        """A new trial gets a place in a bracket; one that is queued again keeps its own."""
         super().on_trial_add(tune_controller, trial)
         self._home_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if the trial has reached its rung, and close the rung if it was the last trial."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
@@ -304,18 +300,17 @@ class HyperBandScheduler(HalvingScheduler):
         self._leave(tune_controller, trial, TERMINATED)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """The others do not wait for it any more."""
         self._leave(tune_controller, trial, TERMINATED)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A trial that has failed for good leaves its bracket. For one that is retried, the others wait."""
+        """A trial that has failed for good leaves its bracket; for one that is retried, the others wait."""
         if has_failed_for_good(trial):
             self._leave(tune_controller, trial, ERROR)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """The oldest bracket comes first: its trials that were kept, then its new trials.
+        """The oldest bracket comes first: trials that were kept, then new ones.
 
-        None means that a new trial may be drawn: a free worker begins a new bracket rather than wait for stragglers.
+        None: a new trial may be drawn, since a free worker begins a bracket rather than wait for stragglers.
         """
         for bracket in self._brackets:  # trials that were dropped while they were saved, or by an earlier driver
             for trial_id in list(bracket.leaving):
@@ -330,7 +325,6 @@ class HyperBandScheduler(HalvingScheduler):
         return chosen
 
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
-        """The rank with which a paused trial goes on."""
         bracket = self._homes.get(trial.trial_id)
         if bracket is None or trial.trial_id not in bracket.ready:
             return "", {}
@@ -340,7 +334,6 @@ class HyperBandScheduler(HalvingScheduler):
         return reason, {**facts, "rank": rank, "of": count}
 
     def debug_string(self) -> str:
-        """How many trials were stopped, and the progress of each bracket that is not over."""
         lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
         bands = [bracket.band for bracket in self._brackets] or [max(0, self._num_brackets - 1) // (self._largest + 1)]
         for band in dict.fromkeys(bands):
@@ -355,7 +348,6 @@ class HyperBandScheduler(HalvingScheduler):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`. It has the arguments that the brackets depend on."""
         return {
             "max_t": self._max_t,
             "reduction_factor": self._reduction_factor,
@@ -387,7 +379,6 @@ class HyperBandScheduler(HalvingScheduler):
         """A trial has reached its rung. A subclass may tell the search algorithm."""
 
     def _home_of(self, trial: Trial) -> Bracket:
-        """The trial's bracket."""
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
@@ -421,9 +412,8 @@ class HyperBandScheduler(HalvingScheduler):
         return closings
 
     def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """A trial has ended and leaves its bracket.
-
-        `stop_trial` in `_close` leads here again, but not from inside of its loop: requests of a hook are met after it.
+        """`stop_trial` in `_close` leads here again, but only after its loop, as requests of a hook are met after
+        it.
         """
         self._trials.pop(trial.trial_id, None)
         bracket = self._homes.pop(trial.trial_id, None)
@@ -445,7 +435,7 @@ class HyperBandScheduler(HalvingScheduler):
         return not any(trial.status in (PENDING, RUNNING) for trial in context.get_live_trials())
 
     def _first_ready(self, context: SchedulerContext) -> Trial | None:
-        """The first trial that can be started. Trials that are still being paused are passed over."""
+        """The first trial that can be started, and is not still being paused."""
         pending = context.first_pending()
         for bracket in self._brackets:
             for trial_id in bracket.ready:
@@ -461,7 +451,6 @@ class HyperBandScheduler(HalvingScheduler):
     def _decide(
         self, bracket: Bracket, member: BracketMember, entry: Entry, at: float, closings: list[Closing]
     ) -> Decision:
-        """The decision about a trial that has just reached its rung."""
         facts = self._facts(-entry.loss, at, bracket=bracket.index, band=bracket.band)
         if not closings:
             facts |= {"rung": bracket.time, "of": bracket.size}
@@ -484,7 +473,6 @@ class HyperBandScheduler(HalvingScheduler):
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
     def _why(self, closing: Closing, entry: Entry) -> str:
-        """The reason why a trial continues or is stopped when its rung closes."""
         cutoff = ""
         if closing.cutoff is not None:
             cutoff = f", cutoff {self._shown(-closing.cutoff)}"
@@ -494,7 +482,6 @@ class HyperBandScheduler(HalvingScheduler):
         )
 
     def _describe(self, bracket: Bracket) -> str:
-        """A bracket's line of the status block."""
         statuses = Counter(bracket.ended)
         statuses.update(
             self._trials[trial_id].status
@@ -516,8 +503,8 @@ class HyperBandScheduler(HalvingScheduler):
 class HyperBandForBOHB(HyperBandScheduler):
     """HyperBand for search algorithms that model each rung by itself.
 
-    The search algorithm finds `hyperband_info = {"budget": <time>}` in each result that reaches a rung, and an
-    empty `hyperband_info` in all others. The rest is as in `HyperBandScheduler`, with the same arguments.
+    The search algorithm finds `hyperband_info = {"budget": <time>}` in each result that reaches a rung, and an empty
+    `hyperband_info` in all others.
 
     Source: Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018, arXiv
     1807.01774).

@@ -35,9 +35,9 @@ _LARGEST = 1e300
 _EXACT_TIMES = 50
 _EXACT_BELOW = 1000
 _RESOLUTION = 0.05
-"""A result is compared at exactly its own time for the first 50 distinct times, and for whole numbers below 1000. For
-other times the comparison uses an earlier known time, if that is at most 5 % earlier. So times in seconds, which all
-differ, cost no more than iterations."""
+"""For the first 50 distinct times, and for whole numbers below 1000, results are compared at exactly that time; else at
+an earlier known one, at most 5 % before. So times in seconds, which all differ, cost no more than iterations.
+"""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Curve:
     best: float = WORST
 
     def mean(self, time: float) -> float | None:
-        """The mean of the scores up to `time`; None if there are none, or the trial has not reached it. O(log n)."""
+        """The mean of the scores up to `time`, in O(log n); None without a score, or before that time."""
         if not self.times or self.times[-1] < time:
             return None
         place = bisect_right(self.times, time) - 1
@@ -63,18 +63,15 @@ class _Curve:
 class MedianStoppingRule(MetricScheduler):
     """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 
-    Values that are NaN, infinite or no numbers are left out of the means. A trial that has only such values is worse
-    than any median.
+    Values that are NaN, infinite or no numbers are left out.
 
     Args:
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
-        grace_period: No trial is stopped before this time, and no earlier value counts in a mean; in units of
-            `time_attr`.
+        grace_period: No trial is stopped before this time, in units of `time_attr`, and no earlier value counts.
         min_samples_required: No trial is stopped if it is compared with fewer other trials.
-        min_time_slice: If positive, a trial that has too few others to be compared with is paused after so much time
-            if other trials wait; in units of `time_attr`. For that, trials must save checkpoints.
-        hard_stop: If False, trials are paused instead of stopped. When no others wait, they continue and are no longer
-            compared.
+        min_time_slice: If positive, a trial with too few others is paused after so much time if other trials wait. For
+            that, trials must save checkpoints.
+        hard_stop: If False, trials are paused; when no others wait, they continue and are no longer compared.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -141,18 +138,15 @@ class MedianStoppingRule(MetricScheduler):
         return self._reject(trial, at, curve, median, num_others)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Record the last result, if that was not done yet, and forget the state of the trial."""
         at = self._time_of(result or {})
         if at is not None:
             self._record(trial.trial_id, at, result)
         self._forget(trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget the state of the trial. Its values stay."""
         self._forget(trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget the state of a trial that has failed for good. Its values stay."""
         if has_failed_for_good(trial):
             self._forget(trial)
 
@@ -170,13 +164,11 @@ class MedianStoppingRule(MetricScheduler):
         return paused
 
     def debug_string(self) -> str:
-        """How many trials the rule has stopped, or paused."""
         return f"Using MedianStoppingRule: num_stopped={self._num_stopped}."
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
             "curves": {
                 trial_id: (list(curve.times), list(curve.sums), list(curve.counts), curve.best)
@@ -202,7 +194,7 @@ class MedianStoppingRule(MetricScheduler):
     # -- the rule ------------------------------------------------------------------------------------------------
 
     def _record(self, trial_id: str, at: float, result: dict[str, Any]) -> _Curve:
-        """Record a result, unless the trial has been as far before: it may have started again."""
+        """Record a result, unless the trial, which may have started again, has been as far before."""
         curve = self._curves.get(trial_id)
         if curve is None:
             curve = _Curve()
@@ -239,7 +231,6 @@ class MedianStoppingRule(MetricScheduler):
         return curve
 
     def _place_of(self, at: float) -> int:
-        """The index of the time of comparison for the time `at`, a new one if need be."""
         place = bisect_right(self._moments, at) - 1
         if place >= 0:
             # A time of comparison costs memory for each trial, and with times in seconds each report would bring one.
@@ -252,7 +243,7 @@ class MedianStoppingRule(MetricScheduler):
         return place + 1
 
     def _means_at(self, time: float) -> list[float]:
-        """The means of all trials that have reached the time, ascending. O(n log n), once for each time."""
+        """The ascending means of all trials that have reached the time: O(n log n), once for each time."""
         means = (curve.mean(time) for curve in self._curves.values())
         return sorted(mean for mean in means if mean is not None)
 
@@ -288,7 +279,7 @@ class MedianStoppingRule(MetricScheduler):
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:
-    """The median of ascending numbers without one of them. O(log n)."""
+    """The median of ascending numbers without one of them, in O(log n)."""
     if own is None:
         hole = len(ordered)
     else:

@@ -1,14 +1,13 @@
 """PB2: population based training that chooses new hyperparameters with a model of the gains so far.
 
 Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits"
-(NeurIPS 2020, arXiv 2002.02518), algorithm 2. Turns, donors and files are those of `PopulationBasedTraining`. Only the
-explore step differs: a copy continues with the hyperparameters at which the upper confidence bound of the gain per unit
-of time is largest.
+(NeurIPS 2020, arXiv 2002.02518), algorithm 2. Only the explore step differs from `PopulationBasedTraining`: a copy gets
+the hyperparameters with the largest upper confidence bound of the gain per unit of time.
 
-The model is a Gaussian process in plain Python, because numpy is no dependency. Its kernel is a squared exponential
-over the inputs, times one that forgets with time.
+The model is a Gaussian process in plain Python. Its kernel is a squared exponential over the inputs, times one that
+forgets with time.
 
-The cost of a fit grows with the cube of the number of points, so the model knows a bounded number of gains.
+A fit costs the cube of the number of points, so the model knows a bounded number of gains.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _NOISE = 0.1
 """The variance of the noise, as a share of the model's variance."""
 
 _FITTED_TO = 100
-"""The kernel is fitted to so many of the newest points. The fit is costly, and more points change it little."""
+"""The kernel is fitted to so many of the newest points: more would change it little."""
 
 _LENGTHS = (0.3, 1.0, 3.0)
 _FORGETTING = (0.01, 0.1, 0.5)
@@ -65,8 +64,8 @@ _LARGEST_GAIN = 2.0
 class TimeVaryingGP:
     """A process with observations at some points. The constructor costs O(n^3), a prediction O(n^2).
 
-    The covariance of the values at two points is `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`. Here d
-    is their distance in all coordinates except the time.
+    The covariance of two points is `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`, where d is their
+    distance without the time.
 
     Args:
         length: Divides the squared distance.
@@ -107,7 +106,6 @@ class TimeVaryingGP:
         return mean, math.sqrt(self.variance * max(0.0, 1 - sum(map(mul, solved, solved))))
 
     def _covariances(self, point: Point, others: Sequence[Point]) -> list[float]:
-        """The covariances with others, for the variance 1."""
         time, *place = point
         fade = 0.5 * math.log1p(-self.forgetting)
         covariances = []
@@ -118,7 +116,6 @@ class TimeVaryingGP:
         return covariances
 
     def _solve(self, values: Sequence[float]) -> list[float]:
-        """X with factor * x = values, for the first rows of the factor."""
         solved: list[float] = []
         for row, value in zip(self._factor, values, strict=False):
             solved.append((value - sum(map(mul, row, solved))) / row[-1])
@@ -129,14 +126,11 @@ class TimeVaryingGP:
 
 
 class _Hyperparameter(NamedTuple):
-    """One hyperparameter of the model."""
-
     path: tuple[str, ...]
     domain: Float | Integer
     axis: Axis
 
     def place(self, config: Mapping[str, Any]) -> float:
-        """The place of a configuration's value between the bounds, 0 to 1."""
         value = look_up(config, self.path)
         if not is_real(value) or self.axis.count == 1:
             return 0.5
@@ -168,8 +162,8 @@ class PB2(PopulationBasedTraining):
     Args:
         time_attr, ..., custom_explore_fn: See `PopulationBasedTraining`.
         hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds, or a dict of these for nested
-            ones. With `tune.loguniform(1e-5, 0.1)` the model uses the logarithm. Values that are missing in a trial's
-            configuration are drawn between the bounds at its start. A hyperparameter that is an int stays one.
+            ones. `tune.loguniform(1e-5, 0.1)` is modelled by its logarithm. Values that a configuration lacks are drawn
+            at its start. An int stays one.
 
     Raises:
         TuneError: If there are no bounds; it is a ValueError too.
@@ -256,7 +250,6 @@ class PB2(PopulationBasedTraining):
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
-        """A configuration with the most promising hyperparameters for the donor's state, and the changes."""
         place = self._best_place(donor)
         how = "best prospects"
         if place is None:
@@ -313,7 +306,6 @@ class PB2(PopulationBasedTraining):
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:
-    """A function that scales the range of `values` to 0 to 1."""
     low = min(values)
     width = max(values) - min(values)
     return lambda value: (value - low) / width if width else 0.0
@@ -328,7 +320,6 @@ def _hyperparameters(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
 
 
 def _domains(bounds: Any, where: str) -> dict[str, Any]:
-    """The bounds as domains."""
     if not isinstance(bounds, Mapping):
         raise TypeError(f"{where} must be a dict such as {{'lr': [1e-4, 1e-1]}}, but got {shown(bounds)}")
     domains: dict[str, Any] = {}

@@ -1,14 +1,13 @@
 """Population based training, and the replay of the schedule that it has found.
 
 Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). At fixed intervals each
-member has its turn: if it is among the worst, it continues from a copy of one of the best (exploit) with other
-hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
+member has its turn and is saved: one of the worst continues from a copy of one of the best (exploit) with other
+hyperparameters (explore).
 
 Two kinds of files in the run's directory record the exploits, in Ray Tune's format: `pbt_global.txt` those of the run,
-`pbt_policy_<trial id>.txt` those of a member. Each line is a JSON list for one exploit: the target's tag, the donor's
-tag (both as they were before anything was perturbed), the target's iteration, the donor's iteration, the donor's
-configuration, the new one. A member's file is a copy of its donor's with one more line, so it has the whole history of
-the member's state.
+`pbt_policy_<trial id>.txt` those of a member. Each line is a JSON list for one exploit: the target's and the donor's
+tag (before anything was perturbed), the target's iteration, the donor's iteration, the donor's configuration, the new
+one. A member's file is a copy of its donor's with one more line: the whole history of its state.
 """
 
 from __future__ import annotations
@@ -85,11 +84,7 @@ def policy_path(run_path: str, trial_id: str) -> str:
 
 
 def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) -> None:
-    """Write one exploit into the run's file and the target's.
-
-    Raises:
-        OSError: If a file cannot be written.
-    """
+    """Write one exploit into the run's file and the target's."""
     line = json.dumps(step, default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
     with files.open_to_append(path) as file:
@@ -105,8 +100,8 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) 
 
 
 def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
-    """The schedule of configurations that led to a member's last one: the first, or None if the file is empty, and
-    pairs of the iteration and the new configuration, ascending.
+    """The schedule that led to a member's last configuration: the first one (None if the file is empty), and ascending
+    pairs of the iteration and the new one.
 
     Raises:
         ValueError: If the file cannot be read, or is no policy file.
@@ -147,7 +142,7 @@ def _step(line: str, path: str) -> ExploitStep:
 
 
 def _json_value(value: Any) -> Any:
-    """An object that JSON does not know, as one that it knows: a number, a list of an array's items, or else text."""
+    """An object that JSON does not know, as a number, a list of an array's items, or text."""
     for convert in ("item", "tolist"):
         try:
             return getattr(value, convert)()
@@ -163,7 +158,7 @@ def _json_value(value: Any) -> Any:
 class PopulationBasedTrainingReplay(FIFOScheduler):
     """Trains one trial with the schedule of configurations that population based training has found.
 
-    At each iteration at which the configuration changed, the trial is saved and continues with the next one.
+    At each change, the trial is saved and continues with the next configuration.
 
     Args:
         policy_file: A member's `pbt_policy_<trial id>.txt`, which is in the run's directory.
@@ -205,7 +200,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Change the configuration if the trial has reached a change."""
         step = known_number(result.get(TRAINING_ITERATION))
         if step is None:
             return CONTINUE
@@ -226,7 +220,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         )
 
     def debug_string(self) -> str:
-        """The trial's iteration, and how often its configuration was changed."""
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
 
     def get_state(self) -> dict[str, Any]:
@@ -245,32 +238,21 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 class PopulationBasedTraining(MetricScheduler):
     """Trains all trials of a run as one population, in which the worst continue from copies of the best.
 
-    A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. If not all
-    trials can run at once, they take turns. Trials must save checkpoints: functions report them, classes have
-    `save_checkpoint` and `load_checkpoint`. Each exploit is written to `pbt_global.txt` and
-    `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
+    A value that is NaN or no number ranks below all others. If not all trials can run at once, they take turns. Trials
+    must save checkpoints. Exploits are written to `pbt_global.txt` and `pbt_policy_<trial id>.txt`.
 
     Args:
-        time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         perturbation_interval: The time between two turns of a member, in units of `time_attr`.
-        burn_in_period: No member has a turn before this time.
-        hyperparam_mutations: By name, how a hyperparameter is drawn and perturbed: a list or tuple of values in their
-            order, a domain such as `tune.loguniform(1e-4, 1e-1)`, a function without arguments, or a dict of these for
-            nested ones. Values that are missing in a trial's configuration are drawn at its start.
-        quantile_fraction: The part of the population that is replaced, and the part that replaces it: 0 to 0.5.
-        resample_probability: How often a hyperparameter is drawn again instead of perturbed.
-        perturbation_factors: A number is perturbed by one of these factors.
-        custom_explore_fn: Gets the new configuration and returns the one that is used.
-        log_config, require_attrs: Whether the files are written, and whether a result without metric or time is an
-            error of its trial.
-        synch: Whether all members wait for each other at each turn. Then the run must have a fixed number of samples.
-        compare_at: `same_time` compares the members' scores at the largest time that all have reached, `turn` those of
-            their last turns, as Ray Tune does.
+        burn_in_period: No member has a turn before.
+        hyperparam_mutations: By name, values in their order, a domain, a function without arguments, or a dict of
+            these.
+        quantile_fraction: The part that is replaced, and the part that replaces it: 0 to 0.5.
+        resample_probability: How often a value is drawn anew.
+        synch: Whether members wait for each other at each turn.
+        compare_at: `same_time`: by scores at the largest common time; `turn`: by those of the last turns.
 
     Raises:
-        TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
-        TypeError: If a mutation is of no known kind.
-        ValueError: If another argument is out of range.
+        TuneError: Without a mutation and a `custom_explore_fn`.
     """
 
     _short_name = "PBT"
@@ -347,9 +329,8 @@ class PopulationBasedTraining(MetricScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If no mode is known afterwards, if members would have to wait for an endless supply of others,
-                if the run has a searcher, or if it confirms its best trials. The searcher would credit a member's first
-                configuration with the scores of later ones.
+            ValueError: If no mode is known, if members would wait for an endless supply of others, if the run confirms
+                its best trials, or if it has a searcher, which would credit a first configuration with later scores.
         """
         if spec.get("searcher") is not None:
             raise ValueError(
@@ -375,13 +356,11 @@ class PopulationBasedTraining(MetricScheduler):
         return max(self._burn_in, self._interval)
 
     def set_seed(self, seed: int) -> None:
-        """Seed the draws of donors, factors and new values."""
         self._rng = random.Random(seed)
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Add a member and complete its configuration."""
         super().on_trial_add(tune_controller, trial)
         is_new = trial.trial_id not in self._population.members
         member = self._member(trial)
@@ -403,7 +382,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._population.wait(member)
 
     def _warn_of_similar(self, config: Mapping[str, Any], drawn: Changes) -> None:
-        """Warn if a hyperparameter that the search space lacks has nearly the name of one that does not change."""
+        """Warn of a hyperparameter with nearly the name of one that does not change."""
         constant = [str(name) for name in config if name not in self._explorer.mutations]
         for path in drawn:
             hint = did_you_mean(str(path[0]), constant) if len(path) == 1 else ""
@@ -411,11 +390,7 @@ class PopulationBasedTraining(MetricScheduler):
                 warn_once(f"hyperparam_mutations has {path[0]!r}, which the search space lacks, so PBT adds it{hint}")
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit.
-
-        Raises:
-            RuntimeError: If metric or time are missing in spite of `require_attrs`. A run refuses such a result before.
-        """
+        """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
@@ -433,17 +408,15 @@ class PopulationBasedTraining(MetricScheduler):
         return self._take_turn(tune_controller, member)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """A member has ended: it leaves the population."""
         self._has_saved = self._has_saved or trial.has_checkpoint()
         self._tell_in_vain()
         self._forget(trial.trial_id)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A waiting member was stopped: it leaves the population."""
         self._forget(trial.trial_id)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Note the failure. A member that has failed for good leaves the population once that is certain."""
+        """A member that has failed for good leaves the population once that is certain."""
         self._failed.add(trial.trial_id)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
@@ -457,7 +430,6 @@ class PopulationBasedTraining(MetricScheduler):
         return chosen
 
     def debug_string(self) -> str:
-        """The number of turns, at which members save, and of exploits."""
         if self._is_in_vain:
             return f"{type(self).__name__}: no trial has saved a checkpoint, so it changed nothing"
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
@@ -487,7 +459,6 @@ class PopulationBasedTraining(MetricScheduler):
     # -- turns ---------------------------------------------------------------------------------------------------
 
     def _take_turn(self, context: SchedulerContext, member: Member) -> Decision:
-        """The turn of one member, independent of the others."""
         facts = self._rank_facts(member)
         if self._population.is_low(member):
             donor = self._draw_donor(context, member)
@@ -536,7 +507,6 @@ class PopulationBasedTraining(MetricScheduler):
             self._population.wait(member)
 
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
-        """Record the score and the time of a member at its turn."""
         self._population.record(member, self._score_of(result))
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
@@ -549,10 +519,7 @@ class PopulationBasedTraining(MetricScheduler):
     # -- exploit and explore ---------------------------------------------------------------------------------------
 
     def _draw_donor(self, context: SchedulerContext, member: Member) -> Member | None:
-        """The member whose copy a low member becomes; None if those that could be copied have no checkpoint.
-
-        It is one of the best that is strictly better: a copy of an equally good one would change nothing.
-        """
+        """One of the best, if it is strictly better: a copy of an equal one would change nothing."""
         count = self._population.count_better(member)
         donor = member
         if count:
@@ -580,11 +547,9 @@ class PopulationBasedTraining(MetricScheduler):
 
     @property
     def _is_in_vain(self) -> bool:
-        """Whether an exploit was due, and no trial has ever saved a checkpoint."""
         return self._has_missed and not self._has_saved
 
     def _tell_in_vain(self) -> None:
-        """Warn once that no exploit is possible without checkpoints."""
         if self._is_in_vain and not self._is_told:
             self._is_told = True
             logger.warning(
@@ -597,8 +562,8 @@ class PopulationBasedTraining(MetricScheduler):
     def _clone(
         self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]
     ) -> tuple[tuple[Trial, dict[str, Any]], str]:
-        """Make a member a copy of a donor (or of itself) with another configuration. Returns the donor, the new
-        configuration, and the reason as text.
+        """Make a member a copy of a donor (or of itself) with another configuration. Returns the donor, the
+        configuration, and the reason.
         """
         trial = self._trials[member.trial_id]
         giver = self._trials[donor.trial_id]
@@ -645,7 +610,6 @@ class PopulationBasedTraining(MetricScheduler):
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
-        """Explore: the configuration of a member that takes over a donor's state, and the changes."""
         return self._explorer.explore(donor_config, self._rng)
 
     # -- results and members ------------------------------------------------------------------------------------------
@@ -669,7 +633,6 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _rank_facts(self, member: Member) -> dict[str, Any]:
-        """The facts of a decision about a member."""
         population = self._population
         rank = population.rank(member)
         of = len(population)
@@ -686,13 +649,11 @@ class PopulationBasedTraining(MetricScheduler):
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 
     def _member(self, trial: Trial) -> Member:
-        """The member of a trial. A new trial becomes a member."""
         self._trials[trial.trial_id] = trial
         known = self._population.members.get(trial.trial_id)
         return known or self._population.add(trial.trial_id, trial.experiment_tag)
 
     def _forget_failed(self, context: SchedulerContext) -> None:
-        """Remove the members that have failed for good; the others are retried."""
         for trial_id in sorted(self._failed):
             trial = self._find(context, trial_id)
             if trial is None or trial.is_finished():
@@ -708,12 +669,10 @@ class PopulationBasedTraining(MetricScheduler):
 
 
 def _turns(time: float, interval: float) -> int:
-    """How many whole intervals have passed. Rounding errors do not count."""
     return math.floor(time / interval + _ROUNDING)
 
 
 def _fact_value(value: Any) -> Any:
-    """A value for a decision's facts: numbers, texts, bools and None as they are, others as text."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     return shown(value)

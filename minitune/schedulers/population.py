@@ -1,10 +1,7 @@
-"""The population of population based training: how its members rank, and how they get other hyperparameters.
+"""The population: how its members rank, and how they get other hyperparameters.
 
-Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Population` tells which
-members are among the best and among the worst, and which waiting member has trained least. `Explorer` is the explore
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Explorer` is the explore
 step (section 4): each hyperparameter is either drawn again or perturbed.
-
-Neither class knows the run or its trials.
 """
 
 from __future__ import annotations
@@ -54,9 +51,9 @@ class Member:
         turn_score: Its score at its last turn: larger is better.
         is_clone: Whether it was given the state of another member, which it can pass on.
         pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
-        ticket: The number of its valid place in the waiting line; other places are out of date.
-        history: Times and scores of its state's reports, also of a state that was copied. Kept only if members are
-            compared at the same time.
+        ticket: The number of its valid place in the waiting line.
+        history: Times and scores of its state's reports, also of a copied state; only if members are compared at the
+            same time.
     """
 
     trial_id: str
@@ -89,8 +86,7 @@ class Population:
 
     Args:
         fraction: The part of the population that makes its upper end, and its lower end.
-        at_same_time: Whether members are compared by their scores at the largest time that all have reached. If not,
-            by the scores of their last turns.
+        at_same_time: Whether members are compared at the largest time that all have reached, not by their last turns.
     """
 
     def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
@@ -158,9 +154,7 @@ class Population:
         member.is_clone = True
 
     def _compare_at_same_time(self) -> None:
-        """Rank all members by their results at the largest time that all have reached. O(n log n) once in a round of
-        turns.
-        """
+        """Rank all members at the largest time that all have reached: O(n log n), once in a round of turns."""
         while True:  # the first entry of the heap may be that of a member that has ended, or has trained further
             common, trial_id = self._times[0]
             first = self.members.get(trial_id)
@@ -177,7 +171,7 @@ class Population:
             self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
 
     def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
-        """The result of a member at a time, or its first one after that; earlier results are forgotten."""
+        """The result at a time, or the first one after that; earlier ones are forgotten."""
         place = max(1, bisect_right(member.history, (time, math.inf)))
         del member.history[: place - 1]
         if member.is_worst:
@@ -206,7 +200,7 @@ class Population:
         return [member for member in self.best(len(self)) if self.is_low(member)]
 
     def best(self, count: int) -> list[Member]:
-        """The best members, in order. O(count)."""
+        """The best members, in order."""
         return [self.members[entry.trial_id] for entry in self._ranked[:count]]
 
     def at(self, rank: int) -> Member:
@@ -298,8 +292,8 @@ class Explorer:
     factors: Sequence[float] = (1.2, 0.8)
 
     def explore(self, config: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-        """A configuration with other hyperparameters, and the changes. The old one stays: containers are copied. `rng`
-        is the only source of randomness.
+        """A configuration with other hyperparameters, and the changes. Containers of the old one are copied. `rng` is
+        the only source of randomness.
         """
         # `copy_tree` copies no other mappings than dicts, but this one will be changed.
         new = copy_tree(dict(config))
@@ -353,9 +347,7 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
 
 
 def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-    """Draw the hyperparameters that a configuration lacks, by `rng` alone; return a complete copy, and the values that
-    were drawn.
-    """
+    """Draw the hyperparameters that a configuration lacks, by `rng` alone; return a copy, and the drawn values."""
     new = dict(config)
     drawn = Changes()
     for name, mutation in mutations.items():
@@ -381,9 +373,7 @@ def draw(mutation: Any, rng: random.Random) -> Any:
 
 
 def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:
-    """A value near `value`. If the mutation does not know `value`, a new one is drawn. Returns the new value, and how
-    it was changed.
-    """
+    """A value near `value`, or a new one if the mutation does not know `value`, and how it was changed."""
     if isinstance(mutation, (list, tuple)):
         return _neighbour(mutation, value, rng)
     if isinstance(value, bool):
@@ -430,17 +420,15 @@ def _short(value: Any) -> str:
 
 
 def _resolved(value: Any, rng: random.Random) -> Any:
-    """Draw from a domain, and from the domains within the drawn value."""
     return complete({"mutation": value}, rng)["mutation"]
 
 
 def _place(values: Sequence[Any], value: Any) -> int | None:
-    """The index of `value` among `values`, or None."""
     return next((place for place, known in enumerate(values) if is_same(known, value)), None)
 
 
 def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
-    """The value one place left or right of `value`, if there is one. If `value` is unknown, a new one is drawn."""
+    """The value one place left or right of `value`; a new one if `value` is unknown."""
     place = _place(values, value)
     step = rng.choice((-1, 1))
     if place is None:
@@ -450,10 +438,7 @@ def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[A
 
 
 def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
-    """`value * factor` within the domain and on its grid. An int, or a value on a grid, moves by at least one step.
-
-    In a logarithmic domain a factor is the same shift of the logarithm at every value.
-    """
+    """`value * factor` within the domain and on its grid. An int, or a value on a grid, moves by at least one step."""
     step = _step(domain)
     target = float(value) * factor
     if target == value and factor != 1:  # 0.0 would never change
@@ -485,5 +470,4 @@ def snapped(domain: Float | Integer, value: float) -> float | int:
 
 
 def _step(domain: Float | Integer) -> float:
-    """The step of a domain's grid; 0 if it has none."""
     return sampler_and_step(domain)[1] or (1 if isinstance(domain, Integer) else 0)

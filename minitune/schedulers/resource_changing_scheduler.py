@@ -1,6 +1,6 @@
 """ResourceChangingScheduler: takes the decisions of another scheduler and changes the resources of running trials.
 
-Resources are given in units. A trial never has less than it asked for at its start.
+A trial never has less than it asked for at its start.
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ Allocate = Callable[[SchedulerContext, Trial, dict[str, Any], "ResourceChangingS
 
 
 def _amounts(name: str, amounts: Any) -> dict[str, float]:
-    """Amounts of CPUs and GPUs under their usual names.
-
-    Raises:
-        ValueError: If there are other resources, or all amounts are zero.
-    """
+    """Amounts of CPUs and GPUs under their usual names; not all may be zero."""
     if amounts is None or amounts == {}:
         return {}
     require(isinstance(amounts, Mapping), f"{name}: None or a dict such as {{'CPU': 1}}", amounts)
@@ -53,14 +49,14 @@ def _amounts(name: str, amounts: Any) -> dict[str, float]:
 class DistributeResources:
     """Gives the CPUs and GPUs that are left to the live trials in equal shares.
 
-    A trial grows to its share with the resources that are free at that moment. If the trials together have more than
-    there is, because others have joined, it shrinks.
+    A trial grows to its share with the resources that are free. If others have joined and the trials together have too
+    much, it shrinks.
 
     Args:
-        add_bundles: Whether a trial grows by bundles. If not, the amounts are added to its only bundle.
-        increase_by: A trial grows by these resources at a time, such as `{"CPU": 2}`. By default, by its last bundle
-            with `add_bundles`; else by 1 GPU if it has GPUs, or by 1 CPU.
-        increase_by_times: The limit of units for a trial, if it is 1 or more and `increase_by` is given.
+        add_bundles: Whether a trial grows by bundles. If not, the amounts are added to its only one.
+        increase_by: A trial grows by these resources at a time. By default, by its last bundle with `add_bundles`; else
+            by 1 GPU if it has GPUs, or by 1 CPU.
+        increase_by_times: The limit of units for a trial, if it is positive and `increase_by` is given.
         reserve_resources: Resources that no trial gets, such as `{"CPU": 1}`.
     """
 
@@ -143,7 +139,6 @@ class DistributeResources:
         units: Mapping[Trial, int],
         all_units: int,
     ) -> int:
-        """How many units a trial may have."""
         share, left = divmod(all_units, len(units))
         place = list(units).index(trial)
         if place < left:  # the units that cannot be divided go to the first trials
@@ -151,14 +146,12 @@ class DistributeResources:
         return min(share, self._cap())
 
     def _cap(self) -> int:
-        """The most units of one trial."""
         bounded = self.increase_by and self.increase_by_times >= 1
         if bounded:
             return self.increase_by_times
         return 2**31
 
     def _units(self, request: Resources, base: Resources, unit: Mapping[str, float]) -> int:
-        """The number of units in a request beyond the base."""
         if self.add_bundles:
             return max(0, len(request.bundles) - len(base.bundles))
         name, amount = next(iter(unit.items()))
@@ -167,8 +160,8 @@ class DistributeResources:
 
 
 class DistributeResourcesToTopJob(DistributeResources):
-    """Gives all free resources to the best trial. The others keep the resources that they have. The other arguments are
-    those of `DistributeResources`.
+    """Gives all free resources to the best trial. The others keep theirs. The other arguments are those of
+    `DistributeResources`.
 
     Args:
         metric, mode: By which the best trial is chosen; by default those of the scheduler or the run.
@@ -233,18 +226,17 @@ class DistributeResourcesToTopJob(DistributeResources):
 
 @explains_calls()
 class ResourceChangingScheduler(TrialScheduler):
-    """Changes the resources of trials while they run. All other decisions are those of another scheduler.
+    """Changes the resources of trials while they run; all other decisions are those of another scheduler.
 
-    After each result after which a trial continues, a function returns the trial's resources. If they change, the trial
-    is saved and paused, and continues from there once there is room for its new request. There,
-    `get_context().get_trial_resources()` or `Trainable.trial_resources` return the new resources. Trials must save
-    checkpoints. It cannot be combined with `reuse_actors=True`.
+    If a trial continues after a result, a function returns its resources. If they change, the trial is saved and
+    paused, and continues there once there is room. `get_context().get_trial_resources()` or `Trainable.trial_resources`
+    return the new ones. Trials must save checkpoints. It cannot be combined with `reuse_actors=True`.
 
     Args:
         base_scheduler: Makes the other decisions; FIFO by default.
-        resources_allocation_function: Gets the context, the trial, its result and this scheduler. It returns a request
-            (a dict or a `PlacementGroupFactory`), or None if nothing changes. With None instead of a function no
-            resources change, and a warning says so.
+        resources_allocation_function: Gets the context, the trial, its result and this scheduler; returns a request (a
+            dict or a `PlacementGroupFactory`), or None if nothing changes. Without a function
+            no resources change, with a warning.
     """
 
     def __init__(
@@ -266,7 +258,6 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def metric(self) -> str | None:
-        """The base scheduler's metric, or the run's."""
         return self._base.metric or self._metric
 
     @property
@@ -299,8 +290,8 @@ class ResourceChangingScheduler(TrialScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If workers are to be reused, the base scheduler refuses something, or nothing says which trial
-                is the best for `DistributeResourcesToTopJob`.
+            ValueError: If workers are reused, the base scheduler refuses something, or nothing says which trial is the
+                best for `DistributeResourcesToTopJob`.
         """
         if spec.get("reuse_actors"):
             raise ValueError(
@@ -335,7 +326,6 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base.on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """The base scheduler's decision. If the trial continues, its resources may change."""
         self._put_aside.pop(trial.trial_id, None)
         decided = Decision.of(self._base.on_trial_result(tune_controller, trial, result) or decision.CONTINUE)
         if decided != decision.CONTINUE or decided.exploit is not None or self._allocate is None:
@@ -385,11 +375,9 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def short_name(self) -> str:
-        """That of the base scheduler, which alone stops trials."""
         return self._base.short_name
 
     def debug_string(self) -> str:
-        """The text of the base scheduler, with this scheduler's name before it."""
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"
 
     def get_state(self) -> dict[str, Any]:
@@ -408,7 +396,6 @@ class ResourceChangingScheduler(TrialScheduler):
         self._put_aside = dict.fromkeys(state["put_aside"])
 
     def _found_again(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """A live trial that was put aside before a restore."""
         found = next((trial for trial in context.get_live_trials() if trial.trial_id == trial_id), None)
         self._put_aside[trial_id] = found
         return found
@@ -419,19 +406,17 @@ class ResourceChangingScheduler(TrialScheduler):
 
 
 def _count(unit: Mapping[str, float], amounts: Mapping[str, float]) -> int:
-    """The number of units in `amounts`. It is negative if amounts are below zero."""
+    """The number of units in `amounts`, which may be below zero."""
     return min(math.floor(amounts[name] / amount + _ROUNDING) for name, amount in unit.items())
 
 
 def _plain(request: Resources | None) -> tuple[Any, ...] | None:
-    """A request as plain data."""
     if request is None:
         return None
     return request.bundles, request.strategy, request.labels
 
 
 def _request_of(plain: tuple[Any, ...] | None) -> Resources | None:
-    """The inverse of `_plain`."""
     if plain is None:
         return None
     bundles, strategy, labels = plain
@@ -439,5 +424,4 @@ def _request_of(plain: tuple[Any, ...] | None) -> Resources | None:
 
 
 def _text(request: Resources) -> str:
-    """Such as `2 CPU, 1 GPU`."""
     return ", ".join(f"{amount:g} {name}" for name, amount in request.required_resources.items()) or "nothing"

@@ -1,9 +1,7 @@
 """The base of all schedulers: the hooks that the run calls, and the requests that a scheduler can make.
 
-`TrialScheduler` is the contract, `SchedulerContext` the first argument of its hooks, `FIFOScheduler` the default.
-`MetricScheduler` is the base of those that compare trials by one metric along one measure of time. The decisions depend
-only on what the hooks are told, on the state and on the seed: a resumed run tells the scheduler the last events again,
-and must get the same decisions.
+The decisions depend only on what the hooks are told, on the state and on the seed: a resumed run tells the last events
+again, and must get the same decisions.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 CONTINUE = Decision(decision.CONTINUE)
-"""Continue, without a reason. It is one shared object, because most results get it."""
+"""Continue, without a reason: one shared object, because most results get it."""
 
 
 class ResourceTotals(Protocol):
@@ -45,13 +43,12 @@ class ResourceTotals(Protocol):
 
 
 class SchedulerContext(Protocol):
-    """The first argument of every hook. Its methods that ask for something enqueue a request for after the hook.
+    """The first argument of every hook. What its methods ask for happens after the hook.
 
     Attributes:
-        is_replaying: Whether the hooks hear again of events that an earlier driver has seen. Files and other effects of
-            these events exist already.
-        supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has no new trial at
-            the moment, `ENDED` once there will be no new trial.
+        is_replaying: Whether the hooks hear again of events of an earlier driver, whose files and other effects exist.
+        supply: `OPEN` while new trials can come at any time, `WAITING` while there is none at the moment, `ENDED` once
+            there will be none.
     """
 
     search_alg: Any
@@ -80,11 +77,11 @@ class SchedulerContext(Protocol):
         ...
 
     def stop_trial(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Ask the run to stop `trial`. Nothing happens if it has ended by then."""
+        """Ask the run to stop `trial`, unless it has ended by then."""
         ...
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """Ask the run to pause `trial`. It is saved first, unless `should_checkpoint` is False."""
+        """Ask the run to pause `trial`, which is saved first unless `should_checkpoint` is False."""
         ...
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
@@ -99,8 +96,7 @@ class SchedulerContext(Protocol):
 class TrialScheduler:
     """Decides which trial runs next and, after each result, whether the trial continues.
 
-    A subclass overrides `on_trial_result` and other hooks that it needs. Hooks run in the driver's only thread and must
-    not block: they return a decision, or make a request to the context.
+    Hooks run in the driver's only thread and must not block: they return a decision, or make a request to the context.
     """
 
     CONTINUE = decision.CONTINUE
@@ -150,16 +146,15 @@ class TrialScheduler:
         Args:
             metric: The run's metric, or None.
             mode: `min` or `max`, or None.
-            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`), and three facts about
-                the run. `searcher` is the name of the searcher's class, or None if configurations come from the search
-                space alone. `reuse_actors` is that of the run. `objectives` has the modes by metric if the run has
-                several objectives; then `metric` and `mode` are None.
+            **spec: `stop`, `num_samples`, `time_budget_s` of the experiment; `searcher`, the name of the searcher's
+                class or None; `reuse_actors`; `objectives`, the modes by metric of a run with several, where `metric`
+                and `mode` are None.
 
         Returns:
-            False if metric or mode has been set here already, so that the two could contradict each other.
+            False if metric or mode has been set here already.
 
         Raises:
-            ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run for other reasons.
+            ValueError: If `mode` is unknown, or a subclass refuses the run.
         """
         if mode is not None:
             check_mode(mode)
@@ -170,8 +165,8 @@ class TrialScheduler:
         return True
 
     def set_seed(self, seed: int) -> None:
-        """Seed the scheduler's own random numbers with its share of the run's seed, unless the user gave it a seed.
-        Called before the first trial.
+        """Seed the scheduler's random numbers by the run's seed, unless the user gave it one. Called before the first
+        trial.
         """
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -181,7 +176,7 @@ class TrialScheduler:
         """Called at each failure, whether there will be another attempt or not."""
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Called for each result that does not end the trial. `result` is flattened.
+        """Called for each result, flattened, that does not end the trial.
 
         Returns:
             CONTINUE, PAUSE, STOP or NOOP, preferably as a `Decision` with a reason.
@@ -205,7 +200,7 @@ class TrialScheduler:
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
         """The reason for the last choice of `trial`, for users, and its facts; see `Decision`. By default, none.
 
-        Called when the trial starts that `choose_trial_to_run` has just returned.
+        Called when that trial starts.
         """
         return "", {}
 
@@ -213,7 +208,7 @@ class TrialScheduler:
     def chooses_in_order(self) -> bool:
         """Whether `choose_trial_to_run` always starts the trial that has waited longest, as it does here.
 
-        The run calls such a scheduler again only after a trial has started, ended or joined.
+        Such a scheduler is called again only after a trial has started, ended or joined.
         """
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 
@@ -264,10 +259,10 @@ class MetricScheduler(FIFOScheduler):
     """A scheduler that reads a trial's progress and score from each result.
 
     Args:
-        time_attr: The result key that measures progress: any number that grows.
+        time_attr: The result key that measures progress.
         metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's. If neither has one and `metric` is given, it is `max`, as in earlier
-            versions of Ray Tune, and the log has a warning.
+        mode: `min` or `max`; by default the run's. Without one, and with a `metric`, it is `max` as in old versions of
+            Ray Tune, with a warning.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -340,7 +335,6 @@ class MetricScheduler(FIFOScheduler):
             )
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
-        """The trial's progress, or None if the result lacks it or the metric."""
         if self._metric not in result:
             return None
         time = known_number(result.get(self._time_attr))
@@ -353,11 +347,10 @@ class MetricScheduler(FIFOScheduler):
         return time
 
     def _score_of(self, result: dict[str, Any]) -> float:
-        """The score of the result: larger is better, `WORST` for a value that is no number."""
         return score(result[self._metric or ""], self._mode or "max")
 
     def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """The live trial of that id. After a restore the scheduler knows only ids."""
+        """The live trial of that id: after a restore only ids are known."""
         if trial_id not in self._trials:
             self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
         return self._trials.get(trial_id)
@@ -371,19 +364,17 @@ class MetricScheduler(FIFOScheduler):
         return -scored
 
     def _shown(self, scored: float) -> str:
-        """A score as the user's metric, as text."""
         value = self._value(scored)
         if value is None:
             return "no number"
         return number_text(value)
 
     def _facts(self, scored: float, at: float, **more: Any) -> dict[str, Any]:
-        """The facts of a decision about a trial that had a score at a time."""
         return {"rule": self._rule, "metric": self._metric, "value": self._value(scored), "time": at, **more}
 
 
 def has_failed_for_good(trial: Trial) -> bool:
-    """Whether the trial gets no other attempt, as far as the scheduler can know when it hears of a failure."""
+    """Whether the trial gets no other attempt, as far as is known at a failure."""
     return trial.is_finished() or trial.error is not None or 0 <= trial.max_failures < trial.num_failures
 
 
@@ -393,8 +384,8 @@ def supply_of(context: Any) -> str:
 
 
 def score(value: Any, mode: str) -> float:
-    """The score of a reported value: larger is better. `value` for `max`, `-value` for `min`; `WORST` for NaN and for
-    anything that is no number.
+    """The score of a reported value: `value` for `max`, `-value` for `min`; `WORST` for NaN and for what is no
+    number.
     """
     number = known_number(value)
     if number is None:

@@ -1,8 +1,8 @@
 """Stoppers: they decide when a trial, or the whole run, ends.
 
-`RunConfig(stop=...)` may be a dict, a function, a stopper or a list of these; `make_stopper` makes one stopper of it.
-The driver asks it after each result whether the trial ends (`stopper(trial_id, result)`), and in the turns of its loop
-whether the run does (`stop_all()`), at the latest after the `seconds_left` that the stopper names.
+`RunConfig(stop=...)` may be a dict, a function, a stopper or a list of these; `make_stopper` makes one stopper of
+it. The driver asks it after each result whether the trial ends (`stopper(trial_id, result)`), and in its loop whether
+the run does (`stop_all()`).
 """
 
 from __future__ import annotations

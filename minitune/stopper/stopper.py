@@ -1,11 +1,10 @@
 """Stoppers: they decide when a trial, or the whole run, ends.
 
-A stopper gets every result of every trial and decides about that trial; `stop_all` decides about the run. Both run on
-the driver's thread, between two events, so they must be quick. The driver waits for events and does not poll. If the
-decision of a stopper depends on the time, its `seconds_left` returns when the driver must ask again.
+They run on the driver's thread, between two events, so they must be quick. If a decision depends on the time,
+`seconds_left` returns when the driver must ask again.
 
-A stopper's state is saved with the run. A resumed run continues with the same counts and the rest of its time, and
-repeats no warning. So `get_state` returns only plain data.
+A stopper's state, plain data, is saved with the run: a resumed run continues with the same counts and the rest of its
+time.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ class Stopper:
         return False
 
     def stop_all(self) -> bool:
-        """Whether the whole run must end. The driver asks in every turn of its loop, so the answer must be quick."""
+        """Whether the whole run must end. Asked in every turn of the driver's loop."""
         return False
 
     def seconds_left(self) -> float | None:
-        """Return the seconds after which the driver calls `stop_all` again even if nothing happens; None for never. By
-        default one second for a class that defines `stop_all`, else None.
+        """The seconds after which the driver calls `stop_all` again even if nothing happens; None for never. By default
+        one second for a class that defines `stop_all`.
         """
         if type(self).stop_all is Stopper.stop_all:
             return None
         return ASKED_EVERY_S
 
     def describe(self) -> str:
-        """Why the stopper has just stopped a trial or the run, as text for users. Called after it returned True."""
+        """Why the stopper has just stopped a trial or the run, for users."""
         return type(self).__name__
 
     def get_state(self) -> dict[str, Any]:
@@ -66,7 +65,7 @@ class Stopper:
 
 
 class CombinedStopper(Stopper):
-    """Stops when one of several stoppers stops. It always calls all of them, because some count the results.
+    """Stops when one of several stoppers stops. All are always called, because some count the results.
 
     Raises:
         ValueError: If an argument is not a stopper.
@@ -87,7 +86,6 @@ class CombinedStopper(Stopper):
         return self._note([stopper.stop_all() for stopper in self.stoppers])
 
     def describe(self) -> str:
-        """The descriptions of the stoppers that returned True."""
         return " and ".join(stopper.describe() for stopper in self._which) or super().describe()
 
     def _note(self, answers: list[bool]) -> bool:
@@ -101,11 +99,9 @@ class CombinedStopper(Stopper):
         return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def get_state(self) -> dict[str, Any]:
-        """The states, in the order of the stoppers."""
         return {"stoppers": [stopper.get_state() for stopper in self.stoppers]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the state of each stopper."""
         states = state["stoppers"]
         if len(states) != len(self.stoppers):
             raise ValueError(
@@ -121,9 +117,6 @@ class NoopStopper(Stopper):
 
 def make_stopper(stop: Any) -> Stopper:
     """Convert the argument `stop` to one stopper.
-
-    Args:
-        stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
 
     Raises:
         ValueError: If `stop` has another type, or contains an invalid limit or function.
@@ -158,8 +151,8 @@ class DictStopper(Stopper):
     """Ends a trial as soon as one of its metrics reaches a limit.
 
     Args:
-        criteria: A limit for each metric. Names may be flattened, or nested as in a result. A limit is a value that the
-            metric must reach (`metric >= value`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
+        criteria: A limit for each metric. Names may be flattened or nested. A limit is a value that the metric must
+            reach (`>=`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
 
     Raises:
         ValueError: If a key is not a string, two keys name the same metric, or a value is not a limit.
@@ -200,11 +193,9 @@ class DictStopper(Stopper):
             logger.warning("The stop criterion %r has no effect for now: %s.", name, why)
 
     def get_state(self) -> dict[str, Any]:
-        """The keys for which a warning was logged."""
         return {"warned": list(self._warned)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore these keys."""
         self._warned = list(state["warned"])
 
 
@@ -277,7 +268,6 @@ class FunctionStopper(Stopper):
         return f"{getattr(self._function, '__name__', type(self._function).__name__)}() returned True"
 
     def get_state(self) -> dict[str, Any]:
-        """Empty: a function belongs to the program, not to its state."""
         return {}
 
     @classmethod
@@ -288,7 +278,7 @@ class FunctionStopper(Stopper):
 
 @explains_calls()
 class MaximumIterationStopper(Stopper):
-    """Ends a trial after a number of results. It counts them itself and does not read `training_iteration`.
+    """Ends a trial after a number of results. It does not read `training_iteration`.
 
     Args:
         max_iter: The number of results.
@@ -310,11 +300,9 @@ class MaximumIterationStopper(Stopper):
         return f"{self._max_iter} results were reported"
 
     def get_state(self) -> dict[str, Any]:
-        """The counts."""
         return {"counts": dict(self._counts)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the counts."""
         self._counts = dict(state["counts"])
 
 
@@ -327,7 +315,7 @@ class TrialPlateauStopper(Stopper):
         std: The limit.
         num_results: How many of the last values are used.
         grace_period: The number of results that a trial has before it can end.
-        metric_threshold: End only trials whose value is at most this threshold (mode `min`) or at least (mode `max`).
+        metric_threshold: End only trials whose value is at most (mode `min`) or at least (mode `max`) this.
         mode: `min` or `max`; required with a threshold.
 
     Raises:
@@ -373,7 +361,6 @@ class TrialPlateauStopper(Stopper):
         return self._is_past(value) and _spread(last) < self._std
 
     def _is_past(self, value: float) -> bool:
-        """Whether a value is beyond the threshold, if there is one."""
         if self._threshold is None:
             return True
         if self._mode == "min":
@@ -381,11 +368,9 @@ class TrialPlateauStopper(Stopper):
         return value >= self._threshold
 
     def get_state(self) -> dict[str, Any]:
-        """The counts and the last values of each trial."""
         return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the counts and the last values."""
         self._counts = dict(state["counts"])
         self._last = {trial: list(last) for trial, last in state["last"].items()}
 
@@ -438,17 +423,15 @@ class ExperimentPlateauStopper(Stopper):
         return len(self._losses) == self._top and _spread(self._losses) <= self._std
 
     def seconds_left(self) -> None:
-        """See `Stopper.seconds_left`. None, because only a result can change the answer."""
+        """None, because only a result can change the answer."""
 
     def stop_all(self) -> bool:
         return self._close_for >= self._patience and self.has_plateaued()
 
     def get_state(self) -> dict[str, Any]:
-        """The best values, and the number of results for which they have been close."""
         return {"losses": list(self._losses), "close_for": self._close_for}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the best values."""
         self._losses = list(state["losses"])
         self._close_for = state["close_for"]
 
@@ -488,7 +471,6 @@ class TimeoutStopper(Stopper):
         return f"the time budget of {round(self._timeout_s, 2) or self._timeout_s:g} s is used up"
 
     def seconds_left(self) -> float | None:
-        """The remaining seconds; None without a limit."""
         self._settle()
         if math.isfinite(self._remaining_s):
             return max(0.0, self._remaining_s)
@@ -510,7 +492,6 @@ class TimeoutStopper(Stopper):
         return {**self.__dict__, "_last_check_s": None}
 
     def _settle(self, start: bool = False) -> None:
-        """Subtract the time since the last call from the budget, once the time has started."""
         if self._last_check_s is None and not start:
             return
         now_s = clock.current.monotonic()
@@ -542,17 +523,12 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:
-    """Convert a whole number to an int.
-
-    Raises:
-        ValueError: If `value` is not a whole number, or is below `least`.
-    """
+    """Convert a whole number that is at least `least` to an int."""
     if not (is_real(value) and float(value).is_integer() and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
     return int(value)
 
 
 def _check_std(std: Any) -> None:
-    """Raise a ValueError unless `std` is a positive number."""
     if not (is_real(std) and float(std) > 0):
         raise ValueError(f"expected std > 0, but got {std!r}")
