@@ -33,7 +33,8 @@ class MetricAnalysis:
     __slots__ = ("_metrics", "_rows", "_shape")
 
     def __init__(self) -> None:
-        # key -> [max, min, sum, count, last values (at most 10)], without the rows
+        # key -> [max, min, sum, count, last values (at most 10)], without the rows. The list of last values is replaced
+        # and never changed, so that copies may share it.
         self._metrics: dict[str, list[Any]] = {}
         self._shape = _NO_SHAPE
         self._rows: list[Sequence[Any]] = []
@@ -54,12 +55,12 @@ class MetricAnalysis:
     def get_state(self) -> dict[str, list[Any]]:
         """The whole state as plain data, for `set_state`."""
         self._take_in()
-        return {key: [*known[:4], known[4].copy()] for key, known in self._metrics.items()}
+        return {key: known.copy() for key, known in self._metrics.items()}
 
     def set_state(self, state: Mapping[str, list[Any]]) -> None:
         """Restore a state from `get_state`."""
         self._rows = []
-        self._metrics = {key: [*known[:4], known[4].copy()] for key, known in state.items()}
+        self._metrics = {key: known.copy() for key, known in state.items()}
 
     def copy(self) -> MetricAnalysis:
         """An independent copy, for a later rollback."""

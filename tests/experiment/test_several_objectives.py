@@ -176,6 +176,17 @@ def test_the_end_of_a_run_shows_the_front_first(capsys: pytest.CaptureFixture[st
     assert [line.split("|")[3].strip() for line in shown.splitlines() if "finished |" in line] == [*"01345", "2"]
 
 
+def test_a_failed_trial_takes_no_other_from_the_front_that_is_shown_first(capsys: pytest.CaptureFixture[str]) -> None:
+    def train(config: dict[str, Any]) -> None:
+        tune.report({"cost": config["n"], "gain": -config["n"]})
+        if config["n"] == 0:
+            raise ValueError("on purpose")
+
+    fit(train, {"n": tune.grid_search([2, 0, 1])}, verbose=1, **TWO)
+    shown = capsys.readouterr().out
+    assert [line.split("|")[3].strip() for line in shown.splitlines() if " | " in line][1:] == ["1", "2", "0"]
+
+
 def test_a_notebook_shows_the_front() -> None:
     html = points()._repr_html_()
     assert "Front: 5 trials" in html

@@ -60,6 +60,14 @@ def test_trial_output_is_shown_before_the_failure_that_follows(capsys: pytest.Ca
     assert shown.index(") no end\n") < shown.index(" failed: ValueError: on purpose")
 
 
+def test_an_unfinished_line_of_a_failed_attempt_is_not_joined_to_the_next_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (result,) = fit_talking(fails=True, verbose=1, show_output=True, max_failures=1)
+    lines = printed(capsys.readouterr().out, result)
+    assert [line for line in lines if "before" in line or "no end" in line] == ["before", "no end"] * 2
+
+
 def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     def shorten(config: dict[str, Any]) -> None:
         print("many words before", flush=True)

@@ -62,6 +62,8 @@ def test_before_its_first_report_a_trial_is_measured_by_the_others() -> None:
     assert silent_trials([new], 9999.0) == [], "no one knows how long a first report takes"
     assert silent_trials([usual, new], 1069.0) == []
     assert silent_trials([usual, new], 1070.0) == [usual, new]
+    waiting = [make_trial(number) for number in range(2, 250)]
+    assert silent_trials([usual, new, *waiting], 1070.0) == [usual, new], "also if many have come since"
 
 
 def test_the_rest_is_estimated_without_silent_trials() -> None:

@@ -106,6 +106,14 @@ def test_the_end_of_a_small_run() -> None:
     ]
 
 
+def test_of_many_trials_that_never_started_the_first_ones_are_shown() -> None:
+    trials = [make_trial(number) for number in range(30)]
+    for trial in trials:
+        trial.move(Step.STOP)
+    text = show(ready(), [*trials, finished(30, 0.5)], done=True)
+    assert re.findall(r"^\| train_t(\d+)", text, re.MULTILINE) == ["0030", "0000", "0001", "0002", "0003", "0004"]
+
+
 def test_before_anything_has_run_there_is_no_table() -> None:
     text = show(ready(total_samples=200), [make_trial(number) for number in range(30)])
     assert text.splitlines()[2:] == [*SYS_INFO, "Number of trials: 30/200 (30 pending)", ""]
@@ -591,4 +599,6 @@ def test_resources_that_the_machine_lacks() -> None:
     ]
     assert info.lines(done=True)[-1] == "Ended early: interrupted by SIGINT"
     assert info.used() == ["2.0/2 CPUs", "memory 19.0/20.0 GiB (less than 10 % is free)"]
+    little = {"CPU": 1.0, "memory": 2.0**30}
+    assert RunInfo("/runs/a", None, little, {"CPU": 0.0, "memory": 2.0**30 - 2**20}).used() == ["1.0/1 CPUs"]
     assert RunInfo("/runs/a").lines(done=True) == ["Result logdir: /runs/a"]

@@ -231,9 +231,9 @@ CONSTANTS = "hint: the search space has only constants: "
 class Array:
     """Like an array of a library."""
 
-    def __init__(self, *values: float):
+    def __init__(self, *values: float, shape: tuple[int, ...] = ()):
         self.values = values
-        self.shape = (len(values),)
+        self.shape = shape or (len(values),)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -261,6 +261,11 @@ class Array:
         ({"layers": [64, 64], "one": [1], "nested": [[1, 2], [3, 4]], "data": list(range(1000))}, []),
         ({"clip": {"min": 0, "max": 1, "norm": 2}, "text": "ab", "empty": {}, "none": None}, []),
         ({"n": Array(*range(1000)), "one": Array(1.0)}, []),
+        ({"matrix": Array(1, 2, shape=(2, 1))}, []),
+        (
+            {"n": {"min": 0, "max": 1.5}},
+            [f"{CONSTANTS}'n' is a dict, and each trial gets all of it; uniform(0, 1.5) draws a number"],
+        ),
     ],
 )
 def test_constants_that_look_like_domains_are_told(
