@@ -3,7 +3,8 @@
 ::
 
     cli.main     finds the module of a command in its table, imports only that one, and calls `add_parser`
-      look       ls, show, best, compare: what the journal of a run says. `config_text` writes configurations
+      look       ls, show, best, compare: what the journal of a run says. `about` has the facts, and `facts` prints
+                 them for people and for programs. `config_text` writes configurations
       watch      watch, logs: follow a run that is still going on
       why        explain, replay, importance, report: understand a run
       again      resume, rerun

@@ -36,6 +36,7 @@ from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo, number_text
 from minitune.commands import Commands, behind_dashes
+from minitune.commands.facts import JSON_HELP, print_json
 from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
 from minitune.error import TuneError
@@ -73,6 +74,7 @@ def add_parser(commands: Commands) -> None:
         description="Check this machine: its resources, the installed versions, and whether a trial runs.",
         epilog="The exit status is 0 if trials can run, else 1.",
     )
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=doctor)
     parser = commands.add_parser(
         "ci",
@@ -118,6 +120,9 @@ def doctor(options: argparse.Namespace) -> int:
         look(found)
     if not found.problems:
         _try_trial(found)
+    if options.json:
+        print_json({"facts": found.facts, "warnings": found.warnings, "problems": found.problems})
+        return 1 if found.problems else 0
     for name, text in found.facts.items():
         echo(f"{name:<{_WIDTH}} {text or 'none'}")
     for warning in found.warnings:

@@ -9,24 +9,33 @@ import argparse
 import contextlib
 import csv
 import difflib
-import json
 import operator
 import os
 import re
-import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from minitune.base import json_text
-from minitune.base.files import local_path, open_to_read
-from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted, date, echo, mebibytes, number_text, one_line
+from minitune.base.files import local_path
+from minitune.base.table import Column, Table
+from minitune.base.text import counted, date, echo
 from minitune.commands import Commands
+from minitune.commands.about import (
+    about_best,
+    about_run,
+    about_trial,
+    compared_data,
+    counts_by_key,
+    earlier_best,
+    identity_of,
+    key_of,
+    require_best,
+)
 from minitune.commands.config_text import CONFIG_FORMS, config_text
+from minitune.commands.facts import JSON_HELP, Facts, print_json, tell
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -43,44 +52,26 @@ from minitune.error import TuneError
 from minitune.experiment import states
 from minitune.experiment.goal import (
     SCOPES,
-    best_of,
     best_trial,
-    confirmations,
-    once_better,
     require_reported,
-    scored_by,
-    why_no_best,
 )
-from minitune.experiment.lifecycle import ERROR
-from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.comparison import compared
 from minitune.output.rows import (
     LISTED,
-    ending,
     facts_of,
-    last_line,
     metric_columns,
     parameter_names,
-    row_of,
-    shown_metric,
-    shown_metrics,
-    titled,
     trials_table,
 )
-from minitune.output.table import best_first, once_better_text
-from minitune.record.layout import find_runs, last_error_text, locate_run
-from minitune.record.standing import FINISHED_RUN, Standing, put_back, read_standing, state_of
+from minitune.output.table import best_first
+from minitune.record.layout import find_runs, locate_run
 from minitune.record.standing import RUNNING as RUNNING_RUN
-from minitune.record.story import Decisions, Story, TrialDecision, read_overview
+from minitune.record.standing import put_back, read_standing, state_of
+from minitune.record.story import Decisions, Story, read_overview
 from minitune.result import (
     CONFIG,
-    EXPR_COMMAND_FILE,
-    TIME_TOTAL_S,
-    TRAINING_ITERATION,
     TRIAL_ID,
-    flatten,
 )
-from minitune.space.tree import value_at_text
 
 Row = dict[str, Any]
 
@@ -96,12 +87,6 @@ _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<va
 
 _WORDS = {"true": True, "false": False}
 DAMAGED = "damaged"
-_WIDTH = 15
-"""The width of the names of facts."""
-_ERRORS_SHOWN = 5
-
-Facts = dict[str, Any]
-"""Facts by name: plain values, dicts, lists of lines, and `_Said` if people get another text."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -127,7 +112,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each row, with all columns")
+    parser.add_argument("--json", action="store_true", help=f"{JSON_HELP}, with all columns")
     parser.set_defaults(command=ls)
     parser = commands.add_parser(
         "show",
@@ -136,7 +121,7 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser, "; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=show)
     parser = commands.add_parser(
         "best",
@@ -152,7 +137,7 @@ def add_parser(commands: Commands) -> None:
         help="the value that counts for a trial: its last, its best (all) or an average (default: last)",
     )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="one JSON object")
+    shown.add_argument("--json", action="store_true", help=JSON_HELP)
     shown.add_argument(
         "--config",
         choices=CONFIG_FORMS,
@@ -167,6 +152,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_objective(parser)
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=compare)
 
 
@@ -198,13 +184,20 @@ def _no_remark(_: Any) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """Trials or runs in the order in which they are shown by default, and how to show them."""
+    """Trials or runs in the order in which they are shown by default, and how to show them.
+
+    Attributes:
+        identity: What programs get besides the rows.
+        kind: The key of the rows for programs.
+    """
 
     items: Sequence[Any]
     facts: Callable[[Any], Row]
     table: Callable[[Sequence[Any]], Table]
     usual: Sequence[str]
     heading: str
+    identity: Facts
+    kind: str
     remark: Callable[[Any], str] = _no_remark
 
     @cached_property
@@ -247,9 +240,9 @@ def _list(listing: Listing, options: argparse.Namespace) -> int:
             writer.writeheader()
             writer.writerows(map(listing.facts, items))
     if options.json:
-        for row in map(listing.facts, items):
-            # Not the default columns: a program wants everything, and picks by itself.
-            echo(json_text.dumps({name: row.get(name) for name in columns or row}))
+        # Not the default columns: a program wants everything, and picks by itself.
+        rows = [{name: row.get(name) for name in columns or row} for row in map(listing.facts, items)]
+        print_json({**listing.identity, listing.kind: rows})
     elif options.output:
         echo(f"{len(items)} rows are in {options.output}")
     else:
@@ -278,6 +271,8 @@ def _trials(name: str) -> Listing:
         lambda trials: trials_table(trials, LISTED, goal, params, metrics),
         ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],
         f"{run.path}: {', '.join(counts)}, {state.text}",
+        identity_of(run, state),
+        "trials",
     )
 
 
@@ -296,7 +291,7 @@ def _experiments(directory: str) -> Listing:
             # One damaged run must not hide the others. Its dates are unknown, so it comes last.
             dated.append((0.0, {"name": name, "state": DAMAGED, "why": str(damage), "path": path}))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
-    counts_shown = ["total_trials", *(state.replace(" ", "_") for state in states.STATES)]
+    counts_shown = ["total_trials", *map(key_of, states.STATES)]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
     return Listing(
         rows,
@@ -304,6 +299,8 @@ def _experiments(directory: str) -> Listing:
         lambda rows: _table(rows, shown),
         shown,
         f"{directory}: {counted(len(rows), 'run')}",
+        {"directory": directory},
+        "runs",
         lambda row: f"{row['name']} is damaged: {row['why']}" if row["state"] == DAMAGED else "",
     )
 
@@ -312,13 +309,12 @@ def _run_row(name: str, run: Story) -> Row:
     state = state_of(run)
     if state.name != RUNNING_RUN:
         put_back(run.trials)
-    counts = state.counts(run)
     metric, mode = run.setup.goal.given
     return {
         "name": name,
         "state": state.name,
         "total_trials": len(run.trials) + run.not_drawn,
-        **{word.replace(" ", "_"): counts[word] for word in states.STATES},
+        **counts_by_key(run, state),
         "begun": date(run.setup.begun_s),
         "last_updated": date(run.updated_s),
         "trainable": run.setup.trainable_name,
@@ -418,25 +414,18 @@ def _print_table(table: Table) -> None:
         echo(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
 
 
-# -- show, best --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Said:
-    """A fact as data for programs, and as a text for people."""
-
-    data: Any
-    text: str
-
-
+# -- show, best, compare -----------------------------------------------------------------------------------------------
 def show(options: argparse.Namespace) -> int:
     """Run `minitune show`."""
     directory, wanted = run_and_trial(options.run, options.trial)
+    decisions = Decisions()
+    run, state = read_standing(directory, None if wanted is None else decisions)
     if wanted is None:
-        _tell(_about_run(*read_standing(directory)), options.json)
+        facts = about_run(run, state)
     else:
-        decisions = Decisions()
-        run, state = read_standing(directory, decisions)
         trial = find_trial(run.trials, wanted)
-        _tell(_about_trial(run, state, trial, decisions.by_trial.get(trial.trial_id, [])), options.json)
+        facts = about_trial(run, state, trial, decisions.by_trial.get(trial.trial_id, []))
+    tell(facts, as_json=options.json)
     return 0
 
 
@@ -445,9 +434,9 @@ def best(options: argparse.Namespace) -> int:
     run, state = read_standing(existing_run(options.run))
     metric, mode = run.setup.goal.require_one(options.metric, options.mode, run.path, run.trials)
     if options.config is not None:
-        echo(config_text(_require_best(run, metric, mode, options.scope).reported_config, options.config))
+        echo(config_text(require_best(run, metric, mode, options.scope).reported_config, options.config))
         return 0
-    _tell(_about_best(run, state, metric, mode, options.scope), options.json)
+    tell(about_best(run, state, metric, mode, options.scope), as_json=options.json)
     return 0
 
 
@@ -460,7 +449,12 @@ def compare(options: argparse.Namespace) -> int:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     if options.metric is not None:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
-    columns = [compared(run, state, metric, mode, _once_better_of(run, metric, mode)) for run, state in found]
+    if options.json:
+        print_json(
+            {"metric": metric, "mode": mode, "runs": [compared_data(run, state, metric, mode) for run, state in found]}
+        )
+        return 0
+    columns = [compared(run, state, metric, mode, _earlier_best_of(run, metric, mode)) for run, state in found]
     names = list(dict.fromkeys(name for column in columns for name in column))
     # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
     heads = [os.path.basename(run.path) for run, _ in found]
@@ -474,252 +468,9 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _once_better_of(run: Story, metric: str, mode: str) -> str:
+def _earlier_best_of(run: Story, metric: str, mode: str) -> str:
     best = best_trial(run.trials, metric, mode)
-    said = None
-    if best is not None:
-        said = _once_better(run.trials, best, metric, mode)
-    return "" if said is None else said.text
-
-
-# -- facts -------------------------------------------------------------------------------------------------------------
-def _about_run(run: Story, state: Standing) -> Facts:
-    counts = state.counts(run)
-    shown = [f"{counts[word]} {word}" for word in states.STATES if counts[word]]
-    facts: Facts = {
-        "run": run.path,
-        "state": _Said(state.name, state.text),
-        "trainable": run.setup.trainable_name,
-        "optimised": str(run.setup.goal) or None,
-        "seed": run.setup.seed,
-        "versions": _Said(
-            run.setup.versions, ", ".join(f"{name} {version}" for name, version in run.setup.versions.items())
-        ),
-        "begun": date(run.setup.begun_s),
-        "last updated": date(run.updated_s),
-        "trials": _Said(counts, ", ".join(shown) or "none yet"),
-    }
-    metric = run.setup.goal.metric
-    mode = run.setup.goal.mode
-    if metric and mode and (found := best_trial(run.trials, metric, mode)):
-        confirmed = confirmations(run.trials, metric, mode)
-        value = str(confirmed[0]) if confirmed else _short(shown_metric(found, metric))
-        facts["best"] = _Said(found.trial_id, f"trial {titled(found)}: {metric}={value}")
-        facts["once better"] = _once_better(run.trials, found, metric, mode)
-    if run.setup.goal.objectives:
-        front = run.setup.goal.front(run.trials)
-        numbers = ", ".join(str(trial.number) for trial in front)
-        facts["front"] = _Said([trial.trial_id for trial in front], numbers or "none yet")
-    failed = [trial for trial in run.trials if trial.status == ERROR]
-    if failed:
-        lines = [f"trial {titled(trial)}: {last_line(trial)}" for trial in failed[:_ERRORS_SHOWN]]
-        if len(failed) > _ERRORS_SHOWN:
-            lines.append(f"and {len(failed) - _ERRORS_SHOWN} more")
-        facts["errors"] = lines
-    return facts
-
-
-def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
-    row = row_of(trial, (TRAINING_ITERATION, TIME_TOTAL_S))
-    status = row.ending
-    if trial.attempt.number > 1:
-        status += f", attempt {trial.attempt.number}"
-    if trial.num_failures > 1:
-        status += f", {trial.num_failures} failures"
-    facts: Facts = {
-        "trial": _Said(trial.trial_id, titled(trial)),
-        "name": row.name,
-        "status": _Said(row.state, status),
-        "repeats": row.repeats,
-        "run": _Said(run.path, f"{run.path}: {state.text}"),
-        "directory": trial.local_path if trial.has_started else None,
-        "config": trial.reported_config,
-        "command": _command_of(trial),
-        "resources": {**trial.resources.required_resources},
-        "seed": trial.seed,
-        "iteration": row.metrics.get(TRAINING_ITERATION),
-        "seconds": row.metrics.get(TIME_TOTAL_S),
-        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
-        "peak_bytes": None if trial.usage is None else _Said(trial.usage.peak_bytes, mebibytes(trial.usage.peak_bytes)),
-        "metrics": shown_metrics(trial, run.setup.goal),
-        "checkpoints": [
-            _about_checkpoint(trial, kept, run.setup.goal.metric, is_short=True) for kept in trial.checkpoints
-        ],
-        "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
-    }
-    text = ""
-    if trial.num_failures:
-        text = last_error_text(trial.local_path)
-    if text or trial.error is not None:
-        facts["error"] = (text or str(trial.error)).splitlines()
-    return facts
-
-
-def _require_best(run: Story, metric: str, mode: str, scope: str) -> Trial:
-    trial = best_trial(run.trials, metric, mode, scope)
-    if trial is None:
-        raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
-    return trial
-
-
-def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
-    """The best trial, its value, and the iteration and checkpoint of the value."""
-    trial = _require_best(run, metric, mode, scope)
-    statistic = scope
-    if scope == "all":
-        statistic = mode  # the smallest or the largest of all its values
-    value = trial.progress.analysis.get(metric, statistic)
-    chosen = f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
-    if state.name != FINISHED_RUN:
-        chosen += f" so far (the run {state.said})"
-    waiting = sum(trial.state == states.NOT_STARTED for trial in run.trials)
-    if waiting:
-        chosen += f", {waiting} of which were not started"
-    facts: Facts = {
-        "value": _Said(value, f"{metric}={_short(value)}"),
-        "chosen by": _Said(
-            {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
-            chosen,
-        ),
-        "confirmed": _confirmed(run.trials, metric, mode, scope),
-        "expected": _expected(run.trials, trial, metric, mode, scope),
-        "once better": None,
-        "trial": _Said(trial.trial_id, titled(trial)),
-        "status": _Said(trial.state, ending(trial)),
-        "iteration": None,
-        "config": trial.reported_config,
-        "command": _command_of(trial),
-        "last metrics": shown_metrics(trial, run.setup.goal),
-        "directory": trial.local_path,
-    }
-    if scope in ("all", "last"):  # an average has no iteration
-        facts["iteration"] = _iteration_of(trial, metric, value)
-    if scope == "last":
-        facts["once better"] = _once_better(run.trials, trial, metric, mode)
-    # The best value may belong to a report without a checkpoint, or with one that was removed.
-    scored = [(value_at_text(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
-    kept = best_of(scored_by(scored), mode)
-    facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
-    if trial.checkpoints and trial.checkpoints[-1] is not kept:
-        facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
-    return facts
-
-
-def _confirmed(trials: Sequence[Trial], metric: str, mode: str, scope: str) -> _Said | None:
-    """The values of the best trial's repeats, and the other confirmed trials; None without repeats."""
-    found = confirmations(trials, metric, mode, scope)
-    if not found:
-        return None
-    data = [{"trial": each.trial.trial_id, "mean": each.mean, "values": each.values} for each in found]
-    others = "".join(f"; {number_text(each.mean)} trial {each.trial.number}" for each in found[1:])
-    return _Said(data, f"{found[0]}{others}")
-
-
-def _expected(trials: Sequence[Trial], best: Trial, metric: str, mode: str, scope: str) -> _Said | None:
-    """What to expect of the best trial if it were run again; None if it was run again, without noise, or with too few
-    trials.
-    """
-    from minitune.search.estimate import estimates, remark_on_luck
-
-    if confirmations(trials, metric, mode, scope):
-        return None
-    found = estimates(trials, metric, mode, scope)
-    own = next((each for each in found if each.trial_id == best.trial_id), None)
-    if own is None or not own.is_noisy:
-        return None
-    remark = remark_on_luck(found, mode)
-    data = {"value": own.expected, "low": own.low, "high": own.high, "best trial": found[0].trial_id, "remark": remark}
-    return _Said(data, f"{own}: {remark}" if remark else str(own))
-
-
-def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> _Said | None:
-    """The trial that was once better than the best one, with its value and iteration; None if there is none."""
-    trial = once_better(trials, best, metric, mode)
-    if trial is None:
-        return None
-    value = trial.progress.analysis.get(metric, mode)
-    iteration = _iteration_of(trial, metric, value)
-    data = {"trial": trial.trial_id, "value": value, "iteration": iteration}
-    return _Said(data, once_better_text(trial, metric, mode, iteration))
-
-
-def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
-    """The iteration in which a trial first reported this value; None if it is unknown."""
-    if value_at_text(trial.progress.metrics, metric) == value:
-        return trial.progress.metrics.get(TRAINING_ITERATION)
-    from minitune.analysis.trial_rows import trial_rows
-
-    # The last report is in memory. Earlier ones are read from the journal, which takes longer.
-    rows = trial_rows(trial.local_path)
-    return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)
-
-
-def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
-    path = os.path.join(trial.local_path, kept.record.directory)
-    iteration = kept.progress.metrics.get(TRAINING_ITERATION)
-    value = metric and value_at_text(kept.progress.metrics, metric)
-    told = [f"iteration {iteration}"]
-    if value is not None:
-        told.append(f"{metric}={_short(value)}")
-    told.append(f"{kept.record.total_bytes:,} bytes")
-    shown_path = path
-    if is_short:  # the trial's directory stands above
-        shown_path = kept.record.directory
-    data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
-    return _Said(data, f"{shown_path} ({', '.join(told)})")
-
-
-def _command_of(trial: Trial) -> _Said | None:
-    """The command line of a trial of `minitune run`, to paste into a shell; None for any other trial."""
-    try:
-        with open_to_read(os.path.join(trial.local_path, EXPR_COMMAND_FILE)) as file:
-            words = list(map(str, json.load(file)))
-    except (OSError, ValueError, TypeError):
-        return None
-    return _Said(words, shlex.join(words))
-
-
-def _short(value: Any) -> str:
-    return short_repr(value, rounds=True)
-
-
-# -- telling -----------------------------------------------------------------------------------------------------------
-def _tell(facts: Facts, as_json: bool) -> None:
-    if as_json:
-        echo(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
-        return
-    for name, value in facts.items():
-        for line in _lines(name, value):
-            echo(line)
-
-
-def _data(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_data(part) for part in value]
-    if type(value) is _Said:
-        return value.data
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is _Said:
-        return value.text
-    if isinstance(value, str):
-        return value
-    return _short(value)
-
-
-def _lines(name: str, value: Any) -> Iterator[str]:
-    """The lines of a fact: one line for a plain value, otherwise the name and a line for each part."""
-    if value is None or value in ("", [], {}):
-        return
-    if isinstance(value, Mapping):
-        parts = [f"{one_line(key)}: {_short(part)}" for key, part in flatten(value).items()]
-    elif isinstance(value, list):
-        parts = [_text(part) for part in value]
-    else:
-        yield f"{name:<{_WIDTH}} {_text(value)}"
-        return
-    yield name
-    for part in parts:
-        yield f"  {part}"
+    if best is None:
+        return ""
+    found = earlier_best(run.trials, best, metric, mode)
+    return "" if found is None else str(found.text)

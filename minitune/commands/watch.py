@@ -46,7 +46,9 @@ def add_parser(commands: Commands) -> None:
         "was interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP} (default: {LAST}; with --web: the list of all runs)")
-    parser.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the object of `show --json` in a line at each change")
+    shown.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
     parser.add_argument("--port", type=count_from(0), default=0, help="the port of --web (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="with --web, only print the address")
     parser.set_defaults(command=watch)
@@ -72,11 +74,12 @@ def watch(options: argparse.Namespace) -> int:
     options.run = options.run or LAST
     try:
         follower = RunFollower(existing_run(options.run))
-        state = _show_until_end(follower)
+        state = (_print_until_end if options.json else _show_until_end)(follower)
     except KeyboardInterrupt:
         echo(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         raise
-    echo(f"{follower.run.path}: {state.text}")
+    if not options.json:
+        echo(f"{follower.run.path}: {state.text}")
     return exit_status(follower.run, state)
 
 
@@ -99,6 +102,23 @@ def _serve(options: argparse.Namespace) -> int:
     finally:
         server.release()
     return 0
+
+
+def _print_until_end(follower: RunFollower) -> Standing:
+    """Print the state of a run for programs at each change until it ends. Blocks."""
+    from minitune.commands.about import about_run
+    from minitune.commands.facts import json_line
+
+    _, state = read_on(follower)
+    while state.name == RUNNING:
+        echo(json_line(about_run(follower.run, state)), flush=True)
+        has_new = False
+        while not has_new and state.name == RUNNING:
+            time.sleep(_LOOK_S)
+            has_new, state = read_on(follower)
+    put_back(follower.run.trials)
+    echo(json_line(about_run(follower.run, state)), flush=True)
+    return state
 
 
 def _show_until_end(follower: RunFollower) -> Standing:

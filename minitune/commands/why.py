@@ -19,6 +19,8 @@ from typing import Any
 from minitune.base.checks import did_you_mean
 from minitune.base.text import counted, echo, number_text
 from minitune.commands import Commands
+from minitune.commands.about import decision_data, identity_of, identity_of_trial
+from minitune.commands.facts import JSON_HELP, Facts, print_json
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -47,7 +49,7 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser)
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: show all decisions about this trial")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=explain)
     parser = commands.add_parser(
         "replay",
@@ -70,6 +72,7 @@ def add_parser(commands: Commands) -> None:
     )
     add_objective(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=replay)
     parser = commands.add_parser(
         "report",
@@ -90,6 +93,7 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser)
     add_objective(parser)
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.set_defaults(command=importance)
 
 
@@ -97,25 +101,27 @@ def add_parser(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> int:
     """Run `minitune explain`."""
     known = Decisions()
-    run, _ = read_standing(existing_run(options.run), known)
+    run, state = read_standing(existing_run(options.run), known)
     trials = run.trials
     if options.trial is not None:
         trials = [find_trial(run.trials, options.trial)]
+    if options.json:
+        decisions = [
+            {**identity_of_trial(trial), "status": trial.state, **decision_data(one)}
+            for trial in trials
+            for one in known.by_trial.get(trial.trial_id, [])
+        ]
+        print_json({**identity_of(run, state), "decisions": decisions})
+        return 0
     for trial in trials:
-        decisions = known.by_trial.get(trial.trial_id, [])
-        texts = [str(one) for one in decisions]
+        texts = [str(one) for one in known.by_trial.get(trial.trial_id, [])]
         if not texts and trial.is_finished():
             texts = ["nothing was decided"]
         elif not texts:
             texts = ["nothing was decided so far"]
-        if options.json:
-            for one in decisions:
-                fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
-                fields["kind"] = one.kind and one.kind.value
-                echo(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
-        elif options.trial is None:
-            state = "" if trial.state in texts[-1] else f"{trial.state} "
-            echo(f"{trial.trial_id} {state}{texts[-1]}")
+        if options.trial is None:
+            word = "" if trial.state in texts[-1] else f"{trial.state} "
+            echo(f"{trial.trial_id} {word}{texts[-1]}")
         else:
             echo(f"{trial.trial_id} {trial.state} {trial.experiment_tag}")
             for text in texts:
@@ -141,6 +147,9 @@ def replay(options: argparse.Namespace) -> int:
     scheduler = _make_scheduler(options, run)
     fifo = _replayed(run, metric, mode, None, options)
     other = _replayed(run, metric, mode, scheduler, options)
+    if options.json:
+        print_json(_saved(run, metric, mode, fifo, other, options))
+        return 0
     _print_run(run, metric, mode, fifo)
     _print_savings(run, fifo, other, options.scheduler, options.workers)
     return 0
@@ -184,6 +193,27 @@ def _replayed(
 ) -> Simulation:
     config = TuneConfig(metric=metric, mode="max" if mode == "max" else "min", scheduler=scheduler)
     return simulate(run, tune_config=config, num_workers=options.workers, seed=options.seed)
+
+
+def _saved(
+    run: PastRun, metric: str, mode: str, fifo: Simulation, other: Simulation, options: argparse.Namespace
+) -> Facts:
+    """What the scheduler would have used and found, for programs."""
+    best, found = _best(fifo), _best(other)
+    return {
+        "run": run.path,
+        "metric": metric,
+        "mode": mode,
+        "scheduler": options.scheduler,
+        "workers": options.workers,
+        "trials": len(run.curves),
+        "cut trials": len(run.cut),
+        "results": {"used": other.num_steps, "all": fifo.num_steps},
+        "training s": {"used": other.training_s, "all": fifo.training_s},
+        "time s": {"used": other.makespan_s, "all": fifo.makespan_s, "run": run.took_s},
+        "found": found and {"value": found.value, "results": found.num_results},
+        "best": best and {"value": best.value, "results": best.num_results},
+    }
 
 
 def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
@@ -251,7 +281,24 @@ def report(options: argparse.Namespace) -> int:
 
 def importance(options: argparse.Namespace) -> int:
     """Run `minitune importance`."""
+    from minitune.visualization.history import RunHistory
     from minitune.visualization.importances import get_param_importances
 
-    echo(get_param_importances(existing_run(options.run), metric=options.metric, mode=options.mode))
+    history = RunHistory(existing_run(options.run), options.metric, options.mode)
+    found = get_param_importances(history)
+    if options.json:
+        print_json(
+            {
+                "run": history.path,
+                "metric": history.metric,
+                "mode": history.mode,
+                "trials": found.num_trials,
+                "r2": found.r2,
+                "importances": [
+                    {"parameter": name, "mean": mean, "std": found.std[name]} for name, mean in found.mean.items()
+                ],
+            }
+        )
+        return 0
+    echo(found)
     return 0

@@ -14,10 +14,10 @@ from minitune.record.story import Story
 from minitune.result import CONFIG, TIME_TOTAL_S, flatten
 
 
-def compared(run: Story, state: Standing, metric: str, mode: str, once_better: str) -> dict[str, Any]:
+def compared(run: Story, state: Standing, metric: str, mode: str, earlier_best: str) -> dict[str, Any]:
     """The column of a run: values by the name of their row.
 
-    Without a metric, there is no best trial. `once_better` is the text on a trial that was once better than the best.
+    Without a metric, there is no best trial. `earlier_best` is the text on a trial that was once better.
     """
     counts = state.counts(run)
     totals_s = (known_number(trial.progress.metrics.get(TIME_TOTAL_S)) or 0.0 for trial in run.trials)
@@ -35,6 +35,6 @@ def compared(run: Story, state: Standing, metric: str, mode: str, once_better: s
     if best is not None:
         column[f"best {metric}"] = shown_metric(best, metric)
         column["best trial"] = titled(best)
-        column["once better"] = once_better or None
+        column["earlier best"] = earlier_best or None
         column |= {f"{CONFIG}/{name}": value for name, value in flatten(best.reported_config).items()}
     return column

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from minitune.base.numbers import known_number
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
+from minitune.record.story import LastDriver
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 SILENT_TIMES = 10
@@ -135,6 +136,12 @@ def run_seconds_left(
         return left_s
     budget_s = max(0.0, time_budget_s - elapsed_s)
     return budget_s if left_s is None else min(left_s, budget_s)
+
+
+def rest_of_run_s(trials: Sequence[Trial], driver: LastDriver, total: int | None, now_s: float) -> float | None:
+    """Estimate how many seconds a run on which this driver works will still take; see `run_seconds_left`."""
+    elapsed_s = max(0.0, now_s - driver.opened_s)
+    return run_seconds_left(trials, now_s, elapsed_s, total, len(driver.ended_before), driver.time_budget_s)
 
 
 def _part_done(trial: Trial) -> float | None:

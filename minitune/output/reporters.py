@@ -772,11 +772,8 @@ class LiveReporter(ScreenReporter):
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        kinds: dict[str, list[Trial]] = {}
-        for trial in failed:
-            kinds.setdefault(kind_of_error(trial), []).append(trial)
-        ranked = sorted(kinds.values(), key=len, reverse=True)
-        return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in ranked]
+        groups = table.error_groups(failed)
+        return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in groups]
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:

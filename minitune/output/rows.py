@@ -129,17 +129,20 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
 def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
-    The names are those of the columns of `LISTED`.
+    The names are those of the columns of `LISTED`. A metric with one of our own names is left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
-    return {
+    own = {
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
         "status": trial.state,
         "ended": ending(trial) if trial.state in states.ENDED else None,
         "repeats": trial.repeats and trial.repeats.trial_id,
+    }
+    return {
+        **own,
         **flat_row(result),
         **{name: value for name, value in aims.items() if value is not None},
         **automatic,
@@ -149,6 +152,7 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
         "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "logdir": trial.local_path if trial.has_started else None,
+        **own,
     }
 
 

@@ -343,13 +343,9 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
 
     The most frequent error comes last, because people look there first.
     """
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.error is not None:
-            groups.setdefault(kind_of_error(trial), []).append(trial)
     lines = []
     # One mistake makes all trials fail alike, so one traceback is enough.
-    ordered = sorted(groups.values(), key=len, reverse=True)
+    ordered = error_groups(trials)
     if len(ordered) > _MAX_TRACEBACKS:
         more = counted(sum(map(len, ordered[_MAX_TRACEBACKS:])), "more failed trial")
         lines.append(f"{more}: see the error files.")
@@ -377,6 +373,15 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
                 text = [*first_lines, f"  ... [{left_out} lines left out] ...", *last_lines]
             lines += [f"{head}:", *text]
     return lines
+
+
+def error_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """The trials that have an error by its kind, the most frequent kind first."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.error is not None:
+            groups.setdefault(kind_of_error(trial), []).append(trial)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def kind_of_error(trial: Trial) -> str:

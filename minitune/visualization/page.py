@@ -27,7 +27,7 @@ from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
-from minitune.output.pace import Pace, pace_of, run_seconds_left, silent_after_s, usual_pause_s
+from minitune.output.pace import Pace, pace_of, rest_of_run_s, silent_after_s, usual_pause_s
 from minitune.output.rows import LISTED, infer_metrics, shown_metric
 from minitune.output.table import kind_of_error
 from minitune.record.layout import last_error_text
@@ -243,8 +243,7 @@ class RunData:
         if is_live:  # its clock goes on between records
             elapsed_s = max(0.0, now_s - history.driver.opened_s)
             worked_s = history.driver.earlier_s + elapsed_s
-            before = len(history.driver.ended_before)
-            left_s = run_seconds_left(trials, now_s, elapsed_s, history.total, before, history.driver.time_budget_s)
+            left_s = rest_of_run_s(trials, history.driver, history.total, now_s)
         return {
             "name": history.name,
             "path": history.path,

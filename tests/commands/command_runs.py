@@ -1,4 +1,4 @@
-"""The small run for the tests of commands, and the type of the fixture that runs a command."""
+"""The small run for the tests of commands, also as one that goes on, and the type of the fixture for commands."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kit import fit
 
 from minitune import Checkpoint, ResultGrid, get_checkpoint, grid_search, report
+from minitune.record.standing import Standing, read_on
 
 Minitune = Callable[..., tuple[int, str, str]]
 """The fixture `minitune`: it runs a command, and gives exit status, output and errors."""
@@ -30,3 +32,23 @@ def fit_three(storage: Path, trainable: Any = train, name: str = "run") -> Resul
     """Run a trainable under x = 0, 1, 2, in this process."""
     space = {"x": grid_search([0, 1, 2])}
     return fit(trainable, space, metric="loss", mode="min", seed=1, storage_path=storage, name=name)
+
+
+def grows_record_by_record(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Cut the journal of a run to three records. Each wait of `minitune watch` adds the next one. Returns the rest."""
+    journal = path / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    left = lines[3:]
+    journal.write_bytes(b"".join(lines[:3]))
+
+    def read_on_alive(follower: Any) -> tuple[bool, Standing]:
+        has_new, state = read_on(follower)
+        return has_new, Standing("running", "running") if left else state
+
+    def add_a_record(duration_s: float) -> None:
+        with open(journal, "ab") as file:
+            file.write(left.pop(0))
+
+    monkeypatch.setattr("minitune.commands.watch.read_on", read_on_alive)
+    monkeypatch.setattr("minitune.commands.watch.time.sleep", add_a_record)
+    return left

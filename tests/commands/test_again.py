@@ -418,9 +418,9 @@ print(sys.argv[1:], [result.metrics["x"] for result in grid], len(set(result.met
 
 def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune: Minitune) -> None:
     script.finish(script.start(KILLED))
-    (row,) = [json.loads(line) for line in minitune("ls", script.storage, "--json")[1].splitlines()]
+    (row,) = json.loads(minitune("ls", script.storage, "--json")[1])["runs"]
     assert (row["state"], row["finished"]) == ("killed", 1)
-    trials = [json.loads(line) for line in minitune("ls", row["path"], "--json")[1].splitlines()]
+    trials = json.loads(minitune("ls", row["path"], "--json")[1])["trials"]
     assert {trial["status"] for trial in trials} <= {"finished", "interrupted", "not started"}  # nothing runs there
 
     path = str(script.directory / "script_1.py")
@@ -583,7 +583,8 @@ def test_a_resumed_run_tells_what_happens_to_each_trial_and_that_it_was_interrup
         "1 to continue (1 without a checkpoint, from the beginning)"
     )
     assert status == 4
-    assert json.loads(minitune("ls", tmp_path, "--json")[1])["state"] == "interrupted"
+    (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
+    assert row["state"] == "interrupted"
 
 
 def half(config: dict[str, Any]) -> None:

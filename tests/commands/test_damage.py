@@ -52,7 +52,7 @@ def test_a_damaged_run_is_called_that_with_the_way_out(
     assert (status, out.count("| damaged |")) == (0, 1)
     assert f"broken is damaged: the journal {run / 'journal'} " in out
     assert way_out in out
-    (row,) = map(json.loads, minitune("ls", tmp_path, "--json")[1].splitlines())
+    (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert (row["state"], way_out in row["why"]) == ("damaged", True)
 
     for command in ("ls", "show", "watch", "best", "explain", "replay", "resume"):
@@ -87,7 +87,7 @@ def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage
     journal = tmp_path / "killed" / "journal"
     journal.write_bytes(journal.read_bytes()[:-5])
 
-    (row,) = map(json.loads, minitune("ls", tmp_path, "--json")[1].splitlines())
+    (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert (row["state"], row["total_trials"]) == ("killed", 3)
     assert "damaged" not in minitune("ls", tmp_path)[1]
     assert f"`minitune resume {tmp_path / 'killed'}` continues it" in minitune("ls", tmp_path / "killed")[1]

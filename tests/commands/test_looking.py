@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Minitune, fit_three, train
+from command_runs import Minitune, fit_three, grows_record_by_record, train
 from kit import cut, fit, listening, make_tuner, raiser, report_state, restore, table_in
 
 import minitune as tune
@@ -22,16 +22,16 @@ from minitune.analysis import ExperimentAnalysis
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.standing import Standing, read_on
 from minitune.record.story import PastRun, read_earlier
 from minitune.visualization import RunHistory
 
 
 def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
-    """The rows of `ls --json`."""
+    """The trials of `ls --json`."""
     status, out, _ = minitune("ls", "run", "--json", *arguments)
     assert status == 0
-    return [json.loads(line) for line in out.splitlines()]
+    trials: list[dict[str, object]] = json.loads(out)["trials"]
+    return trials
 
 
 def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: Minitune, storage: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_best_trial_comes_first_and_those_without_a_value_last(minitune: Min
     assert [int(line.strip("| ")) for line in listed] == [2, 3, 0, 1]
     assert json.loads(minitune("best", tmp_path / "gains", "--json")[1])["value"] == 7
     _, out, _ = minitune("ls", tmp_path / "gains", "--json", "--sort", "trial")
-    assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1, 2, 3]
+    assert [row["trial"] for row in json.loads(out)["trials"]] == [0, 1, 2, 3]
 
 
 def test_rows_are_sorted_by_several_columns_and_turned_round(minitune: Minitune) -> None:
@@ -98,7 +98,7 @@ def test_numbers_come_before_texts_and_nan_comes_last(minitune: Minitune, tmp_pa
     fit(odd, {"x": tune.grid_search(list(range(6)))}, storage_path=tmp_path, name="odd")
     for options, order in (([], [3, 0, 4, 1, 2, 5]), (["--desc"], [1, 4, 0, 3, 2, 5])):
         out = minitune("ls", tmp_path / "odd", "--json", "--sort", "odd", *options)[1]
-        assert [json.loads(line)["trial"] for line in out.splitlines()] == order
+        assert [row["trial"] for row in json.loads(out)["trials"]] == order
 
 
 def test_a_table_says_that_it_is_a_part(minitune: Minitune) -> None:
@@ -151,7 +151,7 @@ def test_a_trial_that_a_scheduler_has_stopped_says_which(
     run = {"metric": "loss", "mode": "min", "stop": {"training_iteration": 3}, "max_concurrent_trials": 1}
     fit(four, space, scheduler=scheduler, storage_path=tmp_path, name="run", **run)
     listed = minitune("ls", tmp_path / "run", "--json", "--columns", "ended,training_iteration")[1]
-    one, other = map(json.loads, listed.splitlines())
+    one, other = json.loads(listed)["trials"]
     assert one == {"ended": "finished", "training_iteration": 3}, "the stop criterion is no scheduler"
     assert other["ended"] == f"stopped at {other['training_iteration']} by {name}"
 
@@ -163,7 +163,7 @@ def test_a_scheduler_without_a_name_is_left_out_of_the_ending(
     space = {"x": tune.grid_search([0, 9])}
     fit(four, space, metric="loss", mode="min", scheduler=Odd(), storage_path=tmp_path, name="run")
     listed = minitune("ls", tmp_path / "run", "--json", "--columns", "ended")[1]
-    assert [json.loads(line)["ended"] for line in listed.splitlines()] == ["finished", "stopped at 1"]
+    assert [row["ended"] for row in json.loads(listed)["trials"]] == ["finished", "stopped at 1"]
 
 
 def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_csv_file_has_the_columns_that_were_chosen_and_programs_get_them_too(
     minitune: Minitune, tmp_path: Path
 ) -> None:
     status, out, _ = minitune("ls", "run", "--columns", "loss,x", "--json", "--output", tmp_path / "f.csv")
-    assert (status, json.loads(out.splitlines()[0])) == (0, {"loss": 1, "config/x": 0})
+    assert (status, json.loads(out)["trials"][0]) == (0, {"loss": 1, "config/x": 0})
     assert (tmp_path / "f.csv").read_text().splitlines() == ["loss,config/x", "1,0", "2,1", "2,2"]
 
 
@@ -241,7 +241,7 @@ def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -
     status, out, _ = minitune("ls", "--json")
 
     assert status == 0
-    (row,) = [json.loads(line) for line in out.splitlines()]
+    (row,) = json.loads(out)["runs"]
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
     assert (row["finished"], row["failed"], row["interrupted"]) == (2, 1, 0)
     assert minitune("ls", storage)[1].startswith(f"{storage}: 1 run\n")
@@ -259,7 +259,7 @@ def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_
         cut(waits, {"x": tune.grid_search([3, 2, 1, 0])}, results=2, how="SIGINT", executor=executor, **settings)
     path = tmp_path / "cut"
 
-    (row,) = map(json.loads, minitune("ls", tmp_path, "--json")[1].splitlines())
+    (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     told = json.loads(minitune("show", path, "--json")[1])
     for begun, updated in ((row["begun"], row["last_updated"]), (told["begun"], told["last_updated"])):
         seconds = [datetime.fromisoformat(time).timestamp() for time in (begun, updated)]
@@ -275,7 +275,7 @@ def test_times_and_counts_of_a_run_that_was_interrupted(minitune: Minitune, tmp_
 def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
     for name in ("b", "c", "a"):
         fit(lambda config: {"loss": 1}, storage_path=str(tmp_path), name=name)
-    rows = [json.loads(line)["name"] for line in minitune("ls", tmp_path, "--json")[1].splitlines()]
+    rows = [row["name"] for row in json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]]
     assert rows == ["a", "c", "b"]
     assert minitune("ls", tmp_path) == minitune("lsx", tmp_path)
     assert minitune("ls", tmp_path / "c")[1].startswith(f"{tmp_path / 'c'}: 1 trial")
@@ -355,12 +355,23 @@ def test_a_trial_that_a_retry_has_saved_tells_its_attempts_and_its_error(minitun
     assert "status          failed\n" in minitune("show", "run", "2")[1], "one failure is what ERROR says"
 
 
-def test_of_many_failed_trials_five_are_shown_and_the_others_counted(minitune: Minitune, tmp_path: Path) -> None:
+def test_errors_of_one_kind_are_shown_together_and_of_many_kinds_five(minitune: Minitune, tmp_path: Path) -> None:
     fit(raiser(ValueError("no")), num_samples=8, give_up_after=0, storage_path=tmp_path, name="failed")
     lines = minitune("show", tmp_path / "failed")[1].splitlines()
+    line, way = lines[lines.index("errors") + 1 :]
+    assert re.fullmatch(r"  trial 0 \(\w+\) and 7 more: ValueError: no", line)
+    assert way == f"    minitune rerun {tmp_path / 'failed'} 0"
+
+    space = {"x": tune.grid_search([*"abcdefg"])}
+    fit(fails_in_its_own_way, space, give_up_after=0, storage_path=tmp_path, name="kinds")
+    lines = minitune("show", tmp_path / "kinds")[1].splitlines()
     errors = lines[lines.index("errors") + 1 :]
-    assert [line.split()[1] for line in errors[:-1]] == [*"01234"]
-    assert errors[-1] == "  and 3 more"
+    assert [line.split()[1] for line in errors[:-1:2]] == [*"01234"]
+    assert errors[-1] == "  and 2 more kinds"
+
+
+def fails_in_its_own_way(config: dict[str, str]) -> None:
+    raise ValueError(config["x"])
 
 
 def test_a_run_without_a_result_is_compared_with_one_that_has_some(minitune: Minitune, tmp_path: Path) -> None:
@@ -386,7 +397,7 @@ def test_the_last_checkpoint_is_told_if_it_is_another_one_than_the_best(minitune
     assert told["best_checkpoint"]["iteration"] == 1
     assert told["last_checkpoint"]["iteration"] == 3
     fit(report_state_once, {}, metric="loss", mode="min", storage_path=tmp_path, name="one")
-    assert "last_checkpoint" not in json.loads(minitune("best", tmp_path / "one", "--json")[1])
+    assert minitune("best", tmp_path / "one")[1].count("checkpoint ") == 1
 
 
 def report_state_once(config: dict[str, Any]) -> None:
@@ -405,7 +416,6 @@ def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -
     assert "trials          2 finished, 1 failed\n" in out
     assert "loss=1\n" in out
     assert "ZeroDivisionError: nothing left\n" in out
-    assert json.loads(minitune("show", "run", "--json")[1])["trials"] == {"failed": 1, "finished": 2}
 
 
 def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Minitune, storage: Path) -> None:
@@ -434,13 +444,14 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
     path = grid.experiment_path
     best, better = (result.metrics["trial_id"] for result in (grid.get_best_result(), grid[1]))
-    once_better = {"trial": better, "value": 0.0749, "iteration": 2}
+    earlier_best = {"trial": 1, "trial_id": better, "value": 0.0749, "iteration": 2}
     line = "trial 1 was at 0.0749 in step 2"
 
     for command in ("best", "show"):
-        assert f"\nonce better     {line}\n" in minitune(command, path)[1]
+        assert f"\nearlier best    {line}\n" in minitune(command, path)[1]
         told = json.loads(minitune(command, path, "--json")[1])
-        assert (told.get("trial", told.get("best")), told["once_better"]) == (best, once_better)
+        assert told["earlier_best"] == earlier_best
+        assert told.get("best", told)["trial_id"] == best
     out = minitune("compare", path, path)[1]
     assert out.count(f"0 ({best})") == 2
     assert out.count(line) == 2
@@ -449,7 +460,7 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     history = RunHistory(path)
     assert history.best is history.trials[0]
     assert history.once_better == line
-    assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["once_better"] is None
+    assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["earlier_best"] is None
     assert RunHistory(path, "accuracy", "min").once_better == "", "the best trial was the best one before, too"
 
 
@@ -548,21 +559,8 @@ def test_the_output_of_a_trial_that_has_ended_is_not_followed_while_the_run_goes
 
 def test_a_run_is_watched_record_by_record(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(fit_three(tmp_path).experiment_path)
-    journal = path / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    left = lines[3:]
-    journal.write_bytes(b"".join(lines[:3]))
+    left = grows_record_by_record(path, monkeypatch)
 
-    def read_on_alive(follower: Any) -> tuple[bool, Standing]:
-        has_new, state = read_on(follower)
-        return has_new, Standing("running", "running") if left else state
-
-    def add_a_record(duration_s: float) -> None:
-        with open(journal, "ab") as file:
-            file.write(left.pop(0))
-
-    monkeypatch.setattr("minitune.commands.watch.read_on", read_on_alive)
-    monkeypatch.setattr("minitune.commands.watch.time.sleep", add_a_record)
     status, out, err = minitune("watch", path)
     assert (status, err) == (3, "")
     trial_id = ExperimentAnalysis(path).trials[2].trial_id
@@ -657,9 +655,9 @@ def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tm
 
     for options, expected in ((["--sort", "extra"], [0, 2, 1]), (["--sort", "extra", "--desc"], [2, 0, 1])):
         _, out, _ = minitune("ls", tmp_path / "some", "--json", *options)
-        assert [json.loads(line)["trial"] for line in out.splitlines()] == expected
+        assert [row["trial"] for row in json.loads(out)["trials"]] == expected
     _, out, _ = minitune("ls", tmp_path / "some", "--json", "--filter", "extra != 2")
-    assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1]
+    assert [row["trial"] for row in json.loads(out)["trials"]] == [0, 1]
 
 
 def test_a_trial_may_be_named_by_its_own_directory_and_of_many_ten_are_offered(
@@ -756,14 +754,14 @@ def test_all_views_show_the_parameters_of_the_last_report(
         assert {line[1].rpartition("Grows_")[2]: [line[9], line[5]] for line in cells} == {
             trial: [str(size), str(layer)] for trial, (size, layer) in used.items()
         }
-    listed = [json.loads(line) for line in minitune("ls", run, "--json")[1].splitlines()]
+    listed = json.loads(minitune("ls", run, "--json")[1])["trials"]
     assert {row["trial_id"]: [row["config/size"], row["config/layers/0"]] for row in listed} == used
     frame_rows = ExperimentAnalysis(run).get_rows()
     assert {row["trial_id"]: [row["config/size"], row["config/layers"][0]] for row in frame_rows} == used
     for row in ExperimentAnalysis(run).get_rows("height", "min"):  # each from before the first exchange
         assert [row["config/size"], row["config/layers"][0]] == row["used"]
     shown = json.loads(minitune("best", run, "--json")[1])
-    assert [shown["config"]["size"], shown["config"]["layers"][0]] == used[shown["trial"]]
+    assert [shown["config"]["size"], shown["config"]["layers"][0]] == used[shown["trial_id"]]
     assert {one.trial.trial_id: [one.params["size"], one.params["layers/0"]] for one in RunHistory(grid).trials} == used
     for result in grid:
         assert [result.config["size"], result.config["layers"][0]] == used[result.metrics["trial_id"]]

@@ -58,7 +58,8 @@ def listed(minitune: Minitune, *arguments: str) -> list[dict[str, Any]]:
     """The rows of a list as JSON."""
     status, out, _ = minitune(*arguments, "--json")
     assert status == 0
-    return [json.loads(line) for line in out.splitlines()]
+    (rows,) = [value for value in json.loads(out).values() if isinstance(value, list)]
+    return list(rows)
 
 
 def test_a_grid_counts_trials_without_a_turn_and_plug_ins_see_them_pending(tmp_path: Path) -> None:
@@ -128,6 +129,8 @@ def test_ls_counts_trials_without_a_turn(minitune: Minitune) -> None:
 
 def test_show_and_best_name_trials_without_a_turn(minitune: Minitune) -> None:
     assert "1 finished, 1 interrupted, 4 not started\n" in minitune("show", "drawn")[1]
+    state = json.loads(minitune("show", "lazy", "--json")[1])
+    assert (state["total_trials"], state["counts"]["finished"], state["counts"]["not_started"]) == (6, 1, 4)
     status, out, _ = minitune("show", "drawn", "5", "--json")
     trial = json.loads(out)
     assert (status, trial["status"], trial["directory"]) == (0, "not started", None)

@@ -268,7 +268,7 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "rank 5 of 5" in capsys.readouterr().out
 
     assert cli.main(["explain", path, "00004", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    (told,) = json.loads(capsys.readouterr().out)["decisions"]
     assert (told["action"], told["iteration"], told["kind"]) == ("STOP", 1, "scheduler")
     assert (told["facts"]["rank"], told["facts"]["of"], told["facts"]["cutoff"]) == (5, 5, 1)
 

@@ -122,7 +122,7 @@ def test_all_views_call_the_same_trial_best(ended: tuple[ResultGrid, str], capsy
     assert line in call("watch").splitlines()
     assert line in html.unescape(grid._repr_html_())
     assert f"best            trial {number} ({trial_id}): loss=0.123457" in call("show")
-    assert json.loads(call("best", "--json"))["trial"] == trial_id
+    assert json.loads(call("best", "--json"))["trial_id"] == trial_id
     assert table_in(call("compare"))
     assert page["best"] == number
     once = f"trial {SMALL} was at 1e-07 in step 2"
@@ -245,11 +245,11 @@ def test_the_best_trial_has_the_same_facts_alone_and_among_others(
     (row,) = (row for row in table_in(call("ls")) if row["trial"] == str(TIE))
     told = told_in(call("show", str(TIE)))
 
-    assert best["value"] == f"loss={row['loss']}" == f"loss={best['last metrics']['loss']}"
+    assert best["value"] == f"loss={row['loss']}" == f"loss={best['metrics']['loss']}"
     assert best["trial"] == told["trial"]
     assert best["status"] == told["status"] == (row["ended"] or row["status"])
     assert (best["iteration"], best["config"]) == (told["iteration"], told["config"])
-    assert best["last metrics"] == told["metrics"]
+    assert best["metrics"] == told["metrics"]
     line = next(line for line in printed.splitlines() if line.startswith("Best: "))
     assert line.startswith(f"Best: {best['value']} with ")
     assert all(f"{name}={text}" in line for name, text in best["config"].items())
@@ -267,7 +267,7 @@ def test_runs_side_by_side_have_the_facts_of_the_other_views(
     assert column == page_of(grid)["compared"]
     assert column["best loss"] == best["loss"]
     assert column["best trial"] == told_in(call("best"))["trial"]
-    assert column["once better"] == told_in(call("show"))["once better"]
+    assert column["earlier best"] == told_in(call("show"))["earlier best"]
     assert {key: value for key, value in best.items() if key.startswith("config/")}.items() <= column.items()
     total_s = sum(result.metrics["time_total_s"] for result in grid if result.metrics)
     assert column["total time (s)"] == number_text(total_s)
@@ -281,7 +281,7 @@ def test_all_views_count_the_same_trials_in_each_state(
     counts = page_of(grid)["counts"]
     column = {row[""]: row[os.path.basename(grid.experiment_path)] for row in table_in(call("compare"))}
     cli.main(["ls", str(run_path().parent), "--json"])
-    listed = json.loads(capsys.readouterr().out)
+    (listed,) = json.loads(capsys.readouterr().out)["runs"]
 
     assert counts == {"finished": 5, "stopped": 1, "failed": 1, "interrupted": 1, "not started": 1}
     assert told_in(call("show"))["trials"] == ", ".join(f"{count} {state}" for state, count in counts.items())
