@@ -29,37 +29,32 @@ Modules
 
 One run
 -------
-`Driver.open` makes the parts (`build_components`, `build_executor`), then the directory (`open_run_of`). A
-ResumedDriver opens the old directory, and `Replay` applies its journal. Both end in `put_together`, which makes
-RunState and Hooks. `Driver.loop` calls the plug-ins' `setup`, makes the TuneController and calls its `step` until all
-trials have ended. Meanwhile `Interrupts` handles signals. `Driver.close` cleans up.
+`Driver.open` makes the parts, then the directory (`open_run_of`). A ResumedDriver opens the old one, and `Replay`
+applies its journal. Both end in `put_together`, which makes RunState and Hooks. `Driver.loop` calls
+`TuneController.step` until all trials have ended.
 
 One configuration
 -----------------
 `TuneController.step` calls `TrialLauncher.launch`. `TrialSource.draw` asks the searcher, and adds the record of the
-trial. `Hooks.choose` asks the scheduler which trial is next. If the executor has room, the record of its start is
-added, and `TrialExecutor.start` is called. A trial that can never start comes back as a `Refusal`, and
-`Failures.cannot_start` ends it.
+trial. If the executor has room for the scheduler's choice, its start is recorded, and `TrialExecutor.start` is called.
+A trial that can never start is a `Refusal`, and `Failures.cannot_start` ends it.
 
 One report
 ----------
-`TuneController.step` waits in `TrialExecutor.wait`, and a table of the EventHandler says which method handles the
-event. For a report this is `ReportHandler.on_report`: `Hooks.decide` asks stopper and scheduler and tells the searcher.
-Then the callbacks are called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`.
-`TrialActions.carry_out` or `pull` adds a command for the worker. `TrialActions.commit` writes all records of the turn,
-and then carries out the commands.
+Then it waits in `TrialExecutor.wait`, and a table of the EventHandler says which method handles the event. For a
+report, `ReportHandler.on_report` asks stopper and scheduler (`Hooks.decide`) and tells the searcher. Then the callbacks
+are called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`. `TrialActions` adds a
+command for the worker. `TrialActions.commit` writes all records of the turn, and then carries out the commands.
 
 One failure
 -----------
-The event is CallRaised, or Exited for a worker that has died. `Failures.failed` decides whether the trial is retried,
-and `Failures.lost` handles a lost worker, which is not the trial's fault. `take` takes the step, records the status and
-tells the plug-ins. `Backoff` decides when the next attempt starts.
+If a call has raised or a worker has died, `Failures.failed` decides whether the trial is retried, and `Backoff` when;
+`Failures.lost` handles a lost worker, which is not the trial's fault. `take` takes the step, records it and tells the
+plug-ins.
 
 One resume
 ----------
-`ResumedDriver.open` takes the lock of the run and adds a record of its own. `ResumedDriver.catch_up` lets a Replay
-apply all records to an empty RunState: the trials come back, the plug-ins load their states from the newest Snapshot,
-and are told what was recorded after it. Then it records what the resume changes, hands the
-checkpoints to the Recorder, and makes the files of the loggers match the journal (`reconcile`). The remaining
-work, a `LeftOver`, goes to `TuneController.begin`. From there on, the run is like any other.
+`ResumedDriver.open` takes the lock of the run and adds a record of its own. In `ResumedDriver.catch_up`, the plug-ins
+load their states from the newest Snapshot, and are told what was recorded after it. The files of the loggers are made
+to match the journal (`reconcile`). The remaining work, a `LeftOver`, goes to `TuneController.begin`.
 """

@@ -1,10 +1,7 @@
 """TrialActions: the one place that carries out decisions about trials.
 
-A decision (continue, save, pause, end, exploit) follows from a trial's own report, or from a scheduler's request in a
-hook for another trial.
-
 A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
-`commit` has written the records of all events that are waiting.
+`commit` has written the records of all events.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class TrialActions:
         self._stop: Callable[..., object] = self._timed_stop if run.state.deadlines.are_set else self._stop_actor
 
     def commit(self) -> None:
-        """Write the records, then carry out the commands, in order. Blocks while it writes."""
+        """Write the records, then carry out the commands, in order. Blocks."""
         if self.unwritten:
             self._run.recorder.write()
         commands = self.commands
@@ -91,12 +88,12 @@ class TrialActions:
             self._run.state.deadlines.begin(actor_id, REPORT, self._run.executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
-        """Let the worker write a checkpoint. The decision is carried out after that."""
+        """Let the worker write a checkpoint, and then carry out the decision."""
         take(self._run, running.trial, Step.SAVE, f"before {running.decision}")
         self.commands.append((self._call, (running.actor_id, "save")))
 
     def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
-        """Let the worker load a checkpoint, with the result that was reported with it. `where` names the devices."""
+        """Let the worker load a checkpoint, with its result. `where` names the devices."""
         take(self._run, running.trial, Step.RESTORE, f"from {os.path.basename(path)}{where}")
         self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
 
@@ -157,13 +154,13 @@ class TrialActions:
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
-        """If the run is ending, end a trial that would otherwise be retried."""
+        """If the run is ending, end a trial instead of a retry."""
         if self._run.state.ending is not None:
             self.remove(trial, self._run.state.ending)
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
-        """Before a retry, replace a useless newest checkpoint by the one before it. `refused`: the attempt failed to
-        load its checkpoint; the last complete one is kept anyway.
+        """Before a retry, replace a useless newest checkpoint by the one before. `refused`: the attempt failed to load
+        it; the last complete one is kept anyway.
         """
         if (
             trial.trial_id in self._run.state.inherited
@@ -185,7 +182,7 @@ class TrialActions:
             refused = False
 
     def is_over(self, trial: Trial) -> None:
-        """Release everything that was kept for a trial. The trial has ended, and its status is set."""
+        """Release everything that was kept for a trial whose status is set to an end."""
         self._run.recorder.trial_ends(trial)
         if self._run.state.inherited:
             self.release_inherited(trial)
@@ -197,7 +194,7 @@ class TrialActions:
             self._run.recorder.unpin(inherited.donor, inherited.record)
 
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
-        """Separate the worker from its trial. The trial's next attempt waits until the worker has exited."""
+        """Separate the worker from its trial, whose next attempt waits for its exit."""
         self._run.state.let_go(running)
         self.commands.append((self._stop, (running, keep and self._settings.reuse_actors)))
 
@@ -211,12 +208,12 @@ class TrialActions:
             self.has_left(running, exited)
 
     def note_usage(self, trial: Trial, event: Exited) -> None:
-        """The process of a trial has exited: record what it has used. A process of several trials is left out."""
+        """Record what an exited process has used, unless it ran several trials."""
         if not self._settings.reuse_actors:
             self._run.recorder.usage(trial, Usage(round(event.cpu_s, 3), event.peak_bytes))
 
     def has_left(self, running: RunningTrial, event: Exited) -> None:
-        """An actor that was stopped has exited, so there may be room for another worker at once."""
+        """A stopped actor has exited: there may be room for another worker at once."""
         trial = running.trial
         if event.peak_bytes:
             self.note_usage(trial, event)
@@ -292,7 +289,7 @@ class TrialActions:
             self._change_resources(trial, request.argument)
 
     def _change_resources(self, trial: Trial, request: Resources) -> None:
-        """Change the request of a waiting trial. The change is recorded before the trial starts."""
+        """Change the request of a waiting trial, on record before the trial starts."""
         self._run.state.change_resources(trial, request)
         self._run.recorder.note_changes(trial)
 
@@ -336,12 +333,12 @@ class TrialActions:
 
 
 def about(trial: Trial) -> dict[str, str]:
-    """The `extra` of a log message about a single trial."""
+    """The `extra` of a log message about a trial."""
     return {"trial_id": trial.trial_id}
 
 
 def stronger(decision: Decision, other: Decision | None) -> Decision:
-    """The stronger of two decisions: STOP before PAUSE before the others. Of two pauses, the one that does more."""
+    """The stronger of two decisions: STOP, then PAUSE; of two pauses, the one that does more."""
     if other is None:
         return decision
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}

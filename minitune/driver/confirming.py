@@ -1,10 +1,9 @@
 """RepeatSource: with `TuneConfig(confirm=k)`, the most promising trials are run again when the search has ended.
 
-The best value of a noisy objective is a lucky one. A repeat has the configuration of its trial, and another seed. It is
-a trial like others, with a mark on record (`Trial.repeats`); `goal.confirmations` compares the means.
+The best value of a noisy objective is a lucky one. A repeat has the configuration of its trial, another seed, and a
+mark on record (`Trial.repeats`); `goal.confirmations` compares the means.
 
-Which trials are promising follows from the trials that the search has made. So a resume adds exactly the repeats that
-are missing, and a run that is extended confirms what its new trials have brought.
+Which trials are promising follows from those that the search has made, so a resume adds exactly the missing repeats.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ class RepeatSource:
     """Makes the repeats of a run.
 
     Args:
-        makers: One for each experiment.
         total: How many trials the run has on record, repeats included; None if its search has no end.
     """
 
@@ -48,7 +46,7 @@ class RepeatSource:
         self.has_budget = time_left_s(run.hooks.stopper) < math.inf
 
     def missing(self) -> Iterator[Trial]:
-        """Make the repeats that the run does not have yet, one round after the other. All other trials have ended.
+        """Make the repeats that the run lacks, one round after the other, when all other trials have ended.
 
         Blocks for up to 0.2 s of CPU.
         """
@@ -61,7 +59,7 @@ class RepeatSource:
                     yield self._repeat(trial)
 
     def note_total(self) -> None:
-        """Record how many trials the run has, now that all of them are known."""
+        """Record how many trials the run has."""
         total = len(self._run.state.trials)
         if total != self._total:
             self._run.recorder.extends(0, total)
@@ -75,9 +73,9 @@ class RepeatSource:
         return made
 
     def is_due(self) -> bool:
-        """Whether the search must end now, because the rest of the time budget is needed for the repeats.
+        """Whether the search must end now, to leave time for the repeats.
 
-        This is an estimate: all trials take as long as the longest one of late. O(1).
+        It is assumed that all trials take as long as the longest one of late.
         """
         if not self.has_budget:
             return False
@@ -94,10 +92,10 @@ class RepeatSource:
 
 
 def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> list[Trial]:
-    """The trials that are worth to be confirmed, at most `count`, each with another configuration.
+    """The trials that are worth to be confirmed, at most `count`, with different configurations.
 
-    The first ones are those with the best estimates (see `search.estimate`), the others those with the best last
-    values. A failed trial is not among them, nor a repeat.
+    First those with the best estimates (see `search.estimate`), then those with the best last values. None has failed,
+    or is a repeat.
     """
     from minitune.search.estimate import estimates
 

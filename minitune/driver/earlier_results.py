@@ -26,8 +26,7 @@ class EarlierResults:
     def report(self, spec: ActorSpec) -> Report | None:
         """What the trial of a new actor reports without training; None if it has to train.
 
-        Makes the trial's directory and its parameter files, as a worker would, and no checkpoint: the earlier trial has
-        one.
+        Makes the trial's directory and parameter files, as a worker would, and no checkpoint.
         """
         info = TrialInfo(*spec.args[0])
         trial = self._state.unfinished[info.trial_id]
@@ -43,8 +42,8 @@ class EarlierResults:
         return Report(result, done=True, ending=ending)
 
     def _find(self, trial: Trial) -> Trial | None:
-        """The first finished trial with the same configuration; None if there is none, or `trial` is to run anyway: it
-        has already begun, or it confirms another one.
+        """The first finished trial with the same configuration; None if there is none, or `trial` has begun or confirms
+        another one.
         """
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]

@@ -1,10 +1,10 @@
 """What follows from each event of an actor.
 
-Two tables say which method handles an event: by its type, and for an answer by the phase of its trial. For one report
-the order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
+Tables say which method handles an event: by its type, and for an answer by the phase of its trial. For one report the
+order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
 
-A handler acts on an actor that is still running. An event of an actor that was let go finds no running trial; only its
-exit matters, because the trial's next attempt waits for it.
+An event of an actor that was let go finds no running trial; only its exit matters, for which the trial's next attempt
+waits.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class EventHandler:
             self.of_answer[Phase.TRAINING] = self._on_timed_report
 
     def on_late_event(self, event: Event) -> None:
-        """An event of an actor that was stopped. Only its exit matters."""
+        """An event of a stopped actor, of which only the exit matters."""
         if not isinstance(event, Exited):
             return
         self._run.state.may_start = True
@@ -89,12 +89,12 @@ class EventHandler:
             self._actions.has_left(running, event)
 
     def _on_placed(self, running: RunningTrial, event: Placed) -> None:
-        """An actor that waited for its resources has them. Its time begins now."""
+        """An actor that waited for its resources has them, so its time begins."""
         self._run.state.may_start = True  # there is more room than was known
         self._run.state.deadlines.begin(event.actor_id, TRIAL, self._run.executor.clock.monotonic())
 
     def on_started(self, running: RunningTrial, event: Started) -> None:
-        """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
+        """The worker is ready: restore a checkpoint if there is one, then request the first report."""
         trial = running.trial
         backoff = self._run.state.backoff
         if backoff.is_active or not backoff.has_come_up:
@@ -124,7 +124,6 @@ class EventHandler:
             self._run.recorder.status(trial, f"the worker is ready{where}")
 
     def _on_restored(self, running: RunningTrial, value: None) -> None:
-        """The worker has loaded a checkpoint."""
         self._failures.restored(running.trial)
         self._run.hooks.tell("on_trial_restore", running.trial)
         self._actions.pull(running)
@@ -138,7 +137,6 @@ class EventHandler:
         raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{story}")
 
     def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
-        """A call has raised an exception."""
         error = raised_error(event.error, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)
         refused = error.__cause__
         if isinstance(refused, DiskError) and refused.run_path == self._run.recorder.run.path:
@@ -149,7 +147,7 @@ class EventHandler:
             self._failures.failed(running, error)
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
-        """The actor's process and all its descendants have exited, although it was not stopped."""
+        """The actor's process and its descendants have exited, although it was not stopped."""
         state = self._run.state
         trial = running.trial
         state.may_start = True
@@ -242,7 +240,7 @@ class ReportHandler:
             self._actions.pull(running)
 
     def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
-        """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
+        """Why the trial ends now, with its last result and without a save; None if it does not."""
         decision = running.decision
         if decision.exploit is not None:
             return None
@@ -256,7 +254,7 @@ class ReportHandler:
     def _write(
         self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
     ) -> None:
-        """Write a result of any kind and its decision to the loggers' files and to the journal."""
+        """Write a result and its decision to the loggers' files and to the journal."""
         trial = running.trial
         completed = complete(result, trial.attempt.config)
         self._run.hooks.log(trial, completed)
@@ -273,7 +271,7 @@ class ReportHandler:
             self._run.hooks.tell("on_trial_save", trial)
 
     def _on_return(self, running: RunningTrial) -> None:
-        """The function has returned without new metrics, so its last result is its final one."""
+        """The function has returned without new metrics: its last result is its final one."""
         trial = running.trial
         running.ends_by_itself = True
         if self._run.state.backoff.is_active:
@@ -287,7 +285,7 @@ class ReportHandler:
         self._actions.end(running, _RETURNED.ending)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
-        """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
+        """Whether to save a class trainable after this result, before its decision."""
         if decision == PAUSE and decision.exploit is not None and not decision.save:
             return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
@@ -301,7 +299,7 @@ class ReportHandler:
         return bool(frequency) and iteration % frequency == 0
 
     def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
-        """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
+        """A class trainable has written its checkpoint: carry out the decision that has waited."""
         trial = running.trial
         if record is not None:
             self._register(trial, record, reported=False)
@@ -311,9 +309,7 @@ class ReportHandler:
         self._actions.carry_out(running, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
-        """Take in a committed checkpoint, then remove surplus checkpoints. `reported`: its record in the journal
-        already names it.
-        """
+        """Take in a committed checkpoint, then remove surplus ones. `reported`: the journal already names it."""
         checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
         self._run.hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
         self._run.recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)

@@ -49,22 +49,18 @@ class Experiment:
     """A trainable, its search space, and the settings of its trials.
 
     Args:
-        name: The name of the run and its directory. Empty or None for `<trainable>_<date>`.
-        run: A function, a `Trainable` subclass, or a registered name.
-        time_budget_s: Seconds, or a timedelta, after which the run ends.
-        config: The search space: a dict or None.
-        storage_filesystem: Accepted for Ray Tune's signature. It must be None.
-        checkpoint_config: Which checkpoints are made and kept: a `CheckpointConfig`, or a dict of its fields.
+        name: The name of the run and its directory; if empty or None, `<trainable>_<date>`.
+        time_budget_s: Seconds, or a timedelta.
+        checkpoint_config: A `CheckpointConfig`, or a dict of its fields.
         log_to_file: Names of the files of a trial's output: True, one name, or a pair (stdout, stderr).
         max_failures: How often a failed trial is tried again; -1 for no limit.
-        restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
-        local_dir: Old name of `storage_path`.
+        restore: The checkpoint from which every trial starts.
         **old: Keywords of earlier versions: those of `run`, `checkpoint_freq`, `checkpoint_at_end`,
-            `keep_checkpoints_num` and `checkpoint_score_attr`. The run gives every trial to `loggers`.
+            `keep_checkpoints_num` and `checkpoint_score_attr`. All trials get the same `loggers`.
 
     Raises:
-        TuneError: If there is no trainable, or resources are set in two places.
-        TypeError: If the trainable is a class that is not a `Trainable`.
+        TuneError: If there is no trainable, or resources are set twice.
+        TypeError: If the trainable is a class that is no `Trainable`.
         ValueError: If an argument has an invalid value.
     """
 
@@ -174,8 +170,7 @@ class Experiment:
         """The checkpoint config with `checkpoint_at_end` decided for this trainable.
 
         Raises:
-            ValueError: If it asks for saves, but the trainable is a function, which reports its own checkpoints, or a
-                class without `save_checkpoint`.
+            ValueError: If it asks for saves of a function, or of a class without `save_checkpoint`.
         """
         config = self.checkpoint_config
         asked = f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}"
@@ -191,7 +186,7 @@ class Experiment:
         return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
 
     def wants_other_limits(self, first: Experiment) -> bool:
-        """Whether this experiment sets a limit that only the first experiment of a run may set, to another value."""
+        """Whether this experiment sets a limit of the run to another value than the first one."""
         stops_otherwise = self._has_stoppers and self.stop is not first.stop
         has_other_budget = self.time_budget_s is not None and self.time_budget_s != first.time_budget_s
         return stops_otherwise or has_other_budget or self.output_names != first.output_names
@@ -211,11 +206,7 @@ class Experiment:
         return self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
-        """The resources of a trial with this configuration.
-
-        Raises:
-            TuneError: If both the trainable and `resources_per_trial` set them.
-        """
+        """The resources of a trial with this configuration."""
         declared = trainable_resources(self.trainable, config)
         if self.resources_per_trial is None:
             return Resources.of(declared)
@@ -224,7 +215,6 @@ class Experiment:
 
     @property
     def _depends_on_config(self) -> bool:
-        """Whether the trainable's resources may depend on the configuration."""
         if isinstance(self.trainable, type):
             by_wrapper = isinstance(vars(self.trainable).get("_tune_resources"), Resources)
             return not by_wrapper and "default_resource_request" in _own_methods(self.trainable)
@@ -248,7 +238,7 @@ class Experiment:
 
     @property
     def stopper(self) -> Stopper | None:
-        """The stoppers of `stop` and of the time budget as one, without limits of a dict; None if there are none."""
+        """The stoppers of `stop` and of the time budget as one, without a dict's limits; None without any."""
         parts = []
         if self._has_stoppers:
             parts.append(make_stopper(self.stop))
@@ -261,18 +251,18 @@ class Experiment:
 
     @property
     def path(self) -> str:
-        """The run's directory, absolute. The run uses another directory if there is a run already."""
+        """The run's directory, absolute. The run may get another one if it exists."""
         storage_path = local_path(self.storage_path or default_storage_path())
         return os.path.join(storage_path, self.name or default_run_name(self.trainable_name))
 
     @property
     def storage(self) -> StorageContext:
-        """Where the run is on disk. A `SearchAlgorithm` that makes its trials itself passes it to them."""
+        """Where the run is on disk. A `SearchAlgorithm` that makes its trials passes it to them."""
         return StorageContext.of_run(self.path)
 
     @property
     def local_path(self) -> str:
-        """Same as `path`, because all files are written there directly."""
+        """Same as `path`."""
         return self.path
 
     @property
@@ -315,7 +305,7 @@ class Experiment:
         """Make an experiment from a dict.
 
         Raises:
-            TuneError: If there is no trainable, or a key is not an argument.
+            TuneError: If there is no trainable, or a key is unknown.
         """
         if not isinstance(spec, Mapping):
             raise TuneError(f"the spec of experiment {name!r} must be a dict, but got {shown(spec)}")
@@ -349,7 +339,7 @@ class Experiment:
 
     @classmethod
     def register_if_needed(cls, run_object: Any) -> str:
-        """Register a trainable under its own name, and return the name. Runs do not need this."""
+        """Register a trainable under its own name, and return the name."""
         name = cls.get_trainable_name(run_object)
         if not isinstance(run_object, str):
             register_trainable(name, run_object)
@@ -357,9 +347,7 @@ class Experiment:
 
 
 def convert_to_experiments(experiments: Any) -> list[Experiment]:
-    """Convert an `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these to a list of
-    experiments.
-    """
+    """A list of experiments from an `Experiment`, a dict of specs by name, or a list of these."""
     if isinstance(experiments, Experiment):
         return [experiments]
     if isinstance(experiments, Mapping):
@@ -376,7 +364,6 @@ def convert_to_experiments(experiments: Any) -> list[Experiment]:
 
 
 def _find_trainable(run: Any) -> Any:
-    """Return the trainable of a name, or the trainable itself. Raise an error if it is invalid."""
     if run is None:
         raise TuneError(
             "a trainable must be given: a function, a Trainable subclass, or a registered name, but got None; was the "
@@ -422,11 +409,7 @@ class HasToDict(Protocol):
 
 
 def as_space(space: Any, name: str = "param_space") -> dict[str, Any]:
-    """Convert a dict, None, or an object with `to_dict` to a new dict.
-
-    Raises:
-        ValueError: If it has another type, or is a single grid.
-    """
+    """Convert a dict, None, or an object with `to_dict` to a new dict, which must not be a single grid."""
     if hasattr(space, "to_dict") and not isinstance(space, (Mapping, type)):
         space = space.to_dict()
     return _copied_space(space, name, "a dict, or an object with to_dict")
@@ -459,7 +442,7 @@ def _way_to_space(value: Any) -> str:
 
 
 def _limited_samples(num_samples: int) -> int:
-    """`num_samples`, but at most the number that an environment variable sets."""
+    """`num_samples`, but at most the number that a variable sets."""
     if not setting("MAX_SAMPLES"):
         return num_samples
     limit = number_setting("MAX_SAMPLES")
@@ -470,9 +453,7 @@ def _limited_samples(num_samples: int) -> int:
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:
-    """`budget_s` (None: no limit), but at most the time that is left until the end that an environment variable
-    sets.
-    """
+    """`budget_s` (None: no limit), but at most the time until the end that a variable sets."""
     if not setting("END_AT"):
         return budget_s
     left_s = max(0.0, number_setting("END_AT") - time.time())

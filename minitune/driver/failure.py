@@ -70,9 +70,8 @@ class Failures:
         self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
-        """Whether the trial's directory exists and the result has the objectives. If not, the trial fails.
-
-        The values of objectives become plain numbers in `result`.
+        """Whether the trial's directory exists and the result has the objectives, which become plain numbers; if not,
+        the trial fails.
         """
         fault = self._run.recorder.directories.fault(running.trial)
         if fault is not None:
@@ -93,15 +92,16 @@ class Failures:
         self._failed_restores.pop(trial.trial_id, None)
 
     def refused(self, running: RunningTrial, cause: str) -> None:
-        """The worker could not be started. The trial waits for its turn again."""
+        """The worker could not be started, so the trial waits for its turn again."""
         self._backoff.refused(cause, self._run.executor.clock.monotonic())
         self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, cause), cause)
 
     def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
-        """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
+        """The worker was lost. The trial is probably not to blame, so it waits for another one, and plug-ins are not
+        told.
 
-        If it loses one worker after the other, it has failed, with `error`. `by_signal`: the signal may be meant for
-        the whole run. `gone`: the actor has already exited.
+        After too many losses in a row it has failed, with `error`. `by_signal`: the signal may be meant for the whole
+        run. `gone`: the actor has exited.
         """
         trial = running.trial
         # After so many losses in a row the trial itself is probably the cause.
@@ -126,14 +126,13 @@ class Failures:
         self._actions.remove_if_run_ends(trial)
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
-        """An attempt was in vain: delay the next one."""
         wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
         if wait_s > 0:
             self._run.state.waiting.rest(trial, self._run.executor.clock.monotonic() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
-        """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
-        `final`: another attempt cannot help. `gone`: the actor has already exited.
+        """An attempt has failed, and its process may be in any state, so it is not reused. `final`: another attempt
+        cannot help. `gone`: the actor has exited.
         """
         trial = running.trial
         fault = self._run.recorder.directories.fault(trial)
@@ -159,7 +158,7 @@ class Failures:
         return self._failed_restores[trial.trial_id] <= self._run.state.settings.free_restore_failures
 
     def _may_retry(self, trial: Trial, final: bool) -> bool:
-        """Count a failure of the trial. Returns whether the trial gets another attempt."""
+        """Count a failure, and return whether the trial gets another attempt."""
         trial.num_failures += 1
         if final or self._run.state.settings.failure.fail_fast:
             return False
@@ -192,7 +191,7 @@ class Failures:
         self._actions.remove_if_run_ends(trial)
 
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
-        """A trial that can never start ends in ERROR. The other trials continue."""
+        """A trial that can never start ends in ERROR."""
         trial.num_failures = max(1, trial.num_failures)
         # It may wait in the ledger, which would keep resources free for it.
         self._run.executor.forget(trial.trial_id)
@@ -200,7 +199,7 @@ class Failures:
         self._give_up(trial, error, str(error))
 
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
-        """A trial has failed for good. With `fail_fast` the run ends, and after too many `EqualFailures`."""
+        """A trial has failed for good. With `fail_fast`, or after too many `EqualFailures`, the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
         take(self._run, trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._actions.is_over(trial)
@@ -212,11 +211,11 @@ class Failures:
 
 
 class EqualFailures:
-    """Ends the run if its first trials all fail with the same error: then the rest will probably fail, too.
+    """Ends the run if its first trials all fail with the same error.
 
-    A good run must never end so. Four things show that the rest may not fail: a trial of the run has a result or has
-    finished; a trial still runs that began before the first failure; the failed trials have only one value of a
-    parameter, as at the beginning of a grid; two of them have different errors.
+    A good run must never end so. So four things prevent it: a trial has a result or has finished; one still runs that
+    began before the first failure; the failed trials share a value of a parameter, as at the beginning of a grid; two
+    of them have different errors.
     """
 
     def __init__(self, run: Run):
@@ -268,7 +267,7 @@ def _directory_error(trial: Trial, fault: OSError) -> TrialError:
 
 
 def raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bool) -> TrialError:
-    """The error of a trial whose trainable has raised, or could not even be loaded or set up (`starting`)."""
+    """The error of a trial whose trainable has raised, or could not be loaded or set up (`starting`)."""
     remote = remote.with_sources()
     text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint, _missing_key_hint(remote, config))))
     if starting:
@@ -277,7 +276,7 @@ def raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bo
 
 
 def _missing_key_hint(remote: RemoteError, config: Mapping[str, Any]) -> str:
-    """What the configuration has, for a KeyError with a key that it lacks. Empty for other errors."""
+    """What the configuration has, for a KeyError with a key that it lacks; else empty."""
     if remote.type_name != KeyError.__name__ or not config:
         return ""
     error = remote.load()
@@ -301,8 +300,8 @@ def raised_by_signal(remote: RemoteError) -> bool:
 
 
 def died_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial whose worker has died: a `WorkerStartError` if the trainable was still being loaded or set
-    up. It has the cause, peak memory, last lines of output and the path of the rest.
+    """The error of a trial whose worker has died, while the trainable was loaded or set up a `WorkerStartError`. It has
+    the cause, peak memory, last lines of output and the path of the rest.
     """
     kind: type[TrialError] = WorkerDiedError
     when = ""
@@ -335,14 +334,14 @@ def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
 
 
 def facts_of(error: TrialError) -> dict[str, Any]:
-    """The facts of the ending of an attempt: `died_at`, the time of death of its process, if it has died."""
+    """The facts of an attempt's end: `died_at`, the time of death of its process."""
     if not error.died_s:
         return {}
     return {"died_at": error.died_s}
 
 
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
-    """The error of a trial that has exceeded a time limit. The last lines of `event` have the stacks of that time."""
+    """The error of a trial that has exceeded a time limit, with the stacks in the last lines of `event`."""
     what = f"not done after {overdue.limit_s:.1f} s"
     if overdue.kind == REPORT:
         what = f"no report for {overdue.limit_s:.1f} s"
@@ -373,7 +372,7 @@ def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
 
 # -- objectives --------------------------------------------------------------------------------------------------------
 class Objectives:
-    """Makes the objectives of each result plain numbers, and finds results that lack one, or have no number there.
+    """Makes the objectives of each result plain numbers, and finds results without them.
 
     A wrong name of a metric ends the run before every trial fails.
     """
@@ -386,8 +385,8 @@ class Objectives:
         self._reported: set[str] = set()
 
     def settle(self, result: dict[str, Any]) -> MissingMetricError | None:
-        """Make the objectives of a result plain numbers, in place; return the trial's error if it lacks a metric, or
-        has no number in its place. A result with automatic keys only is no error.
+        """Make the objectives plain numbers, in place; return an error if one is missing or no number. A result with
+        automatic keys only is no error.
         """
         if not self._is_bare:
             for name in self._names:

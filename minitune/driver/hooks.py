@@ -1,8 +1,8 @@
-"""Hooks: all calls of the driver to plug-ins, in the right order. An error in a hook names the hook.
+"""Hooks: all calls of the driver to plug-ins (schedulers, searchers, stoppers, callbacks), in the right order. An error
+names the hook.
 
-A plug-in is a scheduler, a searcher, a stopper or a callback. `DriverContext` is a scheduler's view of the run in its
-hooks. A scheduler uses it to request an action on another trial, which follows after the hook has returned, so no trial
-changes while a hook runs.
+`DriverContext` is a scheduler's view of the run. An action on another trial that a scheduler requests follows after the
+hook has returned, so no trial changes while a hook runs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ _CALLBACK_HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"
 
 # -- a scheduler's view of the run -------------------------------------------------------------------------------------
 class DriverContext:
-    """The first argument of every scheduler hook.
-
-    Its methods that request an action return at once. The action follows after the hook.
-    """
+    """The first argument of every scheduler hook."""
 
     def __init__(self, state: RunState, search_alg: SearchAlgorithm, totals: Mapping[str, float]):
         self.search_alg = search_alg
@@ -95,7 +92,7 @@ class DriverContext:
         self._state.requests.append(Request("exploit", trial, (donor, config, reason)))
 
     def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
-        """Request other resources for `trial` from its next start on. A running trial is paused for this."""
+        """Request other resources for `trial`, which is paused for this if it runs."""
         self._state.requests.append(Request("resources", trial, Resources.of(request)))
 
 
@@ -106,20 +103,17 @@ class _ResourceCounts:
         self._totals = totals
 
     def get_num_cpus(self) -> float:
-        """The number of CPUs that all trials together may use."""
         return self._totals.get(CPU, 0)
 
     def get_num_gpus(self) -> float:
-        """The number of GPUs that all trials together may use."""
         return self._totals.get(GPU, 0)
 
 
 class Hooks:
     """Calls the plug-ins of a run.
 
-    Most hooks of most plug-ins do nothing. So the hooks that are overridden are looked up once per run, and only those
-    are called. Scheduler and searcher hear nothing of a trial that repeats another one: the searcher has not suggested
-    it, and the scheduler must let it run as far as it goes.
+    Most hooks of most plug-ins do nothing, so the overridden ones are looked up once per run, and only those are
+    called. Scheduler and searcher hear nothing of a trial that repeats another one.
     """
 
     scheduler: TrialScheduler
@@ -152,14 +146,14 @@ class Hooks:
         self.tell_all_but()
 
     def components(self) -> Iterator[tuple[str, Any]]:
-        """Each component of plug-ins: its name, and the plug-in, or the tuple of callbacks."""
+        """Each component by name: the plug-in, or the tuple of callbacks."""
         yield SEARCHER, self.search_alg
         yield SCHEDULER, self.scheduler
         yield STOPPER, self.stopper
         yield CALLBACKS, self.callbacks
 
     def tell_all_but(self, deaf: Collection[str] = ()) -> None:
-        """From now on, do not tell searcher, scheduler or stopper what happens if it is in `deaf`."""
+        """From now on, tell searcher, scheduler or stopper nothing if it is in `deaf`."""
         hears_stops = STOPPER not in deaf and not _is_left(self.stopper.__call__, Stopper.__call__)
         self._on_stop = (self.stopper,) if hears_stops else ()
         self._of_scheduler = _overridden(None if SCHEDULER in deaf else self.scheduler, TrialScheduler)
@@ -192,7 +186,7 @@ class Hooks:
         return bool(self._listeners["on_trial_result"])
 
     def objectives(self, of_run: Metric) -> dict[str, bool]:
-        """The flattened names of the metrics that run, scheduler and searcher go by; True if a result must have it."""
+        """The flattened names of the metrics of run, scheduler and searcher; True if a result must have it."""
         required = self.scheduler.required_attrs
         own = self.scheduler.metric
         is_optional = of_run == own and own not in required  # the scheduler accepts results without it
@@ -205,14 +199,14 @@ class Hooks:
         return names
 
     def goes_by_bare_number(self, of_run: Metric) -> bool:
-        """Whether there is a mode but no metric. Then the objective is the number that a trainable returns."""
+        """Whether there is a mode but no metric: the objective is a trainable's bare number."""
         named = (of_run, self.scheduler.metric, self.search_alg.metric)
         return self.scheduler._mode is not None and all(name in (None, DEFAULT_METRIC) for name in named)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
-        """The run begins. An older callback whose `setup` takes no arguments is called without them, with a warning."""
+        """The run begins. An older `setup` without arguments is called without them, with a warning."""
         arguments = {"stop": stop, "num_samples": num_samples, "total_num_samples": total_num_samples, **info}
         for listener in self._listening("setup"):
             if _takes(listener, arguments):
@@ -228,16 +222,13 @@ class Hooks:
         self._listeners[_LOG] = [log.log_trial_result for log in self.logs]
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
-        """The callbacks that override a hook."""
         base = getattr(Callback, name)
         hooks = [getattr(callback, name) for callback in self.callbacks]
         return [hook for hook in hooks if not (_is_left(hook, base) or forwards_to_nothing(hook))]
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
-        """The run and all workers have ended. Every callback is called, even after an error, to close its files.
-
-        Only a callback with a hook that a KeyboardInterrupt has ended is not called: it would probably hang again.
-        After another exception, errors of the hooks are only logged.
+        """The run and all workers have ended. Every callback is called, even after an error, to close its files; but
+        not one with a hook that the user has interrupted, which would probably hang again.
 
         Raises:
             TuneError: The error of the first hook that raised one.
@@ -263,7 +254,7 @@ class Hooks:
             raise first
 
     def wants_all_stopped(self) -> bool:
-        """Whether the stopper ends the run. Call it only if `stops_run`."""
+        """Whether the stopper ends the run; only if `stops_run`."""
         return bool(self._call((self.stopper.stop_all,), None))
 
     def ending_by_stopper(self) -> Ending:
@@ -271,10 +262,7 @@ class Hooks:
         return Ending.of(EndKind.STOPPER, self._call((self.stopper.describe,), None))
 
     def seconds_left(self) -> float:
-        """After how many seconds the loop must turn again even if there are no events; infinite if that is not needed.
-
-        The stopper says when its `stop_all` must be called.
-        """
+        """After how many seconds the loop must turn again even without an event; infinite if that is not needed."""
         left_s: float | None = self._call((self.stopper.seconds_left,), None)
         wait_s = math.inf
         if self.hears_turns:
@@ -284,7 +272,7 @@ class Hooks:
         return wait_s
 
     def drop_requests(self) -> None:
-        """Drop the scheduler's requests that have not been carried out yet."""
+        """Drop the scheduler's open requests."""
         self._state.requests.clear()
 
     # -- what to do next ---------------------------------------------------------------------------------------------
@@ -326,7 +314,7 @@ class Hooks:
     # -- one trial -----------------------------------------------------------------------------------------------
 
     def tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
-        """Call a hook of all callbacks that have it, with the arguments that all hooks get; see `Callback`."""
+        """Call a hook of all callbacks that have it."""
         listeners = self._listeners[hook]
         if listeners:
             if trial is not None:
@@ -334,7 +322,7 @@ class Hooks:
             self._call(listeners, trial, iteration=self.iteration, trials=self._state.trials, **arguments)
 
     def added(self, trial: Trial) -> bool:
-        """A trial was added, or will be retried. Returns whether the scheduler was told."""
+        """A trial was added, or will be retried; returns whether the scheduler was told."""
         hook = self._of_scheduler["on_trial_add"]
         if not hook or trial.repeats is not None:
             return False
@@ -344,8 +332,8 @@ class Hooks:
     def decide(
         self, trial: Trial, result: dict[str, Any], *, ends: bool = False, ending: Ending | None = None
     ) -> Decision:
-        """Pass a new result to stopper, scheduler and searcher, in this order, and return the decision. If the trial
-        must stop, `done` is set in `result`. `ends`: the trial has ended by itself.
+        """Pass a new result to stopper, scheduler and searcher, in this order, and return the decision. To stop the
+        trial, `done` is set in `result`. `ends`: the trial has ended by itself.
         """
         # The scheduler is not asked about a trial that ends anyway. Scheduler and searcher get its result once, as that
         # of a trial that has completed.
@@ -384,14 +372,12 @@ class Hooks:
         return decision
 
     def scheduler_stops(self, reason: str, facts: Mapping[str, Any] | None = None) -> Ending:
-        """The ending of a trial that the scheduler stops. Its facts have the scheduler's name."""
+        """The ending of a trial that the scheduler stops, with its name."""
         text = reason or EndKind.SCHEDULER.text
         return Ending(EndKind.SCHEDULER, text, {**(facts or {}), "scheduler": self.scheduler.short_name})
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
-        """Pass a recorded result to the same plug-ins again, which an earlier driver has called. Their answers are
-        ignored: `decision` is on record.
-        """
+        """Pass a recorded result to the same plug-ins again, and ignore their answers: `decision` is on record."""
         if self._on_stop:
             self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
         searcher = self._of_searcher["on_trial_result"]
@@ -405,7 +391,7 @@ class Hooks:
                 self._call(searcher, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
-        """The trial's own stop criterion. All trials of an experiment share one object."""
+        """The trial's own stop criterion, one object for all trials of an experiment."""
         limits = self._limits.get(trial.experiment_number)
         if limits is None:
             limits = DictStopper(trial.stopping_criterion)
@@ -413,7 +399,7 @@ class Hooks:
         return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass a result to the callbacks other than `logs`. They may add and change metrics, but not remove any."""
+        """Pass a result to the callbacks other than `logs`. They may add and change metrics, but remove none."""
         for listener in self._listeners["on_trial_result"]:
             told = _completed(trial, result)
             self._call(
@@ -439,7 +425,7 @@ class Hooks:
         self._call(self._of_searcher["on_unpause"], trial, trial.trial_id)
 
     def completed(self, trial: Trial) -> None:
-        """A running trial finishes. Its last result is set, and its status is still RUNNING."""
+        """A running trial finishes. Its last result is set."""
         if trial.repeats is None:
             result = trial.progress.metrics
             if trial.progress.config is not None:
@@ -480,19 +466,19 @@ class Hooks:
             self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
-        """The trial will be retried. Its status is PENDING."""
+        """The trial will be retried, and is PENDING."""
         self.added(trial)
         self.tell("on_trial_recover", trial)
 
     def errored(self, trial: Trial) -> None:
-        """The trial has failed and will not be retried. Its status is ERROR."""
+        """The trial has failed for good, and has the status ERROR."""
         if trial.repeats is None:
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
         self.tell("on_trial_error", trial)
 
 
 class _Caller:
-    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow."""
+    """Calls hooks, and names one that raises an error, forks or is slow."""
 
     def __init__(self) -> None:
         self.interrupted: object = object()
@@ -502,11 +488,7 @@ class _Caller:
         self._num_forks = forks.num_forks
 
     def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-        """Call hooks one after the other with the same arguments, and return the answer of the last one.
-
-        Raises:
-            TuneError: See `call_plugin`.
-        """
+        """Call hooks in order with the same arguments, and return the answer of the last one."""
         value: Any = None
         for hook in hooks:
             begin_s = time.monotonic()
@@ -546,17 +528,17 @@ def _criterion_met(criterion: str) -> Ending:
 
 
 def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
-    """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric or a parameter from the grid."""
+    """A nested result as a plug-in gets it: a copy, so that nothing can be removed from the grid."""
     return complete(copy_of_metrics(result), copy_tree(trial.attempt.config))
 
 
 def _is_left(hook: Any, base: Any) -> bool:
-    """Whether a plug-in inherits a hook from its base class. That hook does nothing and need not be called."""
+    """Whether a plug-in inherits a hook from its base class, which does nothing."""
     return getattr(hook, "__func__", None) is base
 
 
 def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
-    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing."""
+    """For each hook of a plug-in: the bound hook if it is overridden, or nothing."""
     found: dict[str, _HookList] = {}
     for name in vars(base):
         if name.startswith("on_"):
@@ -567,7 +549,6 @@ def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
 
 
 def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
-    """Whether a hook can be called with `arguments`."""
     try:
         inspect.signature(hook).bind(**arguments)
     except TypeError:

@@ -1,7 +1,7 @@
-"""TrialSource draws trials from the searcher. TrialLauncher starts waiting trials while the executor has room.
+"""TrialSource draws trials, TrialLauncher starts them while the executor has room.
 
-A trial that can never start is a `Refusal`. It ends the present `launch`, which returns it, because the end of that
-trial may change which trial is next, and may end the run.
+A trial that can never start, a `Refusal`, ends the present `launch`: its end may change which trial is next, and may
+end the run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _AHEAD_PER_TURN = 50
 
 
 class Refusal(Exception):
-    """A trial that can never start. The launcher raises it inside, and returns it to the controller."""
+    """A trial that can never start: raised inside the launcher, returned to the controller."""
 
     def __init__(self, trial: Trial, error: TrialError):
         super().__init__(trial, error)
@@ -54,7 +54,7 @@ class TrialSource:
     """Draws trials from the searcher, and adds them to the run.
 
     Raises:
-        Refusal: By the methods, if a drawn trial can never start. It is added to the run nevertheless.
+        Refusal: By the methods, if a drawn trial can never start; it is added nevertheless.
     """
 
     def __init__(self, run: Run, repeats: RepeatSource | None):
@@ -83,7 +83,7 @@ class TrialSource:
         return self._ask()
 
     def look_ahead(self, room: float) -> bool:
-        """Draw some trials that may run next, at most `room`. Returns whether there are enough of them."""
+        """Draw some trials that may run next, at most `room`; return whether there are enough."""
         if self._draws_late:
             return True
         waiting = self._run.state.waiting
@@ -98,7 +98,6 @@ class TrialSource:
         return waiting.num_pending >= ahead
 
     def _ask(self) -> bool:
-        """Draw a trial from the searcher; False if it has none."""
         state = self._run.state
         if state.supply == ENDED:
             return False
@@ -113,7 +112,7 @@ class TrialSource:
         return True
 
     def add_repeats(self) -> None:
-        """Add the repeats that confirm the trials of a search that has ended, if there are any to add."""
+        """Add the repeats that confirm the trials of a search that has ended."""
         if self._repeats is None:
             return
         for trial in self._repeats.missing():
@@ -121,7 +120,6 @@ class TrialSource:
         self._repeats.note_total()
 
     def _add(self, trial: Trial) -> None:
-        """Add a new trial to the run."""
         state = self._run.state
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
@@ -138,7 +136,7 @@ class TrialSource:
 
 
 class TrialLauncher:
-    """Starts trials, and lets the source draw some while there is room."""
+    """Starts trials."""
 
     def __init__(
         self,
@@ -159,7 +157,7 @@ class TrialLauncher:
         self._worker_kinds: dict[tuple[int, str, Resources], _WorkerKind] = {}  # by experiment, environment, resources
 
     def launch(self) -> Refusal | None:
-        """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
+        """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
 
         Does not block. Returns the first trial that can never start (call `launch` again), or None.
         """
@@ -187,7 +185,6 @@ class TrialLauncher:
         return None
 
     def _start_one(self) -> bool:
-        """Start the scheduler's choice, or else the first waiting trial for which there is room."""
         state = self._run.state
         chosen: Trial | None = None
         candidates = state.waiting.queue.heads()
@@ -245,7 +242,6 @@ class TrialLauncher:
         return True
 
     def _start_worker(self, trial: Trial, directory: str) -> None:
-        """Start the worker of a trial, whose attempt is recorded as started."""
         kind = self._worker_kind(trial)
         info = TrialInfo(
             trial.trial_id,
@@ -306,7 +302,6 @@ class TrialLauncher:
         return True
 
     def _roll_back(self, trial: Trial) -> None:
-        """Drop the reports after the checkpoint from which the trial continues."""
         start = self._run.state.goes_on_from(trial)
         reached = 0 if start is None else start.progress.num_reports
         if trial.progress.num_reports > reached:
@@ -315,14 +310,11 @@ class TrialLauncher:
 
 
 class _WorkerKind(NamedTuple):
-    """What the workers of an experiment have in common."""
-
     factory: ActorFactory
     reuse_key: str | None
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
-    """The error text for a trial that cannot be pickled."""
     try:
         require_picklable(trial.current_config, f"the configuration of trial {trial.name}")
     except TypeError as named:

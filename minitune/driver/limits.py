@@ -1,7 +1,4 @@
-"""Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take.
-
-`Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new.
-"""
+"""Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take."""
 
 from __future__ import annotations
 
@@ -12,13 +9,11 @@ from typing import NamedTuple
 from minitune.error import CrashLoopError
 
 BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""How long a trial waits after its first attempt in vain, after the second one in a row, and so on. The last value
-holds for all later ones."""
+"""How long a trial waits after its first attempt in vain, the second one in a row, and so on."""
 BACKOFF_AFTER_SIGNAL_S = 1.0
-"""How long it waits at least if a signal has ended the attempt. If the signal was meant for the whole run, the driver's
-own copy arrives in that time, and ends the run before the trial starts again."""
+"""The least wait after a signal. If it was meant for the whole run, the driver's own copy arrives in that time."""
 _MAX_LOSSES = 10
-"""A trial that loses its worker so many times in a row, without a new report in between, has failed."""
+"""A trial that loses its worker so many times in a row, without a new report, has failed."""
 _MAX_LOSSES_BY_SIGNAL = 3
 """The same if a signal has ended the last one."""
 _MAX_IN_VAIN = 30
@@ -36,14 +31,12 @@ class Backoff:
     """Says how long trials wait after attempts in vain, and when another attempt is of no use.
 
     An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
-    of a trial's attempts in a row starts again with a report number that the trial never had: a trial that repeats its
-    first reports again and again makes no progress.
+    starts again with a report number that the trial never had: one that repeats its first reports makes no progress.
 
-    A worker that could not be started says nothing about its trial. Then *no* worker is started for a while, because
-    the next one would be refused, too.
+    A worker that could not be started says nothing about its trial, so *no* worker is started for a while.
 
     Attributes:
-        is_active: Whether some trial or the next start of a worker may have to wait. If not, most calls can be skipped.
+        is_active: Whether some trial or the next start of a worker may have to wait.
         has_come_up: Whether a worker of the run was ever ready.
     """
 
@@ -63,13 +56,13 @@ class Backoff:
         return self._in_row.get(trial_id, 0)
 
     def has_lost_too_many(self, trial_id: str, *, by_signal: bool) -> bool:
-        """Whether a trial has failed if it now loses its worker once more."""
+        """Whether a trial has failed if it loses its worker once more."""
         limit = _MAX_LOSSES_BY_SIGNAL if by_signal else _MAX_LOSSES
         return self.num_in_row(trial_id) + 1 >= limit
 
     def in_vain(self, trial_id: str, cause: str, *, by_signal: bool = False) -> float:
-        """An attempt was in vain; return how many seconds the trial should wait. `by_signal`: it may be meant for the
-        whole run, so it is no reason to end the run as hopeless.
+        """An attempt was in vain; return how many seconds the trial should wait. `by_signal`: no reason to end the run
+        as hopeless.
         """
         self.is_active = True
         wait_s = _step(self._in_row[trial_id])
@@ -80,11 +73,11 @@ class Backoff:
         return wait_s
 
     def begins_again(self, trial_id: str, num_reports: int) -> None:
-        """A trial with so many reports begins another attempt, which may repeat some of them."""
+        """A trial with so many reports begins another attempt."""
         self._reached[trial_id] = max(num_reports, self._reached.get(trial_id, 0))
 
     def reported(self, trial_id: str, num_reports: int, *, is_done: bool) -> None:
-        """A trial that had so many reports has reported once more, and perhaps finished with that."""
+        """A trial that had so many reports has reported once more."""
         # A report that it only repeats is no progress: it may fail at the same place again.
         if is_done or num_reports >= self._reached.get(trial_id, 0):
             self.progressed(trial_id)
@@ -96,10 +89,10 @@ class Backoff:
         self.is_active = bool(self._in_row) or self._num_refused > 0
 
     def failed_to_start(self, trial_id: str, cause: str) -> None:
-        """A trial with unlimited retries has failed while its trainable was loaded or set up.
+        """A trial with unlimited retries has failed before it began.
 
         Raises:
-            CrashLoopError: If no worker of the run was ready so far, and three trials have failed so.
+            CrashLoopError: If no worker was ready so far, and three trials have failed so.
         """
         if self.has_come_up:
             return
@@ -111,7 +104,7 @@ class Backoff:
             )
 
     def is_untold(self, cause: str) -> bool:
-        """Whether this cause of a loss was not told yet. Each cause gets one warning."""
+        """Whether this cause of a loss was not told yet."""
         is_untold = cause not in self._told
         self._told.add(cause)
         return is_untold
@@ -119,7 +112,7 @@ class Backoff:
     # -- workers that could not be started --------------------------------------------------------------------------
 
     def refused(self, cause: str, now_s: float) -> None:
-        """A worker could not be started. Several at a time count once: they say the same."""
+        """A worker could not be started. Several at a time count once."""
         if self._no_start_before_s is not None and now_s < self._no_start_before_s:
             return
         self.is_active = True
@@ -133,18 +126,18 @@ class Backoff:
         self._num_refused = 0
 
     def has_room(self) -> None:
-        """A worker has exited, so there may be room for another one at once."""
+        """A worker has exited: there may be room for another one."""
         self._no_start_before_s = None
 
     def may_start(self, now_s: float) -> bool:
-        """Whether another worker may be tried now. If so, the last refusal counts as over."""
+        """Whether another worker may be tried now; if so, the last refusal is over."""
         if self._no_start_before_s is not None and now_s < self._no_start_before_s:
             return False
         self._no_start_before_s = None
         return True
 
     def seconds_left(self, now_s: float) -> float:
-        """How long no worker should be started because the last one was refused; infinite if it was not."""
+        """How long no worker should be started after a refusal; infinite without one."""
         if self._no_start_before_s is None:
             return math.inf
         return max(0.0, self._no_start_before_s - now_s)
@@ -153,14 +146,14 @@ class Backoff:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether so many attempts in a row have brought no new report that the run ends if nothing runs."""
+        """Whether so many attempts in a row were in vain that the run ends if nothing runs."""
         if len(self._in_vain) == _MAX_IN_VAIN:
             return True
         # Shortages pass. But if no worker ever came up, the cause is probably in the settings of the machines.
         return self._num_refused >= _MAX_REFUSED and not self.has_come_up
 
     def error(self) -> CrashLoopError:
-        """The error of a run that ends because it is hopeless and nothing runs."""
+        """The error of a hopeless run."""
         common, count = Counter(self._in_vain).most_common(1)[0]
         return CrashLoopError(
             f"{len(self._in_vain)} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
@@ -184,7 +177,7 @@ class Overdue(NamedTuple):
 
 
 class Deadlines:
-    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit."""
+    """The time that each actor has left, in O(1)."""
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
         self._limits_s = {
@@ -195,14 +188,14 @@ class Deadlines:
         self.are_set = bool(self._limits_s)
 
     def begin(self, actor_id: str, kind: str, now_s: float) -> None:
-        """Start, or restart, the clock of one limit for an actor."""
+        """Start, or restart, the clock of one limit."""
         ends_s = self._ends_s.get(kind)
         if ends_s is not None:
             ends_s.pop(actor_id, None)
             ends_s[actor_id] = now_s + self._limits_s[kind]
 
     def end(self, actor_id: str, kind: str) -> None:
-        """Stop the clock: the actor has met the limit."""
+        """Stop the clock."""
         if kind in self._ends_s:
             self._ends_s[kind].pop(actor_id, None)
 

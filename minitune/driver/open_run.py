@@ -1,7 +1,4 @@
-"""The run of this driver: `OpenRun` has a directory and a journal, `MemoryRun` has neither.
-
-An `OpenRun` locks the directory against other drivers and writes its records to the journal.
-"""
+"""The run of this driver: `OpenRun` has a directory and a journal, `MemoryRun` has neither."""
 
 from __future__ import annotations
 
@@ -37,10 +34,9 @@ class OpenRun:
     """A context in which a run's directory belongs to this driver. Entering takes the lock and opens the journal.
 
     Args:
-        dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
-            names.
+        dirname_creators: Functions for the names of trial directories, one for each experiment, or None.
         listen: Called with each record when it has been added to the journal.
-        lock: The lock of the directory, if this process holds it already; None to take it.
+        lock: The lock, if this process holds it already; None to take it.
 
     Raises:
         RunLockedError: If another driver holds the lock.
@@ -111,11 +107,11 @@ class OpenRun:
             self._closing.close()
 
     def _prepare(self) -> None:
-        """Check and clean the directory before the journal is opened. The caller holds the lock.
+        """Check and clean the directory, whose lock the caller holds, before the journal is opened.
 
-        A driver writes the first files of a run in this order: an empty journal, `tuner.pkl`, the first record. So a
-        directory without `tuner.pkl` holds no run yet. With `tuner.pkl` and an empty journal, the run has not started.
-        With `tuner.pkl` and no journal, the journal was lost.
+        The first files of a run come in this order: an empty journal, `tuner.pkl`, the first record. So a directory
+        without `tuner.pkl` holds no run yet; with it and an empty journal, the run has not started; without a journal,
+        that was lost.
         """
         if not self._is_new and not os.path.exists(self.run.journal):
             raise TuneError(f"{self.run.journal} is missing; without it the run cannot be resumed")
@@ -136,7 +132,7 @@ class OpenRun:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the journal has no records, because an earlier driver ended before it wrote the first one."""
+        """Whether the journal has no records."""
         return self._journal.offset == 0
 
     def begin(self, description: RunDescription, first: records.Record | None = None) -> None:
@@ -153,18 +149,18 @@ class OpenRun:
             files.sync_directory(os.path.dirname(self.run.path))
 
     def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
-        """The object that takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
+        """Takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
         past = self.of_kind(records.STATE)
         self._journal.forget_index()  # nothing else is read of the records of earlier drivers
         return SnapshotKeeper(self.run, self.recorder, hooks, loaded, past)
 
     def read(self) -> Iterator[records.Record]:
-        """The records so far, with unpickled objects. This executes code that their author chose."""
+        """The records so far, with unpickled objects, which executes code."""
         return journal.read(self.run.journal, unpickle=True)
 
     def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
         """Like `read`, but yields each record with its offset, in bytes. Results of trials that ended before
-        `listened_from` may be left out if a sum covers them; None: of all trials.
+        `listened_from` (None: of all) may be left out if a sum covers them.
         """
         path = self.run.journal
         if listened_from == 0:
@@ -172,7 +168,7 @@ class OpenRun:
         return journal.pick(path, self._journal.new_index().places(until=listened_from), unpickle=True)
 
     def of_kind(self, kind: str) -> list[records.Record]:
-        """The records of one kind so far, which must be one about the run itself. Their objects stay pickled."""
+        """The records of one kind about the run itself so far, with pickled objects."""
         found = journal.pick(self.run.journal, self._journal.new_index().of_run)
         return [record for _, record in found if record[records.KIND] == kind]
 
@@ -181,10 +177,7 @@ class OpenRun:
 
 
 class MemoryRun:
-    """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files.
-
-    Its arguments are those of `OpenRun`.
-    """
+    """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files."""
 
     def __init__(
         self,

@@ -1,12 +1,11 @@
 """Parts: how a plan becomes the plug-ins and the executor of a run.
 
-A run creates its parts before its directory. So this module checks all that can be checked without the trials, and
-writes nothing.
+This module, which comes before the run's directory, checks all that can be checked without the trials, and writes
+nothing.
 
-`build_components` chooses the searcher first, because the scheduler may refuse that searcher. Then it builds the
-scheduler, because the searcher must know whether the scheduler may stop trials early. It configures the searcher last.
-Scheduler and searcher each get a seed of their own from the base seed of the run, so another scheduler does not change
-which configurations are drawn.
+`build_components` chooses the searcher first, because the scheduler may refuse it, then builds the scheduler, because
+the searcher must know whether it may stop trials early. Each gets a seed of its own, so another scheduler does not
+change which configurations are drawn.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
 def build_search_alg(
     plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
 ) -> SearchAlgorithm:
-    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments."""
+    """The search algorithm: seeded, configured, limited in concurrency, and with the plan's experiments."""
     tune = plan.tune_config
     experiment = plan.experiment
     search_alg = for_this_run(search_alg)
@@ -135,7 +134,7 @@ def build_search_alg(
 
 
 def _trial_ids(plan: Plan, seed: int) -> TrialIds:
-    """The ids of the run's trials. Those of a deterministic run follow from its seed."""
+    """The ids of the run's trials; in a deterministic run they follow from its seed."""
     prefix = plan.id_prefix
     if prefix is None and plan.tune_config.deterministic and not setting("TRIAL_ID_PREFIX"):
         prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
@@ -143,7 +142,6 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or with the searcher's own limit."""
     if not isinstance(searcher, ConcurrencyLimiter):
         limit = max_concurrent_trials or searcher.max_concurrent
         if not limit:
@@ -185,7 +183,6 @@ def shows_output(plan: Plan) -> bool:
 
 
 def _loggers(given: Sequence[Callback]) -> list[Callback]:
-    """The default loggers that the given callbacks do not already include."""
     from minitune.logger import default_loggers
 
     if is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
@@ -194,11 +191,7 @@ def _loggers(given: Sequence[Callback]) -> list[Callback]:
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:
-    """The user's reporter, or the default one; None if the console shows no progress.
-
-    Raises:
-        ValueError: If the user's object is not a reporter.
-    """
+    """The user's reporter, or the default one; None if the console shows no progress."""
     given: ProgressReporter | None = plan.run_config.progress_reporter
     if given is not None:
         from minitune.output.reporters import ProgressReporter
@@ -219,8 +212,8 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
 def load_libraries(plan: Plan) -> None:
     """Import the libraries that the plug-ins of a plan need.
 
-    A library may set variables or start threads when it is first imported, and they stay. `minitune.testing.smoke`
-    calls this before it looks for leftovers of a run, so that it does not count those.
+    A library may set variables or start threads when it is first imported. `minitune.testing.smoke` calls this first,
+    so that it does not count those as leftovers.
 
     Raises:
         ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
@@ -231,7 +224,7 @@ def load_libraries(plan: Plan) -> None:
 
 
 def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
-    """The executor of the plan. For a deterministic run, it delivers events in logical order. Writes nothing.
+    """The executor of the plan, in logical order for a deterministic run. Writes nothing.
 
     Raises:
         ValueError: If no executor has that name.
@@ -284,8 +277,7 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
     """Refuse resource requests that the executor can never grant, unless they depend on the configuration.
 
     Raises:
-        TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs. The
-            text names the request and the totals.
+        TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs.
     """
     requests = [experiment.static_request for experiment in plan.experiments]
     for request in requests:

@@ -1,12 +1,10 @@
 """The plan of a run: the user's trainables, spaces and configs, and the plug-ins in the state before their first run.
 
-`Tuner` gets configs, and `run` makes them from its arguments. From there both go one way: `experiment_of` makes an
-experiment from the configs, a `Plan` holds both, and the driver builds its parts from the plan. While `Tuner` and `run`
-load the rest of the package, the process that workers are forked from starts. So this module imports little.
+While `Tuner` and `run` load the rest of the package, the process that workers are forked from starts, so this module
+imports little.
 
-A searcher or scheduler keeps what it learns, and users pass one object to several runs. Each run gets the object in
-the state before its first run: the first run gets the object itself, later runs get copies. The record of a run stores
-that state as well, for a resume.
+Users pass one searcher or scheduler, which keeps what it learns, to several runs. Each run gets it in the state before
+its first run: the first run gets the object itself, later runs get copies. The record stores that state, for a resume.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 NEEDED_BY_TRIALS = ("minitune.trainable.trial_actor",)
-"""The modules that every worker needs. The process that workers are forked from imports them once."""
+"""The modules that every worker needs, imported once where workers are forked."""
 
 _Plugin = TypeVar("_Plugin")
 
 _before: dict[int, Any] = {}
-"""For each plug-in that a run has used, by `id()`: a copy from before its first run, or the error of the copying."""
+"""For each plug-in that a run has used, by `id()`: a copy from before, or the error of the copying."""
 
 
 @dataclass
@@ -105,7 +103,7 @@ class Plan:
         """The trainable of each experiment without the values that are bound to it.
 
         Raises:
-            TypeError: If such a value cannot be sent to workers; the text names the path to the offending member.
+            TypeError: If such a value cannot be sent to workers, with the path to the offending member.
         """
         from minitune.record.run_files import BareTrainable
         from minitune.trainable.util import bind_parameters
@@ -128,7 +126,7 @@ class Plan:
 
     @property
     def checkpoint_config(self) -> CheckpointConfig:
-        """The checkpoint config of the first experiment, with all defaults filled in."""
+        """The checkpoint config of the first experiment, with all defaults."""
         return self.experiment.checkpoints()
 
     @property
@@ -139,14 +137,14 @@ class Plan:
 
     @contextmanager
     def start_ahead(self) -> Iterator[None]:
-        """Start the process that workers are forked from, so that it starts while the driver prepares the run.
+        """Start the process that workers are forked from, while the driver prepares the run.
 
-        Inside the `with` block, `zygote` is that process, or None if the plan does not need it.
+        In the `with` block, `zygote` is that process, or None if it is not needed.
 
         Raises:
             TuneError: If this is Windows.
             TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
-            ValueError: See `minitune.actor.launcher.start_method`.
+            ValueError: See `actor.launcher.start_method`.
         """
         if sys.platform == "win32":
             raise TuneError(
@@ -171,7 +169,7 @@ class Plan:
                 zygote.drop()
 
     def recorded(self) -> RecordedTuner:
-        """The part of this plan that a resume needs. Searcher and scheduler are in the state before their first run."""
+        """The part that a resume needs, with plug-ins in the state before their first run."""
         from minitune.record.run_files import RecordedTuner
 
         tune = copy.copy(self.tune_config)
@@ -202,7 +200,7 @@ def experiment_of(
     resources_per_trial: Mapping[str, Any] | Resources | None = None,
     restore: str | os.PathLike[str] | Checkpoint | None = None,
 ) -> Experiment:
-    """The experiment of a trainable, its space and the configs. Raises the errors of `Experiment`."""
+    """The experiment of a trainable, its space and the configs."""
     failure = run_config.failure_config or FailureConfig()
     return Experiment(
         run_config.name,
@@ -224,10 +222,10 @@ def experiment_of(
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
 def for_this_run(plugin: _Plugin) -> _Plugin:
-    """The searcher or scheduler that a run uses: the object itself for its first run, a copy for each later run.
+    """The searcher or scheduler of a run: the object itself for its first run, a copy for each later one.
 
     Raises:
-        ValueError: If an earlier run used the object and it cannot be copied.
+        ValueError: If it was used before and cannot be copied.
     """
     if id(plugin) not in _before:
         try:
@@ -250,7 +248,7 @@ def for_this_run(plugin: _Plugin) -> _Plugin:
 
 
 def before_any_run(plugin: Any) -> Any:
-    """A searcher or scheduler in the state before its first run; the object itself if it cannot be copied."""
+    """A searcher or scheduler before its first run; the object itself if it cannot be copied."""
     before = _before.get(id(plugin), plugin)
     return plugin if isinstance(before, Exception) else before
 

@@ -1,10 +1,9 @@
 """Replay: bring fresh plug-ins and trials to the state in which the last driver left them.
 
-`story` applies the records of the journal to the trials. This module also tells the plug-ins each record, and then
-decides which trials continue. A searcher adopts the recorded trials: it is not asked for them. The other calls are
-those of the first driver, in the same order; the answers do not count, because the journal has the decisions. Plug-ins
-with a state in the snapshot load it on the way, and are told only what follows. Callbacks are told nothing. A replay
-starts no worker and touches no file of a trial.
+`story` applies the records of the journal to the trials. A searcher adopts the recorded trials, and is not asked for
+them. The other calls are those of the first driver, in the same order; their answers do not count, because the journal
+has the decisions. Plug-ins with a state in the snapshot are told only what follows. Callbacks are told nothing. A
+replay starts no worker and touches no file of a trial.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ class Replay(Story):
     """A `Story` that also calls the plug-ins. It fills the state of a run, and then prepares the trials that continue.
 
     Args:
-        makers: One for each experiment. They make the trials for the fresh searcher, and continue the ids of the run.
-        snapshot: The states that plug-ins load. They are told only what was recorded after it.
+        makers: One for each experiment, which continue the ids of the run.
+        snapshot: The states that plug-ins load, which are told only what was recorded after it.
 
     Attributes:
         reports: The number of recorded results by trial id, rolled-back results included.
-        changes: The changes that the resume itself made to trials; the caller writes them to the journal. Each is a
-            pair: the trial, and the trial that it replaces if it starts over, or None.
+        changes: The changes that the resume made, to be written to the journal: each trial, and the one that it
+            replaces if it starts over, or None.
         to_end: The RUNNING trials whose final result is recorded and whose end is not, with their endings.
     """
 
@@ -74,13 +73,13 @@ class Replay(Story):
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
 
         Args:
-            scan: Yields the records of the journal in order, each with its offset. Its argument is the offset from
-                which it must yield every result; None if it may leave out all results that a sum covers.
+            scan: Yields the records in order, each with its offset, and every result from the given offset on (None:
+                from none).
             choice: What to do with finished, failed and unfinished trials.
 
         Raises:
             JournalCorruptError: If a record contradicts those before it.
-            StateRefusedError: If a plug-in cannot load its state. Then this replay is of no use any more.
+            StateRefusedError: If a plug-in cannot load its state; then this replay is of no use any more.
         """
         snapshot = self.snapshot
         is_loaded = False
@@ -113,7 +112,7 @@ class Replay(Story):
         return 0 if self.hooks.hears_results else self.snapshot.offset
 
     def _load(self) -> None:
-        """Let the plug-ins load their states. From now on, all are told what happens."""
+        """Let the plug-ins load their states. From now on, all are told."""
         for component, plugin in self.hooks.components():
             state = self.snapshot.states.get(component)
             if state is not None:
@@ -181,7 +180,6 @@ class Replay(Story):
     # -- which trials continue -----------------------------------------------------------------------------------------
 
     def _choose(self, trial: Trial, choice: ResumeConfig) -> None:
-        """Continue, restart or skip a trial, as `choice` says for its status."""
         if not trial.is_finished():
             self._make_ready(trial)
         if trial.phase is Phase.ERROR:
@@ -243,14 +241,14 @@ class _Unrecorded:
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, records.STATE, records.CLOSE})
-"""Records that are not events of a trial or of the search. A scheduler's requests stay open after them."""
+"""Records that are no events of a trial or of the search; requests stay open after them."""
 
 _PLAIN = {action: Decision(action) for action in DECISIONS}
 """Shared decisions without a reason; most decisions have none."""
 
 
 def _anew(old: Trial, trial_id: str) -> Trial:
-    """A copy of `old` that has not started, with its present configuration and without a checkpoint."""
+    """A copy that has not started, with the present configuration and without a checkpoint."""
     trial = Trial(
         old.trainable_name,
         config=old.current_config,

@@ -1,11 +1,9 @@
 """ReportPath: the fast path of a plain report to the run's files.
 
-Nearly all reports of a trial have the same keys, and their values are numbers, short texts or None. So the text around
-the values is made once, and each value is converted to JSON once, for the journal and for `result.json`.
+Nearly all reports of a trial have the same keys, and numbers, short texts or None. So the text around the values is
+made once, and each value is converted to JSON once, for the journal and for `result.json`.
 
-All other reports take the general path, `ReportHandler._write`: reports with NaN, infinities, integers of thousands of
-digits, lone surrogates, very long texts, values of other types (numpy, nested), other keys, checkpoints, or a decision
-other than CONTINUE. Both paths write the same bytes.
+All others take the general path, `ReportHandler._write`, and both write the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _one_per_line = json_chunks(separators=("\n", ":"))
 
 
 class _ReportText:
-    """The text that reports with the same keys, and values of the same types, have in common."""
+    """The text that reports with the same keys and types have in common."""
 
     def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...]):
         self.names = names
@@ -60,7 +58,6 @@ class _ReportText:
         return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:
-        """A text with marks as a pattern for `%`."""
         text = text.replace("%", "%%")
         for mark in self._marks:
             text = text.replace(f'"{mark}"', "%s")
@@ -69,7 +66,7 @@ class _ReportText:
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | None:
-    """The shape of these keys, which are texts, and types. Many trials share it."""
+    """The shape of these keys and types, which many trials share."""
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = PLAIN.issuperset(kinds)
@@ -151,8 +148,8 @@ class ReportPath:
         )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result with this path's keys and types, and its decision. The loggers write first. Returns False, and
-        writes nothing, if the result needs the general path.
+        """Write a result with this path's keys and types, and its decision, the loggers first. Returns False, and
+        writes nothing, if it needs the general path.
         """
         trial = self._trial
         shape = self._shape

@@ -1,11 +1,10 @@
 """Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` continue an earlier run.
 
-The driver reads the journal from its start. It restores searcher, scheduler, stopper and callbacks, either from their
-saved states or by replaying the journal to them (`Fresh` says which). Then it continues like a new run, in the same
-directory. The run's lock keeps a second driver out.
+Searcher, scheduler, stopper and callbacks load their states, or the journal is replayed to them (`Fresh` says which).
+The run's lock keeps a second driver out.
 
-A resume uses the present code, so the search space may differ. If the call names the run, the run continues with a
-warning. `minitune resume SCRIPT` has to find the run, so it refuses a run with another space.
+The present search space may differ. If the call names the run, it continues with a warning. `minitune resume SCRIPT`
+has to find the run, and refuses one with another space.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ from minitune.trainable.session import current_session
 logger = logging.getLogger("minitune")
 
 _resumed: set[str] = set()
-"""The runs that `run_to_resume` has chosen in this process. It chooses each run once."""
+"""The runs that `run_to_resume` has chosen in this process, each once."""
 
 
 # -- continuing a run ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Fresh:
-    """Which plug-ins the user has passed again. The run's record provides the others.
+    """Which plug-ins the user has passed again.
 
-    A plug-in that the user passes again gets its saved state only if its class defines how to save it. Otherwise the
-    journal is replayed to it.
+    One that the user passes again gets its saved state only if its class defines how to save it; otherwise the journal
+    is replayed to it.
     """
 
     tune: bool = True
@@ -88,8 +87,7 @@ class Resumption:
 class ResumedDriver(Driver):
     """Continues an earlier run.
 
-    If that run has ended and its search space differs from the plan's, the driver starts no new trials, unless the user
-    adds samples, or has raised `num_samples`.
+    If that run has ended and its space differs, no new trials start, unless the user adds samples.
     """
 
     is_new = False
@@ -102,7 +100,7 @@ class ResumedDriver(Driver):
         self._has_more = wanted.add_samples > 0  # it gets more samples than before
 
     def open(self) -> None:
-        """Open the run's directory and restore everything as the earlier driver left it.
+        """Open the run's directory and restore everything.
 
         Raises:
             RunLockedError: If another driver has the run open.
@@ -221,11 +219,7 @@ def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:
-    """Refuse a trainable with another name than the run's trainable.
-
-    Raises:
-        ValueError: If the names differ. The text has both.
-    """
+    """Refuse a trainable with another name than the run's trainable."""
     given_name = plan.experiment.trainable_name
     if given_name != recorded_name:
         raise ValueError(f"the trainable must have the name of the run's, {recorded_name!r}, but got {given_name!r}")
@@ -236,7 +230,7 @@ def tell_differences(run: RunDirectory, found: Sequence[Difference]) -> None:
     """Warn that a run continues with other settings than before.
 
     Raises:
-        TuneError: If one of the differences does not allow that. The text has the way out.
+        TuneError: If a difference does not allow that.
     """
     for one in found:
         if one.refusal:
@@ -255,7 +249,7 @@ def refusal_of(run: RunDirectory, difference: Difference) -> str:
 
 
 def _has_only_others(run: RunDirectory, metrics: Sequence[str]) -> bool:
-    """Whether the run has results, but none with all these metrics. Blocks while it reads them."""
+    """Whether the run has results, but none with all these metrics. Blocks."""
     has_results = False
     for record in journal.of_kinds(run.journal, records.RESULT):
         has_results = True
@@ -266,7 +260,7 @@ def _has_only_others(run: RunDirectory, metrics: Sequence[str]) -> bool:
 
 # -- another search space --------------------------------------------------------------------------------------------
 def _changes(plan: Plan, run: RunDirectory) -> list[str]:
-    """The differences between the plan's space and the recorded one; empty if the recorded one cannot be read."""
+    """The differences between the plan's space and the recorded one; empty if that cannot be read."""
     recorded = load_param_space(run)
     return [] if recorded is None else differences(recorded, plan.experiment.param_space)
 
@@ -283,11 +277,10 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
 
 # -- references of put -------------------------------------------------------------------------------------------------
 def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:
-    """Replace the references of the recorded space by those of `space` in the configurations of unfinished trials.
+    """Replace the references in the configurations of unfinished trials by those of `space` at the same place.
 
-    References at the same place of both spaces correspond. If the spaces have different numbers of references, nothing
-    is replaced. If `space`, with which the run is resumed, has references and the recorded space cannot be read, a
-    TuneError is raised.
+    If the spaces have different numbers of references, nothing is replaced. TuneError if the recorded space cannot be
+    read and `space` has references.
     """
     new = list(_references(space))
     old = list(_references(load_tuner_file(run).param_space)) if new else []
@@ -324,7 +317,7 @@ def _renewed(value: Any, successors: Mapping[ObjectRef, ObjectRef]) -> Any:
 
 # -- which run to resume ---------------------------------------------------------------------------------------------
 class _Candidate(NamedTuple):
-    """A run that `run_to_resume` may choose. It prefers the candidate that compares as the largest."""
+    """A run that `run_to_resume` may choose, the largest first."""
 
     has_keys: bool
     is_unfinished: bool
@@ -334,19 +327,18 @@ class _Candidate(NamedTuple):
 
 
 def run_to_resume(plan: Plan) -> RunDirectory | None:
-    """The run that this plan should continue, if the process runs under `minitune resume SCRIPT` (`settings.RESUME`).
+    """The directory of the run that this plan continues under `minitune resume SCRIPT` (`settings.RESUME`); None
+    outside of it, or without such a run.
 
-    It chooses the newest unfinished run with the same trainable, space and (if the plan has one) name. Without such a
-    run, it chooses the newest finished one, so that no trial runs twice. A process continues each run once.
+    It is the newest unfinished run with the same trainable, space and (if the plan has one) name; else the newest
+    finished one, so that no trial runs twice. A process continues each run once.
 
-    It refuses a run with another space, because the run would mix two spaces. Under `minitune resume --force`, an
-    unfinished run with the same parameters continues anyway. Any other run stays unchanged, and a new run begins.
-    Returns the directory; None outside of `minitune resume`, or if there is no such run.
+    A run with another space is refused, because it would mix two spaces; with `--force`, an unfinished one with the
+    same parameters continues.
 
     Raises:
         RunLockedError: If another process has the run open, and there is no other candidate.
-        TuneError: If all candidates have another space, or results that could not be compared with new ones. The text
-            names the differences.
+        TuneError: If all candidates have another space, or results that could not be compared.
     """
     wanted = shared_variable(RESUME)
     if not wanted or current_session() is not None:  # a trial may itself start runs
@@ -393,7 +385,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
 
 def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
-    """The path of the first candidate that the plan can continue. Without one, `run_to_resume` says what happens."""
+    """The path of the first candidate that the plan can continue."""
     wanted = RunDescription(*plan.goal.given)
     refused: tuple[_Candidate, list[str], list[Difference]] | None = None
     for one in found:

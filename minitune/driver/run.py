@@ -1,17 +1,16 @@
 """Driver: opens a run, runs its trials until all have ended, and closes the run's record.
 
-`Driver.open` creates a new run. `minitune.driver.resume.ResumedDriver` opens an earlier run instead. Before you change
-this module, know three rules:
+Three rules:
 
-* The driver checks everything before it writes to disk. So it creates the plug-ins and the executor first
-  (`make_parts`), and the run's directory after them.
-* The driver ends the executor before it closes the record, so that the journal holds all results of the workers. A run
-  whose record is not closed is still running, or was killed.
+* The driver checks everything before it writes to disk. So plug-ins and executor come first (`make_parts`), the run's
+  directory after them.
+* It ends the executor before it closes the record, so that the journal holds all results. A run whose record is not
+  closed is still running, or was killed.
 * A plug-in may fork, and an exception may take the child out of the loop. Only the process that opened the run may end
   workers and write records (`Recorder.is_ours`).
 
-A signal handler sets a flag and wakes the loop; the loop decides what to do. So no signal interrupts the writing of a
-record. Only while the user's code runs, which may hang, the handler says so and may raise (`Interrupts`).
+A signal handler sets a flag and wakes the loop, so no signal interrupts the writing of a record. Only while the user's
+code runs, which may hang, it may raise (`Interrupts`).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ _TOLD_S = 0.1
 """A hook that has run for so many seconds is named when a signal comes."""
 
 _HANGS_S = 0.5
-"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`: none may follow."""
+"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`."""
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ class Outcome:
     def raise_failure(self) -> None:
         """Raise the user's own exception from the trial that ended the run, if `raises` is set.
 
-        The text of its traceback becomes the first cause in the chain.
+        Its traceback becomes the first cause in the chain.
         """
         error = self.failed_fast.error if self.failed_fast is not None else None
         if not self.raises or error is None:
@@ -129,8 +128,7 @@ class Outcome:
 class Driver:
     """One run, driven to its end: `open`, `loop`, `close`. `run` does all three; each driver runs once.
 
-    Each part registers its clean-up as soon as it exists. `close` cleans up in reverse order, so it works after a
-    failure at any point of `open` or `loop`.
+    Each part registers its clean-up as soon as it exists, and `close` cleans up in reverse order, also after a failure.
     """
 
     is_new = True
@@ -211,7 +209,7 @@ class Driver:
         check_requests(self.plan, self.executor)  # last, because only the executor knows the resources
 
     def description(self) -> RunDescription:
-        """What this driver runs. Call it after `make_parts`, and before `put_together`, which may add samples."""
+        """What this driver runs. Valid between `make_parts` and `put_together`, which may add samples."""
         search_alg = self.components.search_alg
         return RunDescription(
             *self.plan.goal.given,
@@ -223,9 +221,7 @@ class Driver:
         )
 
     def known_total(self) -> int | None:
-        """How many trials there will be, with those that confirm others; None if the search has no end, or the number
-        is unknown.
-        """
+        """How many trials there will be, with those that confirm others; None if unknown."""
         total = self.components.search_alg.total_samples
         if not 0 <= total < sys.maxsize:
             return None
@@ -279,13 +275,13 @@ class Driver:
         )
 
     def catch_up(self) -> LeftOver:
-        """Restore the state and the plug-ins as an earlier driver left them. A new run has nothing to restore."""
+        """Restore the state and the plug-ins of an earlier driver; a new run has none."""
         return LeftOver()
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     def loop(self) -> Outcome:
-        """Run the trials until all have ended, handle signals, show the progress, and close the record. Blocks."""
+        """Run the trials until all have ended, and close the record. Blocks."""
         state = self.state
         progress = self._progress
         recorder = self.opened.recorder
@@ -334,7 +330,6 @@ class Driver:
         )
 
     def _begin(self) -> None:
-        """Tell the plug-ins and the user that the run begins."""
         plan = self.plan
         total = self.known_total()
         if total is None:
@@ -373,7 +368,6 @@ class Driver:
         )
 
     def _run_all(self) -> None:
-        """Run the trials until all have ended."""
         state = self.state
         controller = self.controller
         progress = self._progress
@@ -402,13 +396,13 @@ class Driver:
         self._ending = controller.how_ended()
 
     def _turn(self, max_wait_s: float | None) -> None:
-        """A turn of the loop in a run with a callback that has a hook for turns of the loop."""
+        """A turn of the loop in a run with a callback that has a hook for it."""
         self.hooks.tell("on_step_begin")
         self.controller.step(max_wait_s)
         self.hooks.tell("on_step_end")
 
     def _interrupt(self) -> None:
-        """End the run because of a signal; or at once, if it is the second one."""
+        """End the run because of a signal; at once, if it is the second one."""
         if not self.state.interrupted:
             name = str(self._interrupts.name)
             self._progress.tell_wait(name, number_setting("FORCE_TRIAL_CLEANUP_S"))
@@ -433,7 +427,7 @@ class Driver:
         self._closing.close()
 
     def _close_record(self) -> None:
-        """Close the record if the loop never began. Otherwise the run would look like one that was killed."""
+        """Close the record if the loop never began, or the run would look like a killed one."""
         recorder = self.opened.recorder
         if recorder.is_ours and not recorder.is_closed:
             recorder.close(self._ending)
@@ -445,14 +439,12 @@ class Driver:
 
 # -- its record ------------------------------------------------------------------------------------------------------
 def base_seed(seed: int | None) -> int:
-    """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
+    """The user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
     return draw_global_seed() if seed is None else seed
 
 
 def _tell_of_unfinished(path: str) -> None:
-    """A new run has another name than the user gave, because a run is already at this path. Tell if that one can still
-    be resumed: then the user may have meant to.
-    """
+    """Tell if the run at the path that the user gave can still be resumed, although this one is new."""
     from minitune.record.standing import state_of
     from minitune.record.story import read_overview
 
@@ -517,9 +509,9 @@ def open_run_of(
 class Interrupts:
     """Signals that end a run.
 
-    A signal is noted, and the loop of the driver ends the run in order. But the loop is not reached while a hook of a
-    plug-in hangs, or a trial of the inline executor. The second Ctrl-C raises a KeyboardInterrupt there. So does one of
-    the signals that end the process, if the code has run for long enough to assume that it hangs.
+    A signal is noted, and the driver's loop ends the run in order; but it is not reached while a plug-in or an inline
+    trial hangs. There the second Ctrl-C raises a KeyboardInterrupt, and so does a signal that ends the process, if the
+    code seems to hang.
     """
 
     def __init__(self) -> None:
@@ -536,7 +528,7 @@ class Interrupts:
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
         """A context in which signals end the run instead of the process.
 
-        A signal that is ignored (`nohup`) stays ignored.
+        An ignored one (`nohup`) stays ignored.
         """
         self._wake = wake
         outer = user_code.running
@@ -564,7 +556,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def check_second(self) -> None:
-        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: the run must end at once."""
+        """Raise KeyboardInterrupt after the second Ctrl-C."""
         if self._num_ctrl_c > 1:
             raise KeyboardInterrupt
 
@@ -573,7 +565,7 @@ class Interrupts:
         return f"{self.name or 'SIGINT'}{self._hung}"
 
     def deliver_again(self) -> None:
-        """Send a received SIGTERM or SIGHUP again, now that the run has ended. May end the process."""
+        """Send a received SIGTERM or SIGHUP again, which may end the process."""
         if self._again is not None and self._origin.is_here():
             os.kill(os.getpid(), self._again)
 
@@ -609,12 +601,12 @@ class Interrupts:
 
 
 def _do_nothing() -> None:
-    """Wakes nothing: no driver waits."""
+    pass
 
 
 # -- settings of the controller --------------------------------------------------------------------------------------
 def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
-    """The settings of the controller. Stores the trainables with the executor, in the run's directory."""
+    """The settings of the controller. The trainables are stored with the executor."""
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine

@@ -1,12 +1,11 @@
 """The snapshot: the states of a run's plug-ins at one offset of the journal, in one file.
 
-A replay of the journal restores most of what plug-ins knew. The rest is in their states, for example the remaining time
-of a budget, or the counters of callbacks. A resume loads the newest snapshot when its replay reaches the offset, and
-tells the plug-ins only what was recorded after it. A plug-in without a state in the snapshot is told all from the
-beginning. Callbacks are told nothing: they have handled the recorded events, even those after the snapshot.
+A replay of the journal restores most of what plug-ins knew; the rest, such as the remaining time of a budget, is in
+their states. A resume loads the newest snapshot when its replay reaches the offset, and tells the plug-ins only what
+follows. One without a state there is told all; callbacks are told nothing.
 
 The file is whole before it gets its name, and counts once the journal has its checksum. So a resume never reads a torn
-file, and does not depend on file dates. The last two snapshots are kept, since the newest may be damaged later.
+file. The last two are kept, since the newest may be damaged later.
 
 A plug-in that saves itself to files (`Searcher.save`, `TrialScheduler.save`) writes them to a scratch directory.
 """
@@ -77,7 +76,7 @@ class StateRefusedError(Exception):
 
 
 def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) -> Snapshot:
-    """The newest snapshot whose file has its recorded checksum; an empty one if there is none. Blocks."""
+    """The newest snapshot whose file has its recorded checksum, else an empty one. Blocks."""
     for record in reversed(list(state_records)):
         # Runs of earlier versions have a file for each plug-in. Such a run is replayed from its beginning.
         path = os.path.join(run.path, record.get("file", ""))
@@ -151,7 +150,7 @@ class SnapshotKeeper:
         self._saved_at = recorder.offset  # the length of the journal after the last snapshot
 
     def save(self) -> None:
-        """Take a snapshot if anything has been recorded since the last one. Blocks. A DiskError ends the run."""
+        """Take a snapshot if anything was recorded since the last one. Blocks. A DiskError ends the run."""
         begin_s = time.monotonic()
         if self._recorder.offset != self._saved_at:
             self._write(Snapshot(self._recorder.offset, self._states_of(self._plugins)))
@@ -164,13 +163,12 @@ class SnapshotKeeper:
     def save_callbacks(self) -> None:
         """Take the last snapshot again with the present states of the callbacks.
 
-        After an interrupt or an error, the other plug-ins may know what no resume should: that all trials have ended.
+        After an interrupt, the other plug-ins may know what no resume should: that all trials have ended.
         """
         states = {**self._last.states, **self._states_of([CALLBACKS])}
         self._write(Snapshot(self._last.offset, states))
 
     def _states_of(self, components: Iterable[str]) -> dict[str, PluginState]:
-        """The states of those components that have one."""
         found = {}
         for component in components:
             if component in self._unfit:
@@ -286,9 +284,7 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
 
 
 def class_names(plugin: Any) -> str:
-    """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of
-    callbacks.
-    """
+    """The class name of a plug-in, with those of wrapped searchers; `callbacks` for their tuple."""
     if isinstance(plugin, tuple):
         return "callbacks"
     names = [type(plugin).__qualname__]
@@ -299,7 +295,7 @@ def class_names(plugin: Any) -> str:
 
 
 def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
-    """The pickled state of one callback, alone, so that a failure does not affect the others."""
+    """The pickled state of one callback, alone, so that a failure does not affect others."""
     try:
         with runs(callback.get_state):
             state = callback.get_state()
@@ -318,7 +314,6 @@ def _told(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> Iterator[str]:
-    """A temporary directory in the run's directory, with these files."""
     directory = os.path.join(run.path, files.temporary_name())
     origin = Origin()
     os.mkdir(directory, 0o700)
@@ -333,7 +328,6 @@ def _scratch(run: RunDirectory, contents: Mapping[str, bytes] | None = None) -> 
 
 
 def _read_all(directory: str) -> dict[str, bytes]:
-    """The contents of the files in a directory, by name."""
     return {name: files.read_bytes(os.path.join(directory, name)) for name in files.names(directory)}
 
 
@@ -344,7 +338,7 @@ def _sha256(data: bytes) -> str:
 
 
 def _dumps(value: Any, context: DriverContext) -> bytes:
-    """Pickle a state. Trials and the driver's context are pickled as references to those of the run."""
+    """Pickle a state, with references to the run's trials and context."""
 
     class Pickler(by_value_pickler()):  # type: ignore[misc]  # its base has no type information
         def persistent_id(self, value: Any) -> tuple[str, str] | None:
@@ -358,7 +352,7 @@ def _dumps(value: Any, context: DriverContext) -> bytes:
 
 
 def _loads(data: bytes, context: DriverContext, trials: Mapping[str, Trial]) -> Any:
-    """Unpickle the state of a plug-in. It refers to trials by their ids, and to the context."""
+    """Unpickle a state that refers to trials by their ids, and to the context."""
 
     def resolve(reference: tuple[str, str]) -> Any:
         kind, trial_id = reference

@@ -1,7 +1,5 @@
-"""RunState: the state of a run in the driver.
-
-Trials are indexed by their phase, so that no event needs a scan over all trials. Only `RunState.move` changes the phase
-of a trial, so the indices always agree with the phases.
+"""RunState: trials are indexed by their phase, so that no event needs a scan over all. Only `RunState.move` changes a
+phase, so the indices agree with it.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ ENDED = "ENDED"
 """The searcher may suggest more trials, has none at the moment, or is finished."""
 
 GRACE_S = 10.0
-"""How long a trial may take to unwind after a stop, in seconds. Then it gets SIGTERM, and later SIGKILL."""
+"""How many seconds a trial may take to unwind after a stop; then it gets SIGTERM, and later SIGKILL."""
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -52,16 +50,15 @@ class RunSettings(NamedTuple):
     """The settings of a run that the controller needs.
 
     Attributes:
-        metric: The run's metric, a list of metrics, or None.
+        metric: The metric, a list, or None.
         max_ahead: How many trials may wait for a worker; None: it depends on the machine.
         reuse_actors: Whether the worker of a finished trial runs the next one.
-        grace_s: How many seconds a trial has to unwind.
-        free_restore_failures: How many failed restores of a trial do not count as failures.
-        trial_timeout_s: How many seconds one attempt of a trial may take, or None.
-        report_timeout_s: How many seconds a trial may take to answer a pull with a report, or None.
-        strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
-        answered: In a run with logical order, returns the actors whose answers have arrived and wait for their turn.
-            Else None.
+        grace_s: Seconds that a trial has to unwind.
+        free_restore_failures: How many failed restores do not count as failures.
+        trial_timeout_s: Seconds for one attempt, or None.
+        report_timeout_s: Seconds from a pull to a report, or None.
+        strict_metric: Whether a trial fails if its result lacks a metric that is needed.
+        answered: With logical order, returns the actors whose answers wait for their turn, else None.
     """
 
     run_name: str = ""
@@ -89,8 +86,7 @@ class RunSettings(NamedTuple):
 class TrialQueue:
     """Trials in order of arrival, grouped by their resource requests.
 
-    Trials with equal requests form one group. So one check per distinct request shows whether a trial can start, with
-    any number of trials.
+    One check per distinct request shows whether a trial can start.
     """
 
     def __init__(self) -> None:
@@ -109,13 +105,13 @@ class TrialQueue:
         return iter([trial for _, trial in entries])
 
     def push(self, trial: Trial) -> None:
-        """Add `trial` at the end. A trial that is already in the queue keeps its place."""
+        """Add `trial` at the end, unless it is in the queue."""
         if trial.trial_id not in self._places:
             self._places[trial.trial_id] = trial.resources
             self._groups.setdefault(trial.resources, {})[trial.trial_id] = (next(self._arrivals), trial)
 
     def remove(self, trial: Trial) -> None:
-        """Remove `trial`. Does nothing if it is not in the queue."""
+        """Remove `trial`, if it is there."""
         request = self._places.pop(trial.trial_id, None)
         if request is None:
             return
@@ -151,15 +147,15 @@ class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
-        requested: A request that does not come from the trial's own report (from a scheduler's hook for another trial,
-            or because the run ends). It is carried out when the call in flight has returned.
+        requested: A request from elsewhere (a scheduler's hook for another trial, the end of the run), which waits for
+            the call in flight.
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
-        idle: True while no call is in flight. This is so only during the handling of an event.
-        path: The fast path that writes reports like the previous one to the files; None if there is none.
-        look_s: While the fast path is used: when to check the trial's directory again, by `time.monotonic`.
-        overdue: The time limit that the trial has exceeded. Its worker was told to end; then the trial fails.
-        is_cut_short: Whether the actor was stopped during a call, so that it may have written files without a report.
+        idle: True while no call is in flight: only while an event is handled.
+        path: The fast path of reports like the previous one; None if there is none.
+        look_s: With it: when to check the trial's directory again, by `time.monotonic`.
+        overdue: The exceeded time limit: the worker was told to end, then the trial fails.
+        is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
     """
 
     trial: Trial
@@ -179,15 +175,13 @@ class RunningTrial:
 class WaitingTrials:
     """The trials that wait for a worker, or will when their last actor has exited.
 
-    A QUEUED or PAUSED trial may start unless its last actor has not exited, or it rests. Exactly the trials that may
-    start are in `queue` and in `paused`. So a trial's next attempt never runs beside its last worker.
+    A QUEUED or PAUSED trial may start unless its last actor has not exited, or it rests. Exactly those that may start
+    are in `queue` and `paused`, so an attempt never runs beside the last worker.
 
     Attributes:
-        queue: The QUEUED trials that may start.
-        paused: The PAUSED trials that may be chosen, by id, in order.
-        resting: QUEUED trials whose last attempts were in vain, by id, each with the time until which it waits.
-        leaving: The actors that were stopped and have not exited yet, by actor id, each with its trial.
-        num_pending: The number of QUEUED trials that do not rest. Includes those whose last actor has not exited yet.
+        resting: QUEUED trials whose last attempts were in vain, by id, with the end of their wait.
+        leaving: The stopped actors that have not exited yet, by actor id, with their trials.
+        num_pending: The number of QUEUED trials that do not rest, also of those whose last actor has not exited.
     """
 
     def __init__(self) -> None:
@@ -208,14 +202,14 @@ class WaitingTrials:
             self.paused[trial.trial_id] = trial
 
     def last_actor_left(self, trial: Trial) -> None:
-        """Let a QUEUED or PAUSED trial start, unless it rests: its last actor has exited."""
+        """The last actor of a waiting trial has exited: it may start, unless it rests."""
         if trial.phase is Phase.PAUSED:
             self.paused[trial.trial_id] = trial
         elif trial.trial_id not in self.resting:
             self.queue.push(trial)
 
     def remove(self, trial: Trial, phase: Phase) -> None:
-        """Remove a trial that was in this phase, QUEUED or PAUSED, and is not any more."""
+        """Remove a trial that was in this phase."""
         if phase is Phase.PAUSED:
             self.paused.pop(trial.trial_id, None)
             return
@@ -232,7 +226,7 @@ class WaitingTrials:
         self.queue.remove(trial)
 
     def end_rests(self, now_s: float) -> bool:
-        """Let trials start that have rested long enough. Few trials rest at a time. Returns whether there were any."""
+        """Let trials start that have rested long enough; return whether there were any."""
         rested = [trial for until_s, trial in self.resting.values() if until_s <= now_s]
         for trial in rested:
             del self.resting[trial.trial_id]
@@ -240,7 +234,7 @@ class WaitingTrials:
         return bool(rested)
 
     def first_rest_ends_s(self) -> float:
-        """When the first rest ends, by the executor's clock. Some trial must rest."""
+        """When the first rest ends, by the executor's clock."""
         return min(until_s for until_s, _ in self.resting.values())
 
     def may_start(self, trial: Trial) -> bool:
@@ -252,7 +246,6 @@ class Request(NamedTuple):
     """A scheduler's request about a trial.
 
     Attributes:
-        verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
         argument: For `stop` (reason, facts); for `pause` whether to save; for `exploit` (donor, config, reason); for
             `resources` the new request.
     """
@@ -263,22 +256,17 @@ class Request(NamedTuple):
 
 
 class RunState:
-    """The trials of a run in order of submission, with indices, pending requests and limits. Operations are O(1) or
-    O(log n).
+    """The trials of a run in order of submission, with indices, requests and limits, in O(1) or O(log n).
 
     Attributes:
-        supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
+        supply: `OPEN`, `WAITING` or `ENDED`.
         ending: Why the run is ending; None while it continues.
-        may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
-            when a trial is added, waits or ends, a worker exits, or the supply ends.
-        requests: The scheduler's requests that have not been carried out yet.
-        deadlines: The time limits of the actors.
-        backoff: How long trials wait after attempts in vain, and when no worker is started.
-        trials: All trials of the run. Plug-ins get this list, so only the methods of this class can change it.
+        may_start: False if no trial can start; True again when a trial is added, waits or ends, a worker exits, or the
+            supply ends.
+        trials: All trials. Plug-ins get this list, so only this class changes it.
         unfinished: The trials that have not ended, by trial id.
-        waiting: The trials that wait for a worker.
         running: The trials that have an actor, by actor id.
-        inherited: For trials that continue from another trial's checkpoint: that checkpoint, by trial id.
+        inherited: By trial id, the checkpoint of another trial from which it continues.
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
@@ -318,7 +306,7 @@ class RunState:
         list.__setitem__(self.trials, self.trials.index(old), fresh)
 
     def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
-        """Move a trial to its next phase, and update the indices. Returns whether its public status has changed."""
+        """Move a trial to its next phase; return whether its public status has changed."""
         before = trial.phase
         trial.move(step, reason)  # first: if the table refuses the step, no index has changed
         after = trial.phase
@@ -336,13 +324,13 @@ class RunState:
         return STATUS[before] != STATUS[after]
 
     def let_go(self, running: RunningTrial) -> None:
-        """Note that the trial's actor was stopped, or has died and its child processes may still exist."""
+        """The trial's actor was stopped, or has died and children may exist."""
         self.may_start = True
         self.running.pop(running.actor_id, None)
         self.waiting.leaving[running.actor_id] = running
 
     def has_left(self, running: RunningTrial) -> None:
-        """Note that an actor that was let go has exited."""
+        """An actor that was let go has exited."""
         self.may_start = True
         self.waiting.leaving.pop(running.actor_id, None)
         if running.trial.phase not in FINISHED:
@@ -359,7 +347,7 @@ class RunState:
             queue.push(trial)
 
     def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
-        """The checkpoint from which the trial's next attempt starts; None if it starts from the beginning."""
+        """The checkpoint from which the next attempt starts; None for the beginning."""
         inherited = self.inherited.get(trial.trial_id)
         if inherited is not None:
             return inherited.taken_at

@@ -1,10 +1,9 @@
 """A step of a trial: the one place that takes it, records it, and tells the plug-ins, in this order.
 
-Some hooks are called before the step, because plug-ins see the trial as it was, for example RUNNING when it completes.
-Others are called after it and its record. Two tables say which. They hold for a run and for the replay of its journal,
-so a plug-in that is told of a recorded run hears the same.
+Some hooks are called before the step, because plug-ins see the trial as it was, others after it and its record. Two
+tables say which, for a run and for the replay of its journal: a plug-in hears the same.
 
-A worker that was lost, or could not start, is not the trial's fault: its retry is told to no plug-in.
+The retry of a worker that was lost, or could not start, is told to no plug-in.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ class Told(Protocol):
 def take(run: Told, trial: Trial, step: Step, why: str | Ending) -> None:
     """Take a step of a trial, record it, and tell the plug-ins.
 
-    A retry is recorded, and each change of the public status, except to RUNNING: the record of an attempt's start says
-    that.
+    Each change of the public status is recorded, except to RUNNING, which the record of the start says; and each retry.
     """
     is_told = step is not Step.RETRY or (isinstance(why, Ending) and why.kind is EndKind.FAILED)
     if is_told and step in BEFORE:

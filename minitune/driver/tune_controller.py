@@ -1,9 +1,8 @@
 """TuneController: ask, launch, wait, apply.
 
-The driver is a loop in one thread. A scheduler may request actions on *other* trials. They are carried out after its
-hook has returned, so nothing is re-entrant.
+What a scheduler requests for *other* trials is carried out after its hook, so nothing is re-entrant.
 
-The events of a turn share one write of the journal. Workers get their answers after it (`TrialActions.commit`).
+The events of a turn share one write of the journal; then workers get their answers (`TrialActions.commit`).
 """
 
 from __future__ import annotations
@@ -35,30 +34,25 @@ logger = logging.getLogger("minitune")
 
 _TOGETHER = 64
 _TOGETHER_S = 0.005
-"""At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
+"""At most so many events, or those of so many seconds, share a write: a slow callback delays few."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
-"""A searcher that says "not now" while nothing runs is asked again after a pause. Pauses double from the first of these
-values to the second."""
-_ASKS_UNTIL_SAID = 100
-"""If the searcher says "not now" so many times while nothing runs (about 10 s), a warning tells what the run waits for.
+"""A searcher that says "not now" while nothing runs is asked again after pauses that double, from the first to the
+second.
 """
+_ASKS_UNTIL_SAID = 100
+"""After so many of these (about 10 s), a warning tells what the run waits for."""
 
 
 class LeftOver(NamedTuple):
-    """What an earlier driver of a resumed run has left over. By default, nothing."""
+    """What an earlier driver has left over; by default, nothing."""
 
     was_ended: bool = False
     to_end: Sequence[tuple[Trial, Ending]] = ()
 
 
 class TuneController:
-    """Runs the trials of one run to their ends.
-
-    Args:
-        run: The run. If it is resumed, it has the trials of the earlier part.
-        repeats: Makes the repeats that confirm the best trials; None if the run has none.
-    """
+    """Runs the trials of one run to their ends."""
 
     def __init__(self, run: Run, repeats: RepeatSource | None = None):
         self._run = run
@@ -100,10 +94,7 @@ class TuneController:
             self._end_if_stopper_wants()
 
     def step(self, max_wait_s: float | None = None) -> None:
-        """One turn: ask, launch, wait, apply.
-
-        Most turns bring one report, so this method checks only what may need work.
-        """
+        """One turn: ask, launch, wait, apply."""
         state = self._run.state
         waiting = state.waiting
         if waiting.resting and waiting.end_rests(self._now_s()):
@@ -121,7 +112,6 @@ class TuneController:
         self._run.hooks.iteration += 1
 
     def _launch(self) -> None:
-        """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._run.state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
         if not has_to_wait and (self._has_news or self._may_ask()):
@@ -139,10 +129,10 @@ class TuneController:
             self._check_stuck()
 
     def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked in this turn, although the last wait has brought no news.
+        """Whether plug-ins may be asked, although the last wait has brought no news.
 
-        Not in a run with logical order. Otherwise a plug-in that draws a random number at each call would draw more of
-        them on a slow machine, where more waits end by a timeout.
+        Not in logical order: a plug-in that draws at each call would draw more on a slow machine, where more waits time
+        out.
         """
         state = self._run.state
         is_idle = not (state.running or state.waiting.leaving)
@@ -151,15 +141,13 @@ class TuneController:
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
 
-        If no attempt brings anything new, no trial starts while another one rests: a searcher without an end would
-        bring trial after trial.
+        If no attempt brings anything new, no trial starts while another one rests.
         """
         backoff = self._run.state.backoff
         may_start = backoff.may_start(self._now_s())
         return not may_start or (backoff.is_hopeless and bool(self._run.state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
-        """Wait for events, and apply them and the requests that schedulers make meanwhile."""
         state = self._run.state
         events = self._run.executor.wait(timeout_s)
         # In logical order there is one event at a time.
@@ -208,7 +196,7 @@ class TuneController:
         return self._run.executor.clock.monotonic()
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
-        """How long to wait for an event, in seconds; None means no limit."""
+        """How long to wait for an event, in seconds; None: no limit."""
         state = self._run.state
         limits = [math.inf if max_wait_s is None else max_wait_s]
         if not state.running and state.supply == WAITING and not state.waiting.num_pending:
@@ -231,7 +219,7 @@ class TuneController:
         return self._run.hooks.seconds_left()
 
     def _seconds_to_next_ask(self) -> float:
-        """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
+        """When to ask a searcher again that said "not now" while nothing runs."""
         self._asked_in_vain += 1
         if self._asked_in_vain == _ASKS_UNTIL_SAID:
             logger.warning(
@@ -242,9 +230,9 @@ class TuneController:
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
     def _stop_overdue(self) -> None:
-        """Stop the workers of trials that have exceeded a time limit. The trials fail when the workers have exited.
+        """Stop the workers of trials that have exceeded a time limit; these fail at the exit.
 
-        Messages that have already arrived are read first, because the driver itself may have been suspended.
+        Messages that have arrived are read first: the driver may have been suspended.
         """
         deadlines = self._run.state.deadlines
         settings = self._run.state.settings
@@ -271,8 +259,8 @@ class TuneController:
         return self._run.state.ending or Ending.of(EndKind.FINISHED)
 
     def end_run(self, ending: Ending) -> None:
-        """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
-        After a signal the journal keeps the trials unfinished.
+        """End every unfinished trial, and draw no new ones. Does not block: call `step` until all have ended. After a
+        signal the journal keeps them unfinished.
         """
         if self._run.state.ending is not None:
             return
@@ -294,14 +282,13 @@ class TuneController:
         self._actions.commit()
 
     def _cut_all_short(self, ending: Ending, deadline_s: float) -> None:
-        """End the trials that still run without a save, if their grace period is over."""
+        """End the trials that still run without a save, after their grace period."""
         if self._now_s() >= deadline_s:
             for running in list(self._run.state.running.values()):
                 self._actions.cut_short(running, ending)
             self._actions.commit()
 
     def _end_supply(self) -> None:
-        """No more trials come."""
         self._run.hooks.search_ends()
         self._run.state.supply = ENDED
         self._run.state.may_start = True
@@ -311,12 +298,12 @@ class TuneController:
             self.end_run(self._run.hooks.ending_by_stopper())
 
     def _saves(self, trial: Trial, resumable: bool) -> bool:
-        """Whether a trial that ends with the run is saved: at its end always, or so that it can be resumed."""
+        """Whether a trial that ends with the run is saved."""
         experiment = self._run.state.settings.experiments[trial.experiment_number]
         return experiment.saves and (resumable or bool(experiment.checkpoints.checkpoint_at_end))
 
     def _confirm(self) -> None:
-        """Add the repeats of the best trials when all others have ended, unless something else has ended the run."""
+        """Add the repeats of the best trials, unless something else has ended the run."""
         state = self._run.state
         if state.unfinished or state.supply != ENDED or state.ending is not None or self._was_ended:
             return
@@ -327,9 +314,9 @@ class TuneController:
         self._actions.commit()
 
     def _end_stopped(self, trial: Trial, ending: Ending) -> None:
-        """End a RUNNING trial of an earlier driver whose final result is in the journal.
+        """End a RUNNING trial of an earlier driver whose final result is on record.
 
-        If the trial must be saved at its end and was not, it continues from its last checkpoint to the end instead.
+        If it must be saved at its end and was not, it continues from its last checkpoint.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
         if self._saves(trial, resumable=False) and not is_saved:
@@ -339,8 +326,8 @@ class TuneController:
         self._actions.is_over(trial)
 
     def unwind(self) -> bool:
-        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called. Returns whether
-        there may be more; the executor kills those that exceed the grace period.
+        """Block until a stopped worker has exited, or `wake` is called. Returns whether there may be more; the executor
+        kills those that exceed the grace period.
         """
         if not self._run.state.waiting.leaving:
             return False
