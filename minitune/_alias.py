@@ -97,7 +97,7 @@ MOVED = {
     "torch": "minitune.trainers",
     "torch.config": "minitune.trainers",
     "torch.torch_trainer": "minitune.trainers",
-    "torch.torch_checkpoint": "minitune.legacy.torch_checkpoint",
+    "torch.torch_checkpoint": "minitune.legacy.model_checkpoints",
     "trial": "minitune.experiment.trial",
     "trial_runner": "minitune.driver.tune_controller",
     "trial_scheduler": "minitune.schedulers.trial_scheduler",
@@ -108,6 +108,12 @@ MOVED = {
     "util": "minitune.legacy.util",
     "util.annotations": "minitune.legacy.annotations",
     "util.debug": "minitune.legacy.util",
+    "v2": "minitune.trainers",
+    "v2.api": "minitune.trainers",
+    "v2.api.callback": "minitune.legacy.train",
+    "v2.api.config": "minitune.config",
+    "v2.api.data_parallel_trainer": "minitune.trainers",
+    "v2.api.exceptions": "minitune.legacy.train",
     "variant_generator": "minitune.space.variants",
     "xgboost": "minitune.integration.xgboost",
     "utils.log": "minitune.legacy.verbosity",
@@ -123,7 +129,11 @@ In a row `a.*`, both stars stand for the name of a module directly below `a`.
 OLD_NAMES = {
     "minitune": {
         "Analysis": "analysis",
+        "ControllerError": "train",
+        "TrainingFailedError": "train",
         "TrainingResult": "trainables",
+        "UserCallback": "train",
+        "WorkerGroupError": "train",
         "DurableTrainable": "keywords",
         "durable": "keywords",
         "function": "keywords",
@@ -142,12 +152,14 @@ OLD_NAMES = {
     "minitune.logger.logger": {"Logger": "loggers"},
     "minitune.logger.tensorboardx": {"TBXLogger": "loggers"},
     "minitune.space.domains": {"_BackwardsCompatibleNumpyRng": "random_state"},
-    "minitune.trainers": {"TorchCheckpoint": "torch_checkpoint"},
+    "minitune.integration.lightgbm": {"LightGBMCheckpoint": "model_checkpoints"},
+    "minitune.integration.xgboost": {"XGBoostCheckpoint": "model_checkpoints"},
+    "minitune.trainers": dict.fromkeys(("TensorflowCheckpoint", "TorchCheckpoint"), "model_checkpoints"),
     "minitune.utils": {"get_pinned_object": "keywords", "pin_in_object_store": "keywords"},
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
     "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
 }
-"""For each module, names that later versions of Ray dropped, and the module of `minitune.legacy` that defines them."""
+"""For each module, names that only scripts for Ray use, and the module of `minitune.legacy` that defines them."""
 
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
@@ -158,7 +170,9 @@ _SUBCLASS = "to use its library, write a minitune.search.Searcher with suggest()
 _COPY = "copy the helpers that you need into your script"
 _ALONE = "minitune has no distributed training: call the training library inside the trial, and report"
 _LOOP = "it is gone from Ray, too: use TorchTrainer, with a loop that calls the library's own Trainer"
-_ONE = "with one worker there is nothing to split: use RayDDPStrategy, or a strategy of Lightning itself"
+_SEVERAL = "with several workers, use a trainer of Ray in a trial with TuneConfig(executor='ray')"
+_PREDICT = "load the model from the checkpoint, and call it"
+_FILES = "save the model into a directory, and report(..., checkpoint=Checkpoint(directory))"
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
@@ -173,6 +187,8 @@ NOT_HERE = {
     "actor.ActorHandle": _NO_TASKS,
     "air.util": _NO_DATA,
     "automl": "give a dict of domains as the space, and search_alg='auto'",
+    "BackendConfig": _ALONE,
+    "backend": _ALONE,
     "batch_predictor": _ALONE,
     "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
@@ -196,20 +212,31 @@ NOT_HERE = {
     "get_runtime_context": "use get_context() in a trial",
     "horovod": _ALONE,
     "huggingface.AccelerateTrainer": _LOOP,
+    "huggingface.HuggingFaceTrainer": _LOOP,
+    "huggingface.TransformersCheckpoint": _FILES,
+    "huggingface.TransformersPredictor": _PREDICT,
     "huggingface.TransformersTrainer": _LOOP,
     "impl": _INTERNAL,
     "integration.horovod": _ALONE,
     "integration.mxnet": "call report() in a callback of your own",
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
+    "jax": _ALONE,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
+    "lightgbm.LightGBMConfig": "with one worker there is no group to configure: leave it out",
+    "lightgbm.LightGBMPredictor": _PREDICT,
+    "lightning.LightningCheckpoint": _FILES,
+    "lightning.LightningConfigBuilder": _LOOP,
+    "lightning.LightningPredictor": _PREDICT,
     "lightning.LightningTrainer": _LOOP,
-    "lightning.RayDeepSpeedStrategy": _ONE,
-    "lightning.RayFSDPStrategy": _ONE,
+    "lightning.RayDeepSpeedStrategy": f"with one worker, use DeepSpeedStrategy of Lightning itself; {_SEVERAL}",
+    "lightning.RayFSDPStrategy": f"with one worker, use FSDPStrategy of Lightning itself; {_SEVERAL}",
     "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
     "logger.UnifiedLogger": "give logger callbacks to RunConfig(callbacks=...)",
     "make_checkpoint_dir": "write the files into a directory, and report(..., checkpoint=Checkpoint(directory))",
+    "mosaic": _ALONE,
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
+    "predictor": _PREDICT,
     "progress_reporter.TrialProgressCallback": "subclass ProgressReporter or Callback",
     "ray_trial_executor": _EXECUTOR,
     "registry.register_input": "minitune has no reinforcement learning: read the input in the trainable",
@@ -232,17 +259,22 @@ NOT_HERE = {
     "search.zoopt": _SUBCLASS,
     "serve": "minitune does not serve models",
     "session.get_dataset_shard": _NO_DATA,
+    "sklearn.SklearnCheckpoint": _FILES,
+    "sklearn.SklearnPredictor": _PREDICT,
     "sklearn.SklearnTrainer": "fit the model inside the trial and report, or use TuneSearchCV",
     "sklearn.TuneGridSearchCV": "use TuneSearchCV with lists and n_iter, or scikit-learn's GridSearchCV",
     "sync_client": _NO_SYNC,
     "syncer.NodeSyncer": _NO_SYNC,
     "syncer.Syncer": _NO_SYNC,
     "syncer.wait_for_sync": _NO_SYNC,
+    "tensorflow.TensorflowPredictor": _PREDICT,
     "tensorflow.prepare_dataset_shard": _NO_DATA,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",
+    "torch.TorchPredictor": _PREDICT,
     "torch.accelerate": "use torch.autocast in the loop",
     "torch.xla": _ALONE,
     "track": "use report({...}) for log(...), and get_context() for the trial's id, name and directory",
+    "trainer": "write a loop for DataParallelTrainer",
     "trainable.TrainableUtil": _CHECKPOINTS,
     "trainable.util.TrainableUtil": _CHECKPOINTS,
     "util": f"{_NO_TASKS}: use joblib, queue or multiprocessing",
@@ -250,9 +282,10 @@ NOT_HERE = {
     "utils.SafeFallbackEncoder": "use json.dumps(value, default=str)",
     "utils.mock": "minitune.testing has helpers for tests",
     "utils.serialization": "read a run with ExperimentAnalysis or Tuner.restore().get_results()",
-    "v2": _ALONE,
     "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
+    "xgboost.XGBoostConfig": "with one worker there is no group to configure: leave it out",
+    "xgboost.XGBoostPredictor": _PREDICT,
 }
 """Names and modules of Ray that this package leaves out on purpose, and what to do instead.
 

@@ -22,15 +22,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, require, shown
 from minitune.base.files import local_path
+from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.config import RunConfig, ScalingConfig, as_config, default_storage_path, refuse_out_of_scope
 from minitune.error import RunNotFoundError, TuneError
 from minitune.resources import Resources
+from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME
 from minitune.trainable.session import current_session
 from minitune.trainable.trainable import refuse_async
 from minitune.trainable.util import BoundFunction, trainable_name
 
 if TYPE_CHECKING:
+    from minitune.experiment.trial import Trial
     from minitune.record.story import Overview
     from minitune.result_grid import Result
     from minitune.tuner import Tuner
@@ -46,6 +49,61 @@ TrainingFailedError = TuneError
 _Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
 
 
+# -- callbacks of Ray Train --------------------------------------------------------------------------------------------
+class UserCallback:
+    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer. Override its methods."""
+
+    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
+        """Called after each report of the loop, with its metrics in a list, and with its checkpoint or None."""
+
+    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+        """Called after each failure of the loop, with its error under the key 0."""
+
+
+@dataclass(frozen=True)
+class TrainRunContext:
+    """What a callback of Ray Train is told about the run. `run_id` is the id of the trial."""
+
+    run_id: str
+    run_config: RunConfig
+
+
+class _Adapted(Callback):
+    """Calls a callback of Ray Train, `ray.train.UserCallback`, for the only trial of a trainer's run."""
+
+    def __init__(self, callback: Any, run_config: RunConfig):
+        self.callback = callback
+        self.run_config = run_config
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Tell the metrics of the loop, and where the checkpoint of the report is."""
+        metrics = {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
+        checkpoint = None
+        if result.get(CHECKPOINT_DIR_NAME):
+            checkpoint = Checkpoint(os.path.join(str(trial.path), result[CHECKPOINT_DIR_NAME]))
+        self.callback.after_report(TrainRunContext(trial.trial_id, self.run_config), [metrics], checkpoint)
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Tell a failure. After one that is retried, only its text is known here."""
+        error = trial.error or TuneError(trial.get_error() or "the loop has failed")
+        self.callback.after_exception(TrainRunContext(trial.trial_id, self.run_config), {0: error})
+
+    on_trial_error = on_trial_recover
+
+
+def _with_adapted(run_config: RunConfig) -> RunConfig:
+    """The config with callbacks of Ray Train in the form of this package."""
+    given = run_config.callbacks or ()
+    bare = replace(run_config, callbacks=None)
+    adapted = [
+        one if isinstance(one, Callback) or not hasattr(one, "after_report") else _Adapted(one, bare) for one in given
+    ]
+    return replace(run_config, callbacks=adapted) if adapted else run_config
+
+
+# -- any library -------------------------------------------------------------------------------------------------------
 class _TrainLoop:
     """The function trainable of a trainer.
 
@@ -163,7 +221,7 @@ class DataParallelTrainer(BoundFunction):
         checkpoint = resume_from_checkpoint
         good = checkpoint is None or isinstance(checkpoint, Checkpoint)
         require(good, "resume_from_checkpoint: None or a Checkpoint", checkpoint)
-        self._run_config = as_config("run_config", run_config, RunConfig)
+        self._run_config = _with_adapted(as_config("run_config", run_config, RunConfig))
         self.scaling_config = as_config(_SCALING, scaling_config, ScalingConfig)
         self.train_loop_config = dict(config)
         self._loop = _TrainLoop(

@@ -28,7 +28,7 @@ LAYERS: dict[str, str] = {
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
     "worker": """
         trainable.* context registry
-        legacy legacy.trainables legacy.torch_checkpoint legacy.verbosity
+        legacy legacy.trainables legacy.model_checkpoints legacy.verbosity
     """,
     "actor": "actor.*",
     "executors": "executors.*",

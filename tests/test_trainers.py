@@ -190,6 +190,45 @@ class NotPicklable(minitune.Callback):
         raise TypeError("this stays in the driver")
 
 
+class Listener(minitune.train.UserCallback):
+    """Notes what it is told, in a file, since the driver may be another process."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def note(self, *what: Any) -> None:
+        with self.path.open("a") as file:
+            print(*what, file=file)
+
+    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
+        self.note(run_context.run_config.name, metrics, checkpoint and checkpoint.to_dict())
+
+    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+        ((rank, error),) = worker_exceptions.items()
+        self.note(rank, isinstance(error, KeyError), "KeyError: 'once'" in str(error))
+
+
+def test_a_callback_of_ray_train_hears_reports_and_failures(run_config: RunConfig, tmp_path: Path) -> None:
+    def loop() -> None:
+        if found := minitune.train.get_checkpoint():
+            minitune.train.report({"step": found.to_dict()["step"] + 1})
+        else:
+            minitune.train.report({"step": 0}, Checkpoint.from_dict({"step": 0}))
+        raise KeyError("once")
+
+    told = tmp_path / "told"
+    run_config.callbacks = [Listener(told)]
+    run_config.failure_config = minitune.FailureConfig(max_failures=1)
+    with pytest.raises(minitune.train.TrainingFailedError):
+        DataParallelTrainer(loop, run_config=run_config).fit()
+    assert told.read_text().splitlines() == [
+        "run [{'step': 0}] {'step': 0}",
+        "0 False True",
+        "run [{'step': 1}] None",
+        "0 True True",
+    ]
+
+
 # -- a training that goes on -------------------------------------------------------------------------------------------
 KILLED = """
 import os, signal, sys

@@ -5,12 +5,16 @@ The other names are those of `ray.train.lightning`, for one process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from minitune.base.checks import shown
 from minitune.base.text import warn_once
+from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Wanted, names_wanted, report_saved
+from minitune.trainable.session import checkpoint_dir, report
 from minitune.trainers import get_device
 
 try:
@@ -37,9 +41,10 @@ class TuneCallback(Callback):
             raise ValueError(f"on must be among {', '.join(known)}, but got {shown(on)}")
         super().__init__()
         for hook in hooks:
-            setattr(self, f"on_{hook}", self._act)
+            setattr(self, f"on_{hook}", self._handle)
 
-    def _act(self, trainer: Any, *arguments: Any, **keywords: Any) -> None:
+    def _handle(self, trainer: Any, pl_module: Any = None, *arguments: Any, **keywords: Any) -> None:
+        """Ray Tune's hook, which subclasses in scripts override."""
         if not trainer.sanity_checking:
             self.handle(trainer)
 
@@ -77,14 +82,31 @@ class TuneReportCheckpointCallback(TuneCallback):
 
     def handle(self, trainer: Any) -> None:
         """Report the metrics if Lightning has logged any."""
+        metrics = self._get_report_dict(trainer)
+        if metrics:
+            with self._get_checkpoint(trainer) as checkpoint:
+                report(metrics, checkpoint)
+
+    def _get_report_dict(self, trainer: Any, pl_module: Any = None) -> dict[str, float] | None:
+        """The metrics that Lightning has logged; for subclasses in scripts None while it only checks itself."""
+        if trainer.sanity_checking:
+            return None
         logged = trainer.callback_metrics
         names = self._names or {name: name for name in logged}
         for name in names.values():
             if name not in logged:
                 warn_once(f"Lightning has logged no metric {name!r}; it is left out of the reports")
-        metrics = {told: logged[name].item() for told, name in names.items() if name in logged}
-        if metrics:
-            report_saved(metrics, self._filename, trainer.save_checkpoint if self._saves else None)
+        return {told: logged[name].item() for told, name in names.items() if name in logged}
+
+    @contextmanager
+    def _get_checkpoint(self, trainer: Any) -> Iterator[Checkpoint | None]:
+        """A checkpoint of the trainer's state, for a report in the `with` block; for subclasses in scripts."""
+        if not self._saves:
+            yield None
+            return
+        with checkpoint_dir() as directory:
+            trainer.save_checkpoint(os.path.join(directory, self._filename))
+            yield Checkpoint(directory)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

@@ -1,33 +1,27 @@
 """TuneReportCallback: reports in a trial what a training reports that the trial has started with `fit` of a trainer.
 
-A trainer of this package has its driver in the trial's process, where the callback is one of the run of `fit`. With
-`executor="ray"`, a trainer of Ray Train calls it in an actor of its own. From there it calls the trial's actor, where
-the report is made, and waits until the driver has it.
+A trainer of this package has its driver in the trial's process, and calls the callback there. With `executor="ray"`, a
+trainer of Ray Train calls it in an actor of its own. From there it calls the trial's actor, where the report is made,
+and waits until the driver has it.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitune.callback import Callback
 from minitune.error import TrialStopped
-from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME
 from minitune.trainable.session import current_session, report
-
-if TYPE_CHECKING:
-    from minitune.experiment.trial import Trial
 
 try:
     from ray.train.v2.api.callback import UserCallback
-except ImportError:  # only trainers of this package can call it
-    UserCallback = object
+except ImportError:
+    from minitune.trainers import UserCallback
 
 CHECKPOINT_PATH_KEY = "checkpoint_path"
 """The metric with the path of a checkpoint of the training."""
 
 
-class TuneReportCallback(Callback, UserCallback):
+class TuneReportCallback(UserCallback):
     """Reports the metrics of a training. Pass it in `RunConfig(callbacks=[...])` of a trainer, in a function trainable.
 
     A checkpoint of the training stays where the training has put it. Its path is the metric `checkpoint_path`.
@@ -41,26 +35,18 @@ class TuneReportCallback(Callback, UserCallback):
             raise RuntimeError("TuneReportCallback must be made in a trial, in the function that calls fit()")
         self._actor = _actor_of_trial()
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        """Report the result in the trial that calls `fit`; called by the driver of a trainer of this package."""
-        found = {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
-        if CHECKPOINT_DIR_NAME in result:
-            found[CHECKPOINT_PATH_KEY] = os.path.join(str(trial.path), result[CHECKPOINT_DIR_NAME])
-        report(found)
-
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
-        """Report the first worker's metrics in the trial; called by Ray Train. Blocks until the driver has them."""
+        """Report the first worker's metrics in the trial; called by the trainer. Blocks until the driver has them."""
+        found = dict(metrics[0])
+        if checkpoint is not None:
+            found[CHECKPOINT_PATH_KEY] = checkpoint.path
+        if self._actor is None:
+            report(found)
+            return
         import ray
 
         from minitune.executors.ray_actor import REPORTS
 
-        if self._actor is None:
-            raise RuntimeError("a trainer of Ray itself needs TuneConfig(executor='ray')")
-        found = dict(metrics[0])
-        if checkpoint is not None:
-            found[CHECKPOINT_PATH_KEY] = checkpoint.path
         call = self._actor.__ray_call__.options(concurrency_group=REPORTS)
         if not ray.get(call.remote(_report_in_trial, found)):
             # As Ctrl-C does. After an error of a callback, Ray Train would begin again.
@@ -68,8 +54,8 @@ class TuneReportCallback(Callback, UserCallback):
 
 
 def _actor_of_trial() -> Any:
-    """The Ray actor that is this process; None if trials do not run in actors."""
-    if UserCallback is object:
+    """The Ray actor that is this process; None if it is no actor."""
+    if UserCallback.__module__.startswith("minitune."):  # Ray itself is not here
         return None
     import ray
 

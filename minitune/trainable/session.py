@@ -344,7 +344,7 @@ def _session_or_stand_in() -> Session | _Program | _Outside:
     return _Outside()
 
 
-def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
+def report(metrics: dict[str, Any] | None = None, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
     """Report one result of the calling trial, and block until the driver asks for the next one.
 
     Outside of a trial it warns once and does nothing. In a program of `minitune run`, it prints the report and does not

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune import Result
+from minitune import Result, report
 
 NAME = "minitune.integration.pytorch_lightning"
 
@@ -98,6 +98,28 @@ def test_the_callback_reports_at_any_hook(tmp_path: Path, module: Any) -> None:
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
     with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
         module.TuneCallback("epoch")
+
+
+def test_a_subclass_reports_with_the_methods_of_ray_tune(tmp_path: Path, module: Any) -> None:
+    class EverySecond(module.TuneReportCheckpointCallback):  # type: ignore[misc]
+        count = 0
+
+        def _handle(self, trainer: Any, pl_module: Any) -> None:
+            metrics = self._get_report_dict(trainer, pl_module)
+            if not metrics:  # while Lightning checks the validation
+                return
+            self.count += 1
+            if self.count % 2:
+                report({**metrics, "count": self.count})
+                return
+            with self._get_checkpoint(trainer) as checkpoint:
+                report({**metrics, "count": self.count}, checkpoint=checkpoint)
+
+    result = fit_with(tmp_path, EverySecond())
+    assert (result.error, result.metrics["val_loss"], result.metrics["count"]) == (None, 0.75, 2)
+    assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
+    result = fit_with(tmp_path, EverySecond(save_checkpoints=False))
+    assert (result.metrics["count"], result.checkpoint) == (2, None)
 
 
 def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(tmp_path: Path, module: Any) -> None:

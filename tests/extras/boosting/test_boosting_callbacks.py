@@ -159,3 +159,22 @@ def test_the_arguments_and_their_defaults(library: Any, filename: str) -> None:
         ("checkpoint_at_end", True),
         ("results_postprocessing_fn", None),
     ]
+
+
+@pytest.mark.parametrize("library", [LightGBM(), XGBoost()])
+def test_a_checkpoint_of_a_model_gives_the_model_back(library: Any, tmp_path: Path) -> None:
+    kind = for_lightgbm.LightGBMCheckpoint if isinstance(library, LightGBM) else for_xgboost.XGBoostCheckpoint
+    result = fit(lambda config: library.train(library.callbacks.RayTrainReportCallback()), storage_path=tmp_path)[0]
+    model = kind.from_checkpoint(result.checkpoint).get_model()
+    assert library.rounds(model) == 5
+    made = kind.from_model(model)
+    assert library.rounds(made.get_model()) == 5
+    path = Path(made.path)
+    assert [file.name for file in path.iterdir()] == [kind.MODEL_FILENAME]
+    del made
+    assert not path.exists()
+    assert library.rounds(kind.from_model(model, path=tmp_path).get_model()) == 5
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(FileNotFoundError, match="holds no model"):
+        kind(empty).get_model()

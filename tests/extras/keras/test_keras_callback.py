@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from kit import fit
+from minitune.train.tensorflow import TensorflowCheckpoint
 
 from minitune import Result
 from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback, TuneReporterCallback
@@ -68,3 +69,9 @@ def test_callbacks_without_checkpoints(tmp_path: Path) -> None:
     assert TuneReporterCallback(freq="epoch")._reported_on == {"epoch_end"}
     with pytest.raises(ValueError, match="freq must be 'batch' or 'epoch', but got 'hour'"):
         TuneReporterCallback(freq="hour")
+
+
+def test_a_checkpoint_of_a_model_gives_the_model_back(tmp_path: Path) -> None:
+    model = TensorflowCheckpoint.from_checkpoint(fit_line(tmp_path).checkpoint).get_model()
+    again = TensorflowCheckpoint.from_model(model).get_model()
+    assert np.array_equal(again.get_weights()[0], model.get_weights()[0])

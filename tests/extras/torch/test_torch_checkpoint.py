@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from minitune.train.torch import TorchCheckpoint
+from minitune.train.torch import TorchCheckpoint, prepare_model
 
 import minitune as tune
 
@@ -20,3 +20,9 @@ def test_weights_and_modules_come_back() -> None:
         checkpoint.get_model()
     with pytest.raises(ValueError, match="preprocessor must be None"):
         TorchCheckpoint.from_model(model, preprocessor=1)
+
+
+def test_one_worker_shares_its_model_with_no_other() -> None:
+    model = torch.nn.Linear(2, 1)
+    for strategy in (None, "ddp", "fsdp"):
+        assert prepare_model(model, parallel_strategy=strategy) is model
