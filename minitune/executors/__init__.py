@@ -1,6 +1,6 @@
 """Executors run the actors of trials: in processes, in this process, on learning curves, or on a Ray cluster.
 
-The driver calls an executor, which returns events from `wait`. An executor imports nothing of the driver.
+The driver calls an executor, which returns events from `wait`, and imports nothing of the driver.
 
 Modules
 -------
@@ -19,13 +19,11 @@ Modules
     ledger           Ledger: which actors have which CPUs, memory and GPUs, and which requests wait
     devices          what this machine has
 
-`minitune.driver.parts` chooses the executor.
-
 One actor
 ---------
-1. `can_start` asks the ledger whether there is room. If not, the request waits there.
+1. `can_start` asks the ledger whether there is room; if not, the request waits there.
 2. `start` takes the resources and makes the actor, or takes a parked one. The event Started follows.
-3. `call` sends a method's name and arguments. The event CallReturned or CallRaised follows. Then the next call may.
+3. `call` sends a method's name and arguments. The event CallReturned or CallRaised follows.
 4. `stop` ends the actor, or parks it. The event Exited follows, and the resources are free.
 
 Each of these returns at once. Only `wait` blocks, until an event has come or `wake` is called.

@@ -1,7 +1,7 @@
 """What executors share: the ids of actors, their resources, and the parked ones; and waiting on a loop.
 
-An actor holds its resources from its start until its end is reported, because only then its last process is gone. A
-parked actor holds nothing: a new actor takes it over and acquires its own resources.
+An actor holds its resources until its end is reported, because only then its last process is gone. A parked actor holds
+nothing: a new actor takes it over and acquires its own.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class LoopExecutor(Admission[_Actor, _Parked]):
     """The base of executors whose actors are elsewhere, so that their events come through a loop.
 
     Args:
-        end_all: Ends what this process must not leave behind, once: at the shutdown, when this object is collected, or
-            when the interpreter exits. It must not refer to this object.
+        end_all: Ends what this process must not leave behind, once: at the shutdown, when this object, to which it must
+            not refer, is collected, or at exit.
     """
 
     isolates = True
@@ -114,20 +114,18 @@ class LoopExecutor(Admission[_Actor, _Parked]):
         self._loop.wake()
 
     def _complete(self, event: Any) -> Event | None:
-        """The event for the caller, or None."""
         if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
             self._just_ended.add(event.actor_id)
         found: Event = event
         return found
 
     def _require_just_ended(self, actor_id: str) -> None:
-        """Raise RuntimeError for a call of an actor that does not exist."""
         self._check_open()
         if actor_id not in self._just_ended:
             raise RuntimeError(f"actor {actor_id!r} is not there")
 
     def _check_open(self) -> None:
-        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
+        """Raise RuntimeError after the shutdown. A daemon thread never returns while the interpreter exits."""
         # First: at the exit of the interpreter, another thread has closed the loop, and this one must not report that.
         self._loop.stand_still_if_halted()
         if not self._finalizer.alive:
@@ -145,11 +143,7 @@ _Called = TypeVar("_Called", bound=_HasCalls)
 
 
 def idle(actors: Mapping[str, _Called], actor_id: str) -> _Called:
-    """The actor, for a call.
-
-    Raises:
-        RuntimeError: If it does not exist or has a call in flight.
-    """
+    """The actor, for a call: it must exist, and have no call in flight."""
     actor = actors.get(actor_id)
     if actor is None:
         raise RuntimeError(f"actor {actor_id!r} is not there")
@@ -164,7 +158,6 @@ def ledger_of(machine: Machine) -> Ledger:
 
 
 def _release(loop: Loop, end_all: Callable[[], object]) -> None:
-    """Free everything, also for an executor that was not shut down, and at exit."""
     if not threading.main_thread().is_alive():  # the interpreter is exiting
         loop.halt()  # before the workers are killed: their deaths are not news for a thread that drives the loop
     end_all()

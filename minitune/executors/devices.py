@@ -1,4 +1,4 @@
-"""Detects the resources of the machine: usable CPUs, memory, GPUs. Numbers from the user have precedence."""
+"""Detects the resources of the machine; numbers from the user have precedence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from minitune.settings import setting
 logger = logging.getLogger("minitune")
 
 _NVIDIA_SMI_BOUND_S = 10.0
-"""With many devices and without the persistence daemon, `nvidia-smi` may need several seconds."""
+"""With many devices, `nvidia-smi` may need several seconds."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,9 @@ class Machine(NamedTuple):
 
     Attributes:
         totals: The amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
-        find_gpus: Searches for devices more thoroughly. It is called if a trial requests a GPU and none is known. It
-            may block for 10 s. None if there is nothing more to search.
-        cpu_limit: If `totals` is only this process's share of the machine: the CPUs that a single trial may use. Else
-            0.
+        find_gpus: Searches more thoroughly, if a trial requests a GPU and none is known; None if there is nothing more
+            to search. Blocks for up to 10 s.
+        cpu_limit: If `totals` is only this process's share: the CPUs that a single trial may use; else 0.
     """
 
     totals: dict[str, float]
@@ -65,9 +64,8 @@ def machine_resources(
 ) -> Machine:
     """Determine the resources that trials may use.
 
-    Each number comes from the argument, else from the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
-    `MINITUNE_RESOURCES`, a JSON object), else from detection. May block for 10 s in `nvidia-smi`, which is started only
-    if there are files `/dev/nvidia*`.
+    Each number comes from the argument, else from `MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS` or `MINITUNE_RESOURCES` (a
+    JSON object), else from detection. May block for 10 s in `nvidia-smi`, if there are files `/dev/nvidia*`.
 
     Args:
         num_cpus: The number of CPUs.
@@ -113,7 +111,6 @@ def machine_resources(
 
 # -- numbers from the user ---------------------------------------------------------------------------------------------
 def _given(argument: float | None, name: str, environ: Mapping[str, str]) -> float | None:
-    """The checked value of the argument, else of the setting of this name; None if there is neither."""
     value: Any = argument
     if argument is None:
         text = setting(name.upper(), environ)
@@ -170,14 +167,14 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
 
 # -- shares of test processes ------------------------------------------------------------------------------------------
 def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
-    """The number of shares of the machine, and the index of this process's share, from 0 on: pytest-xdist sets both."""
+    """The number of shares of the machine, and this process's share, from 0 on, as pytest-xdist sets them."""
     count = environ.get("PYTEST_XDIST_WORKER_COUNT") or "1"
     name = environ.get("PYTEST_XDIST_WORKER") or "gw0"
     return int(count), int(name.removeprefix("gw"))
 
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:
-    """The devices of one share. If there are fewer devices than shares, shares have a device in common."""
+    """The devices of one share, in common if there are fewer devices than shares."""
     if not gpu_ids:
         return ()
     share %= shares  # after a crash, the new test process has a higher number
@@ -211,7 +208,7 @@ def memory_bytes(host: MachineFiles | None = None) -> int:
 
 
 def free_memory_bytes(host: MachineFiles | None = None) -> int:
-    """The memory that this process can still use without paging: the machine's, or the rest of its cgroup's limit."""
+    """The memory that this process can still use without paging."""
     rests = []
     of_both_versions = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     for directory in (host or MachineFiles()).groups("memory"):
@@ -225,7 +222,7 @@ def free_memory_bytes(host: MachineFiles | None = None) -> int:
 
 
 def memory_for_values() -> int:
-    """How much anonymous memory stored values may take: a quarter of the free memory, which leaves room for trials."""
+    """How much memory stored values may take: a quarter of the free one."""
     return free_memory_bytes() // 4
 
 
@@ -239,8 +236,8 @@ def _cached_bytes(cgroup: str) -> int:
 
 
 def memory() -> tuple[int, int]:
-    """The total memory of this machine in bytes, and the memory that programs can still use without paging. On Linux,
-    without psutil, whose import would delay the first trial by 10 ms.
+    """The total memory of this machine in bytes, and what programs can still use without paging. Without psutil, whose
+    import takes 10 ms.
     """
     try:
         with open("/proc/meminfo", "rb") as file:
@@ -279,8 +276,8 @@ def _names(directory: str | os.PathLike[str]) -> list[str]:
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """The devices in `CUDA_VISIBLE_DEVICES`, or None if it is not set.
 
-    Like CUDA itself, this reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first other entry. So an empty value
-    and `-1` mean no devices.
+    Like CUDA, this reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first other entry: an empty value and `-1`
+    mean none.
     """
     text = environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
@@ -295,8 +292,8 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...]:
-    """The ids of the GPUs, in order, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`, which is started without a
-    device file only if a trial has `asked` for a GPU. Empty if they cannot be determined. May block for 10 s.
+    """The ids of the GPUs, in order, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`, which runs
+    without a device file only if a trial has `asked` for one. Empty if they cannot be determined. May block for 10 s.
     """
     host = host or MachineFiles()
     visible = visible_devices(host.environ)
@@ -319,7 +316,6 @@ def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...
 
 
 def _first_gpus(count: float, host: MachineFiles) -> tuple[str, ...]:
-    """Ids for the number of GPUs that the user has given."""
     if not count:
         return ()
     visible = visible_devices(host.environ)
@@ -337,9 +333,9 @@ def _first_gpus(count: float, host: MachineFiles) -> tuple[str, ...]:
 
 
 def _parse_listing(text: str) -> tuple[str, ...]:
-    """The ids in the output of `nvidia-smi -L`: indices, or UUIDs of the slices if a device is split (MIG).
+    """The ids in the output of `nvidia-smi -L`: indices, or the UUIDs of slices (MIG).
 
-    A process can use only one slice, and only by its UUID.
+    A process can use only one slice, by its UUID.
     """
     cards: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
@@ -358,7 +354,7 @@ def _list_gpus(command: str) -> str:
 def run_bounded(command: str, *args: str) -> str:
     """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
-    A broken driver can make the process impossible to kill. So the output goes to a file, and every wait has a limit.
+    A broken driver can make the process impossible to kill, so the output goes to a file, and every wait has a limit.
 
     Raises:
         OSError: If it cannot be started.

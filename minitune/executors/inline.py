@@ -1,13 +1,13 @@
 """InlineTrialExecutor: an executor without processes, for debugging, tests and simulation.
 
-Only one thread runs at a time: `wait` runs the next call and blocks until the user's thread has finished it or reports.
-In a run with a seed, each actor gets the global random generators for itself, and draws the same numbers as in its own
-process. Arguments, configurations and replies are pickled, so that code that works here also works with processes. But
-an actor has no working directory, no environment and no captured output of its own, and it cannot be killed.
+Only one thread runs at a time: `wait` runs the next call until the user's thread has finished it or reports. In a run
+with a seed, each actor draws the same numbers as in its own process. Arguments, configurations and replies are pickled,
+so that code that works here works with processes, too. But an actor has no working directory, environment or captured
+output of its own, and cannot be killed.
 
-Time may be virtual. Then the calls of all actors run side by side, on a clock that jumps to the next end of a call. The
-duration of a call is the time that its code spends in `clock.current.sleep(seconds)`. `wait` advances the clock by at
-most its timeout, so time limits work as in a real run.
+Time may be virtual. Then the calls of all actors run side by side, on a clock that jumps to the next end of a call. A
+call lasts as long as its code spends in `clock.current.sleep(seconds)`. `wait` advances the clock by at most its
+timeout, so time limits work as in a real run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from minitune.settings import number_setting
 logger = logging.getLogger("minitune")
 
 UNWIND_S = 1.0
-"""How many seconds a stopped actor gets after its grace period. Other executors terminate and kill it in that time."""
+"""How many seconds a stopped actor gets after its grace period; others are killed in that time."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,6 @@ class InProcessError(RemoteError):
     exception: BaseException | None = None
 
     def load(self) -> BaseException | None:
-        """The original exception."""
         return self.exception
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,15 +89,13 @@ class _ThreadActor:
 
 @dataclass
 class _Work:
-    """A piece of work for an actor, and the virtual time at which it begins."""
-
     actor: _ThreadActor
     run: Callable[[], Event]
     begins_s: float
 
 
 _End = tuple[float, int, Event, _ThreadActor]
-"""The virtual time at which work ends, a number that keeps the order of simultaneous ends, and the resulting event."""
+"""The virtual time of an end, a number that orders simultaneous ones, and the event."""
 
 
 class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
@@ -119,7 +116,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         raise TypeError("an executor belongs to the process that made it; make another one in this process")
 
     def share(self, value: Any) -> ObjectRef:
-        """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own objects."""
+        """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own."""
         ref = hold(value)
         self._shared.append(ref)
         return ref
@@ -127,7 +124,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
     # -- actors --------------------------------------------------------------------------------------------------
 
     def start(self, spec: ActorSpec) -> None:
-        """See `TrialExecutor.start`. The directory is not used."""
+        """The directory is not used."""
         actor_id = spec.actor_id
         # Pickle before anything is acquired: a value that cannot be pickled changes nothing.
         make = _packed(spec.factory, "the factory")
@@ -153,7 +150,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """See `TrialExecutor.stop`. Code that ignores the stop cannot be killed; its thread remains, with a warning."""
+        """See `TrialExecutor.stop`. Code that ignores the stop keeps its thread, with a warning."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
@@ -161,7 +158,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._work.append(_Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic()))
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`. Runs user code, and blocks until the running call has finished or reports."""
+        """Runs user code, and blocks until the running call has finished or reports."""
         if self._take_wakes():
             return []
         if isinstance(self.clock, VirtualClock):
@@ -208,7 +205,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._work.append(_Work(actor, run, self.clock.monotonic()))
 
     def _run(self, work: _Work) -> None:
-        """Run one piece of work. Its event is due when the work ends."""
+        """Run one piece of work, whose event is due at its end."""
         ends_s = 0.0
         with clocks.use(self.clock), work.actor.draws.lent():
             if isinstance(self.clock, VirtualClock):
@@ -226,7 +223,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         heapq.heappush(self._ends, (ends_s, next(self._sequence), event, work.actor))
 
     def _deliver(self) -> Event:
-        """Take the next event. The last event of an actor frees its resources."""
+        """Take the next event; the last one of an actor frees its resources."""
         _, _, event, actor = heapq.heappop(self._ends)
         actor.is_busy = False
         if isinstance(event, Exited):
@@ -236,7 +233,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         return event
 
     def _drop(self, actor: _ThreadActor) -> None:
-        """Drop the call in flight and its answer, because only `Exited` follows a stop."""
+        """Drop the call in flight: only `Exited` follows a stop."""
         self._work = deque(work for work in self._work if work.actor is not actor)
         answers = [end for end in self._ends if end[3] is not actor]
         if len(answers) != len(self._ends):
@@ -255,7 +252,6 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             self._take_wakes()
 
     def _take_wakes(self) -> bool:
-        """Whether `wake` was called since the last check."""
         was_woken = False
         while not self._wakes.empty():
             self._wakes.get_nowait()
@@ -277,7 +273,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
     def _reset(
         self, actor: _ThreadActor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
     ) -> Event:
-        """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
+        """Reuse a parked actor; code cannot be killed here, so a slow reset is waited for."""
         began_s = self.clock.monotonic()
         actor.thread.is_stopped = False  # by the stop that has parked it
         usable, error = _outcome(
@@ -333,9 +329,9 @@ def _stop_object(stopped: Any) -> None:
 
 
 def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseException | None]:
-    """Wait for the answer of an actor: the value, and the exception that the call raised, or None. Blocks.
+    """Wait for the value of an actor's answer, and the exception of the call, or None. Blocks.
 
-    A KeyboardInterrupt that this function raises is the driver's own. One that the user's code raises is returned.
+    A KeyboardInterrupt that is raised is the driver's own. One of the user's code is returned.
     """
     with runs(actor.actor_id):
         error = answer.exception()
@@ -345,7 +341,7 @@ def _outcome(actor: _ThreadActor, answer: Future[Any]) -> tuple[Any, BaseExcepti
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:
-    """Pickle a value now. The returned function loads it, as if it had passed through a pipe."""
+    """Pickle a value; the returned function loads it."""
     if value == ():
         return tuple
     try:

@@ -21,7 +21,7 @@ _AT_ONCE = 50
 
 
 class KnownReports:
-    """Answers for the actors whose report is known, and lets another executor run all others; see the module."""
+    """Answers for actors whose report is known, and lets another executor run all others."""
 
     def __init__(self, executor: TrialExecutor, find: Callable[[ActorSpec], Report | None], *, is_ordered: bool):
         self.clock = executor.clock

@@ -1,11 +1,11 @@
 """Ledger: which trials hold which CPUs, memory and GPU fractions, and which trials wait for them.
 
 Amounts are integers in units of 1/`UNIT`, so that sums are exact. A bundle *wants* GPUs: 0, less than `UNIT` for a
-share of one device, or a multiple of `UNIT` for whole devices. A share is always on one device.
+share of one device, or a multiple for whole devices.
 
-A large request that waits does not block smaller ones, but it must not starve. When a later request is admitted while a
-waiter does not fit, that waiter is *overtaken*. After `PATIENCE` times it is *owed*: the ledger reserves resources for
-it as they become free.
+A large request that waits does not block smaller ones, but must not starve. A waiter that does not fit is *overtaken*
+when a later request is admitted. After `PATIENCE` times it is *owed*: the ledger reserves resources for it as they
+become free.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WATCHED = 32
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
 """If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096
-"""How many requests the ledger keeps in units. Only a function that computes requests makes many of them."""
+"""How many requests are kept in units: only computed ones are many."""
 
 
 # -- which GPUs serve which bundle -------------------------------------------------------------------------------------
@@ -39,8 +39,7 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     """Find devices for all bundles together.
 
     Whole devices are taken in the order of `free`. Then shares go to the most used device with enough room (best fit,
-    the largest share first), so that whole devices stay free. For several shares of one request, a bin packing problem,
-    this is an approximation. Returns the devices of each bundle, or None if there is no room.
+    the largest first), so that whole devices stay free: for several, an approximation. None if there is no room.
     """
     empty = iter([device for device, units in free.items() if units == UNIT])
     room = dict(free)
@@ -92,15 +91,15 @@ class _EqualWaiters:
 class WaitingLine:
     """The waiters in order of their first refusal.
 
-    The cost depends on the number of distinct requests, not on the number of waiters. Two things are approximate:
+    The cost depends on the number of distinct requests, not of waiters. Two things are approximate:
 
     - A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is owed
       too early, but never too late.
-    - Only 32 requests are watched, those that have been in the line longest. The others are watched when one of these
-      has no waiter left. So they starve only if waiters with all 32 requests come for ever.
+    - Only 32 requests are watched, those that have been in the line longest, and others when one of these has no waiter
+      left. So they starve only if waiters with all 32 requests come for ever.
 
     Attributes:
-        requests: The request of each waiter. Most of the time there is no waiter.
+        requests: The request of each waiter.
     """
 
     def __init__(self) -> None:
@@ -109,7 +108,7 @@ class WaitingLine:
         self._places = itertools.count()
 
     def join(self, waiter: str, request: Resources) -> None:
-        """Add `waiter` at the end. A waiter that is already in the line keeps its place if its request is the same."""
+        """Add `waiter` at the end. One with the same request keeps its place."""
         known = self.requests.get(waiter)
         # The identity first: trials share their requests, and the driver asks for each waiter in each turn.
         if known is not None and (known is request or known == request):
@@ -122,7 +121,7 @@ class WaitingLine:
         self.requests[waiter] = request
 
     def leave(self, waiter: str) -> None:
-        """Remove `waiter`. Does nothing if it is not in the line."""
+        """Remove `waiter`, if it is in the line."""
         request = self.requests.pop(waiter, None)
         if request is None:
             return
@@ -134,7 +133,7 @@ class WaitingLine:
             del self._groups[request]
 
     def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
-        """Count the waiters that `admitted` overtakes. Called before `admitted` takes its resources. A waiter that
+        """Count the waiters that `admitted` overtakes, before it takes its resources. One that
         `has_room` is not overtaken: the scheduler has chosen another trial.
         """
         request = self.requests.get(admitted)
@@ -149,7 +148,7 @@ class WaitingLine:
     def owed(self) -> tuple[str, Resources] | None:
         """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request.
 
-        Only one at a time: if there were reservations for two, each might keep what the other one needs.
+        Only one: with reservations for two, each might keep what the other one needs.
         """
         first: tuple[str, Resources] | None = None
         first_place: float = math.inf
@@ -186,24 +185,23 @@ class _Holding(NamedTuple):
 
 
 class Ledger:
-    """Counts the held resources in units of 1/10,000, so that ten times 0.1 CPU fit on one CPU, as do three thirds.
+    """Counts the held resources in units of 1/10,000: three thirds fit on one CPU.
 
-    Not thread-safe. No method blocks (but see `find_gpus`). The cost of a call depends on the number of devices and of
-    distinct waiting requests, not on the number of holders or waiters.
+    Not thread-safe. Only `find_gpus` blocks.
 
-    The driver calls `can_acquire(request, waiter)` for each trial that could start, in any order, and then `acquire`
-    for one that got True. A waiter that was overtaken 16 times without room is *owed*: until it starts, no other waiter
-    that needs the same resources is admitted. So it must continue to ask, or be removed by `forget`.
+    The driver calls `can_acquire(request, waiter)` for each trial that could start, and then `acquire` for one that got
+    True. A waiter that was overtaken 16 times is *owed*: until it starts, no other one that needs the same is admitted,
+    so it must continue to ask, or be removed by `forget`.
 
     Args:
-        totals: The total amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
+        totals: By name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
         gpu_ids: The ids of the devices in `totals["GPU"]`.
-        find_gpus: Called once to find devices if a request needs GPUs and `gpu_ids` is empty. It may block.
-        environ: The environment that workers inherit; by default that of this process, read at each `acquire`.
-        cpu_limit: If a request needs more CPUs than the total, the total is raised permanently, up to this limit.
+        find_gpus: Called once if a request needs GPUs and `gpu_ids` is empty.
+        environ: What workers inherit; by default that of this process, read at each `acquire`.
+        cpu_limit: For a request that needs more CPUs, the total is raised permanently, up to this.
 
     Raises:
-        ValueError: If an amount is invalid, an id occurs twice, or the number of ids differs from `totals["GPU"]`.
+        ValueError: If an amount is invalid, or the ids do not fit `totals["GPU"]`.
     """
 
     def __init__(
@@ -238,7 +236,7 @@ class Ledger:
     # -- amounts -------------------------------------------------------------------------------------------------
 
     def totals(self) -> dict[str, float]:
-        """The total amounts by name, including held ones. Has `GPU` only if there are devices."""
+        """The total amounts by name, including held ones."""
         return _amounts(self._total, self._gpu_total)
 
     def free(self) -> dict[str, float]:
@@ -256,7 +254,7 @@ class Ledger:
             again: See `acquire`. If only these devices are missing, the caller does not become a waiter.
 
         Raises:
-            TuneError: If the request can never fit. The text names the request and the totals.
+            TuneError: If the request can never fit.
         """
         demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
@@ -276,7 +274,7 @@ class Ledger:
         return None if owed is None else owed[0]
 
     def forget(self, waiter: str) -> None:
-        """Remove a waiter that no longer needs resources. Does nothing if it is not a waiter."""
+        """Remove a waiter, if it is one."""
         self._line.leave(waiter)
 
     # -- holding -----------------------------------------------------------------------------------------------------
@@ -284,18 +282,17 @@ class Ledger:
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         """Take all resources of `request` or none.
 
-        Fractions of GPUs are packed: each goes to the most used device with enough room, and never to two devices.
-        `can_acquire` checks whether it is another waiter's turn.
+        Fractions of GPUs go to the most used device with enough room, never to two. `can_acquire` says whose turn it
+        is.
 
         Args:
             holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
                 `#`) stops waiting.
             request: The resources.
-            again: An earlier allocation for this request. The devices of its bundles are used again, because the
-                environment of a running process names them.
+            again: An earlier allocation, whose devices are used again: the environment of a running process names them.
 
         Returns:
-            The resources. The `env` of each bundle has all variables that a child process of the bundle needs.
+            The resources. The `env` of each bundle is for its child processes.
 
         Raises:
             RuntimeError: If there is no room, or `holder` already holds resources.
@@ -331,11 +328,7 @@ class Ledger:
         return demand.allocation
 
     def release(self, holder: str) -> None:
-        """Release all resources of `holder`. Call it only after the holder's last process has ended.
-
-        Raises:
-            RuntimeError: If `holder` holds nothing.
-        """
+        """Release all resources of `holder`, after its last process has ended."""
         holding = self._holdings.pop(holder, None)
         if holding is None:
             raise RuntimeError(f"{holder!r} holds no resources; each acquire is released once")
@@ -343,8 +336,6 @@ class Ledger:
 
     def write_off(self, holder: str) -> None:
         """Subtract the resources of `holder` from the totals permanently, because its process cannot be killed.
-
-        Requests that exceed the remaining totals can never fit.
 
         Raises:
             RuntimeError: If `holder` holds nothing.
@@ -359,7 +350,6 @@ class Ledger:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _demand(self, request: Resources) -> _Demand:
-        """The request in units, if it is feasible."""
         demand = self._demands.get(request)
         if demand is not None:
             return demand
@@ -384,7 +374,7 @@ class Ledger:
             self._gpu_free = dict(self._gpu_total)
 
     def _make_room(self, cpus: float) -> None:
-        """Raise the total of CPUs up to `cpu_limit`: this process's share may be smaller than the machine."""
+        """Raise the total of CPUs up to `cpu_limit`, as this process's share may be too small."""
         more = _total_units(cpus) - self._total.get(CPU, 0)
         if more > 0 and cpus <= self._cpu_limit:
             self._total[CPU] = self._total.get(CPU, 0) + more
@@ -416,7 +406,7 @@ class Ledger:
         )
 
     def _place(self, demand: _Demand, again: Allocation | None = None) -> Placement | None:
-        """The placement of a demand now; None if there is no room. Without GPUs, the placement is empty."""
+        """The placement of a demand now (empty without GPUs); None if there is no room."""
         for name, count in demand.units.items():
             if count > self._free[name]:
                 return None
@@ -428,7 +418,7 @@ class Ledger:
         return placement if is_free(demand.gpus, self._gpu_free, placement) else None
 
     def _has_room(self, request: Resources) -> bool:
-        """Whether there is room for a request now, or it can never fit, since it must not wait."""
+        """Whether there is room for a request now, or never, since it must not wait."""
         try:
             return self._place(self._demand(request)) is not None
         except TuneError:  # it gets this error at its next question, for which it must not wait
@@ -437,7 +427,7 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count. No other request gets a resource that the owed request lacks now.
+        Only resources that both need count, and none that the owed one lacks is given away.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
@@ -450,7 +440,7 @@ class Ledger:
         return place(needed.gpus, left) is not None
 
     def _owed(self) -> tuple[str, Resources] | None:
-        """The owed waiter and its request. Waiters whose request has become infeasible are removed."""
+        """The owed waiter and its request; infeasible ones are removed."""
         while (owed := self._line.owed()) is not None:
             try:
                 self._demand(owed[1])
@@ -462,7 +452,6 @@ class Ledger:
 
     @staticmethod
     def _move(units: dict[str, int], gpus: dict[str, int], demand: _Demand, placement: Placement, sign: int) -> None:
-        """Add the demand to the given amounts, or subtract it."""
         for name, count in demand.units.items():
             units[name] += sign * count
         for want, devices in zip(demand.gpus, placement, strict=True):
@@ -471,7 +460,6 @@ class Ledger:
 
 
 def _meant(name: str, totals: Mapping[str, float]) -> str:
-    """A suggestion for the name of a resource that does not exist; empty if there is none."""
     from difflib import get_close_matches
 
     if name in totals or name in (CPU, GPU):
@@ -484,7 +472,7 @@ def _meant(name: str, totals: Mapping[str, float]) -> str:
 def to_units(amount: float, total_units: int) -> int:
     """Convert an amount to units, rounded up. But if the amount fits k times into the total, so do the units.
 
-    So a third of a GPU is 3,333 units. With 3,334, only two thirds would fit on one device.
+    So a third of a GPU is 3,333 units: with 3,334, only two would fit.
     """
     if amount == int(amount):
         return int(amount) * UNIT
@@ -517,9 +505,9 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
 
 
 def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables for devices and for the number of threads. `gpu_ids` None, for a trial without GPUs,
-    hides no device; empty, for a bundle without GPUs in a trial that has some, hides all. `OMP_NUM_THREADS` is enough
-    for all libraries.
+    """The environment variables for devices and for the number of threads. `gpu_ids` None (a trial without GPUs) hides
+    no device; empty (a bundle without, in a trial that has some) hides all. `OMP_NUM_THREADS` is enough for all
+    libraries.
     """
     env = {}
     # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.

@@ -40,9 +40,9 @@ logger = logging.getLogger("minitune")
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
 """The errors of `breakpoint()` and `input()` in a process without a terminal."""
 MAX_NESTING = 4
-"""How deep runs may be nested in trials of other runs. Deeper nesting is a mistake that would exhaust the machine."""
+"""How deep runs may be nested in trials of other runs: deeper would exhaust the machine."""
 LARGE_FACTORY_BYTES = 1024 * 1024
-"""A factory with a larger pickle, because of its configuration, is sent in a file: the size of messages is limited."""
+"""A factory with a larger pickle is sent in a file: the size of messages is limited."""
 
 _NOTHING = Allocation()
 
@@ -52,7 +52,7 @@ class Actor:
     """One actor and its process.
 
     Attributes:
-        factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
+        factory_file: The file of a large factory, removed when the actor ends.
     """
 
     spec: ActorSpec
@@ -61,13 +61,13 @@ class Actor:
     remote: RemoteActor = field(init=False)
 
     def remove_file(self) -> None:
-        """Remove the factory's file, if there is one. No worker needs it any more."""
+        """Remove the factory's file, which no worker needs any more."""
         if self.factory_file is not None:
             self.factory_file.close()
 
 
 class _Packer:
-    """Pickles values and factories for workers. Large ones go into files, because the size of messages is limited."""
+    """Pickles values and factories for workers, large ones into files."""
 
     def __init__(self, directory: Callable[[], str]):
         self._directory = directory
@@ -76,13 +76,12 @@ class _Packer:
         self._packed: tuple[object, object, bytes | None] = (None, None, None)
 
     def store(self, value: Any) -> ObjectRef:
-        """Store a value in the file that holds all shared values. Workers map its large buffers."""
+        """Store a value in the file that holds all shared values, whose large buffers workers map."""
         if self._values is None:
             self._values = self._new_file()
         return self._values.put(value)
 
     def pack(self, actor: Actor) -> tuple[bytes, bytes]:
-        """Pickle an actor's factory and its arguments for its worker."""
         factory = actor.spec.factory
         allocation = actor.allocation
         args = actor.spec.args
@@ -99,7 +98,6 @@ class _Packer:
         return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
 
     def close(self) -> None:
-        """Remove the shared values. No worker needs them any more."""
         if self._values is not None:
             self._values.close()
             self._values = None
@@ -120,7 +118,6 @@ class _Workplaces:
             self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
 
     def of(self, actor: Actor) -> Workplace:
-        """The workplace of one actor."""
         env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
         trial_directory = actor.spec.directory
         if trial_directory is None:
@@ -135,15 +132,14 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     """Runs actors as processes of this machine.
 
     Args:
-        directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
-            first value is stored.
-        keep_descendants: Leave processes that an actor has started alone when it ends by itself.
-        needed: Modules that all workers need; a zygote imports them once for all of them.
-        preload: Whether a zygote loads shared values once for all workers. Otherwise each worker loads them itself.
-        ahead: The first zygote, if it was started already (see `Plan.start_ahead`).
+        directory: Returns an existing directory for stored values, at the first one; they are removed at the end.
+        keep_descendants: Leave processes of an actor that ends by itself alone.
+        needed: Modules that all workers need, imported once by a zygote.
+        preload: Whether a zygote loads shared values once for all workers.
+        ahead: The first zygote, if it was started already.
 
     Raises:
-        TuneError: If this process runs in a trial of a trial, and so on, too deep.
+        TuneError: If runs are nested too deep.
     """
 
     makes_directories = True
@@ -188,14 +184,14 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- resources and values ----------------------------------------------------------------------------------
 
     def share(self, value: Any) -> ObjectRef:
-        """Store `value` in a file. Workers map its large buffers; the rest is preloaded if `preload` is True."""
+        """Store `value` in a file: workers map its large buffers; the rest is preloaded with `preload`."""
         handle = self._packer.store(value)
         if self._preloads:
             self._launcher.preload(dumps(functools.partial(preload, handle), "the handle"))
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
+        """Warns once if this process has too few descriptors for one worker more."""
         if not self._ledger.can_acquire(request, waiter):
             return False
         # The first worker is always allowed, and a parked one may be taken, or make room.
@@ -263,7 +259,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         return exited
 
     def shutdown(self, grace_s: float = 0.0) -> None:
-        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
+        """In a process that was forked from the driver, it stops no worker."""
         if self._finalizer.alive and self._origin.is_here():
             try:
                 for process in list(self._processes):
@@ -283,7 +279,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start the process of an actor. It may replace a parked process that could not be reset."""
+        """Start the process of an actor, perhaps for a parked one that could not be reset."""
         if self._parked and not descriptors.has_room_for_worker():
             self._drop_parked()
         workplace = self._workplaces.of(actor)
@@ -300,7 +296,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         actor.remote = RemoteActor(process, started, workplace, self._told.append)
 
     def _take_over(self, actor: Actor, parked: Actor) -> Started | None:
-        """Let the process of a parked actor run another one. If it cannot, start a fresh one."""
+        """Let the process of a parked actor run another one; if it cannot, start a fresh one."""
         allocation = None if actor.allocation is parked.allocation else actor.allocation
         args = dumps_small((*actor.spec.args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None or parked.remote.phase is ActorPhase.ENDED:
@@ -315,7 +311,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         return actor.remote.take_over(args, self._reset_timeout_s)
 
     def _take_fitting(self, spec: ActorSpec) -> Actor | None:
-        """A parked actor that can run another one: its process sees its devices only, so they must be free."""
+        """A parked actor that can run another one: its process sees its devices only, which must be free."""
         while (actor := self._take_parked(spec.reuse_key, spec.request)) is not None:
             waiter = spec.actor_id.rpartition("#")[0]
             if not actor.allocation.gpu_ids or self._ledger.can_acquire(spec.request, waiter, actor.allocation):
@@ -324,7 +320,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         return None
 
     def _drop_parked(self) -> bool:
-        """Stop one parked process, because there is no room for another one. False if there is no parked process."""
+        """Stop one parked process to make room; False if there is none."""
         parked = next((parked for parked in self._parked.values() if parked), None)
         if parked is None:
             return False
@@ -334,7 +330,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     # -- events --------------------------------------------------------------------------------------------------
 
     def _complete(self, event: Any) -> Event | None:
-        """Handle an event of a process. Returns the event for the caller, or None."""
+        """Handle an event of a process; return the one for the caller, or None."""
         if isinstance(event, Exited) and event.kind == "parked":
             if event.actor_id in self._actors:  # otherwise `stop` has parked it
                 self._leave_parked(event.actor_id)
@@ -359,14 +355,12 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         return started
 
     def _leave_parked(self, actor_id: str) -> None:
-        """End an actor, and keep its process."""
         actor = self._actors.pop(actor_id)
         self._ledger.release(actor_id)
         actor.remove_file()
         self._park(actor.spec.reuse_key, actor.spec.request, actor)
 
     def _on_exited(self, actor: Actor, event: Exited) -> None:
-        """An actor and its process have ended."""
         del self._actors[actor.spec.actor_id]
         actor.remove_file()
         if event.survivors:
@@ -377,7 +371,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
 
 def _end_all(processes: set[WorkerProcess], close_launcher: Callable[[], object]) -> None:
-    """Kill all processes, and end what makes them."""
     for process in list(processes):
         process.close()
     processes.clear()
@@ -409,13 +402,12 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
 
 
 def _make_from_file(kept: ObjectRef, host: Any) -> Any:
-    """Load a factory and its arguments in a worker, and call it."""
     factory, args, allocation = read_value(kept)[0]
     return factory(host, *args, allocation=allocation)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:
-    """Whether numerical libraries use one thread. A library keeps the number of threads with which it was loaded."""
+    """Whether numerical libraries use one thread, which is settled when they are loaded."""
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
     return {env.get(name, os.environ.get(name)) for name in THREAD_CAPS} <= {None, "", "1"}

@@ -1,16 +1,14 @@
 """OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
-Real workers answer at different times in each run, and a searcher or scheduler that learns from the answers decides
-differently if their order differs. Here, each call gets a position in *logical time*. A step of a trial takes one unit;
-all other calls (start, save, restore, stop) take none. Events that are due at the same time come in the order of their
-calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the executor waits for it,
-even if later ones have.
+Real workers answer at different times in each run, so a searcher or scheduler that learns from the answers would decide
+differently. Here, each call gets a position in *logical time*: a step of a trial takes one unit, all other calls take
+none. Events that are due at the same time come in the order of their calls. An answer that arrives early waits for its
+turn, and the executor waits for a late one, even if later ones have arrived.
 
 The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
 
-The death of a worker is the answer to its call. A stopped worker exits at the time of the stop. A worker that is
-stopped because of a time limit exits when its answer was due, so it does not matter when the limit was exceeded. A
-timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
+The death of a worker is the answer to its call; a stopped worker exits at the time of the stop. One that is stopped
+because of a time limit exits when its answer was due. A timeout and `wake` are passed on at once.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ class _OrderedActor:
     """The state of an actor from the caller's view.
 
     Attributes:
-        due: The logical time and the number of the call in flight, or of the exit; None without a call.
-        end: The actor's `Exited` event, which may arrive before the caller has taken the last answer.
+        due: The logical time and the number of the call in flight, or of the exit; None without one.
+        end: The `Exited` event, if it arrives before the caller has taken the last answer.
     """
 
     actor_id: str
@@ -56,13 +54,12 @@ class _OrderedActor:
 
 
 class OrderedExecutor(Admission[_OrderedActor, None]):
-    """Puts the events of another executor into logical order; see the module.
-
-    This class also counts free resources: an actor holds its resources until the caller has received its exit. So the
-    trials that can start depend on the requests and on the machine's totals, but not on the speed of the workers.
+    """Puts the events of another executor into logical order; an actor holds its resources until the caller has
+    received its exit. So the trials that can start depend on the requests and the machine's totals, not on the speed of
+    workers.
 
     Args:
-        window: How many actors the user wants to run at the same time, on every machine.
+        window: How many actors run at the same time, on every machine.
     """
 
     def __init__(self, executor: TrialExecutor, window: int):
@@ -88,7 +85,7 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         return self._executor.share(value)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Warns once if the machine allows fewer actors than the window."""
+        """Warns once if the machine allows fewer actors than the window."""
         # The other executor has at least as much room, unless processes that cannot be killed use some of it, or a node
         # is lost. Then the waiter may wait in its queue.
         other_waiter = waiter if self.has_queue else None
@@ -103,7 +100,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         return has_room
 
     def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
         super().forget(waiter)
         self._executor.forget(waiter)
 
@@ -193,18 +189,17 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         self._queue.clear()
 
     def answered(self) -> Iterator[str]:
-        """The actors whose answer has arrived and waits for its turn. Time limits no longer apply to them."""
+        """The actors whose answer waits for its turn: time limits no longer apply."""
         return (actor.actor_id for actor in self._actors.values() if actor.answer is not None)
 
     # -- order -------------------------------------------------------------------------------------------------------
 
     def _expect(self, actor: _OrderedActor, after: int = 0) -> None:
-        """Set the position of an actor's next event, `after` units of logical time from now."""
         actor.due = (self._time + after, next(self._numbers))
         heapq.heappush(self._queue, (*actor.due, actor))
 
     def _keep(self, event: Event) -> None:
-        """Store an event that has arrived. If an actor has died after it answered, its end comes after the answer."""
+        """Store an event; if an actor has died after it answered, its end comes after the answer."""
         if isinstance(event, Placed):  # it concerns only time limits, so it needs no position
             self._placed.append(event)
             return
@@ -219,7 +214,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
                 self._expect(actor)
 
     def _take_due(self) -> Event | None:
-        """The next event in logical order; None if it has not arrived yet."""
         # A stop gives an actor another position, and a heap cannot move entries: the old one is skipped here.
         while self._queue and self._queue[0][2].due != self._queue[0][:2]:
             heapq.heappop(self._queue)
@@ -237,8 +231,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
 
 def _ledger_like(executor: TrialExecutor) -> Ledger:
-    """An empty ledger with another executor's totals."""
-
     def find_gpus() -> list[str]:
         return [str(number) for number in range(int(executor.resources()[0].get(GPU, 0)))]
 

@@ -5,20 +5,19 @@ notices deaths, and fences nodes that it has lost.
 
 Requests and answers
 --------------------
-The side on the node is `RayActor`. A request to it is a call of a Ray actor, and its answer is a reference. When that
-is done, a thread of Ray's posts the answer to the driver's loop. So the driver does not poll. If the connection breaks
-before the answer has come, Ray says that the actor is unavailable. Then the same request is sent again, and the actor
-carries out each one once. Only Ray's word that an actor is dead is its end, and the requests in flight bring it.
+The side on the node is `RayActor`. A request is a call of a Ray actor; a thread of Ray's posts the answer to the
+driver's loop, which does not poll. If the connection breaks before the answer has come, the same request is sent again,
+and the actor carries out each one once. Only Ray's word that an actor is dead is its end.
 
 Files
 -----
-What came with an answer is taken in before the answer becomes an event: output is appended, and the driver gives
-checkpoints their final names (see `ray_files`). So an attempt that Ray has given up can commit nothing, even if it
-still runs on a node that is cut off.
+What came with an answer is taken in before the answer becomes an event: output is appended, and checkpoints get their
+final names (see `ray_files`). So an attempt that Ray has given up can commit nothing, even if it still runs on a node
+that is cut off.
 
 Room
 ----
-`ClusterLedger` admits actors. One that was admitted may have to wait in Ray's queue for its place.
+`ClusterLedger` admits actors, which may still have to wait in Ray's queue.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class _ActorPhase(Enum):
 
 
 class _RayProcess:
-    """A Ray actor, which serves one of our actors after the other. It gets one request at a time."""
+    """A Ray actor, which serves one of our actors after the other, with one request at a time."""
 
     proof: Proof
     here: Here | None = None
@@ -127,7 +126,7 @@ class _RayProcess:
 
     def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
         """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies. If the
-        connection breaks, `call` is called again; see the module.
+        connection breaks, `call` is called again.
         """
         from ray import exceptions
 
@@ -149,11 +148,9 @@ class _RayProcess:
         call().future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> None:
-        """Call `callback` in `delay_s` seconds, unless the timers are cancelled."""
         self._timers.append(self._loop.call_later(delay_s, callback))
 
     def cancel_timers(self) -> None:
-        """Cancel all timers."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -214,11 +211,9 @@ class _Values:
         return ObjectRef("", token=token)
 
     def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
-        """The values that an actor may need, as tokens and Ray's references."""
         return [*self._of_all.items(), *self._put(refs)]
 
     def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:
-        """Put values there that lie in files of this machine."""
         for ref in refs:
             if ref.token not in self._from_files:
                 with suppress(FileNotFoundError):  # a task that asks for the value gets the error
@@ -227,7 +222,6 @@ class _Values:
                 yield ref.token, self._from_files[ref.token]
 
     def close(self) -> None:
-        """Let Ray remove them."""
         for token in self._of_all:
             shared_values.fetchers.pop(token, None)
         self._of_all.clear()
@@ -238,11 +232,11 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
-        directory: Returns the run's directory, which exists. It is called when the first actor starts.
-        address: Of a running cluster, such as `10.0.0.1:6379`. None takes the connection that this process has, else
-            the cluster that `RAY_ADDRESS` names or that runs on this machine, else starts one on this machine.
+        directory: Returns the run's directory, when the first actor starts.
+        address: Of a running cluster, such as `10.0.0.1:6379`. By default the connection of this process, else the
+            cluster of `RAY_ADDRESS` or of this machine, else one is started here.
         machine: The resources of a cluster that is started here.
-        output_names: The names of the files for stdout and stderr in an actor's directory.
+        output_names: The files for stdout and stderr in an actor's directory.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -295,7 +289,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         return self._values.share(value)
 
     def start(self, spec: ActorSpec) -> None:
-        """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
+        """The actor may have to wait in Ray's queue for its place."""
         self._check_open()
         with shared_values.noting() as refs:
             actor = _ActorOnCluster(spec)
@@ -352,7 +346,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.send(on_stopped, functools.partial(stop_it, keeps, dump))
 
     def shutdown(self, grace_s: float = 0.0) -> None:
-        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
+        """In a process that was forked from the driver, it stops no actor."""
         if not self._finalizer.alive or not self._origin.is_here():
             return
         try:
@@ -381,7 +375,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     # -- the start of an actor -----------------------------------------------------------------------------------
 
     def _place(self, actor: _ActorOnCluster) -> None:
-        """Let Ray make a process for an actor."""
         # Those that are parked do not suit this actor. Ray counts what they hold, but the ledger does not.
         free = self._room.free()
         for name in actor.spec.request.required_resources:
@@ -441,7 +434,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         return _RayProcess(handle, group, actor.spec, self._loop, self._on_death)
 
     def _take_place(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
-        """An actor has a process with a place."""
         process.actor = actor
         actor.process = process
         actor.phase = _ActorPhase.STARTING
@@ -479,7 +471,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         )
 
     def _home(self, actor: _ActorOnCluster) -> Home:
-        """Where an actor works, now that it has a place. From now on its files are brought here."""
+        """Where an actor works, now that it has a place, and from where its files are brought."""
         outputs = ("", "")
         if actor.spec.directory is not None:
             stdout, stderr = self._output_names
@@ -501,7 +493,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
 
     def _reset(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
-        """Let a parked process serve another actor."""
         process.cancel_timers()
         self._take_place(process, actor)
         process.is_resetting = True
@@ -534,7 +525,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._place(actor)
 
     def _tell_slow(self, actor: _ActorOnCluster) -> None:
-        """An actor waits for its place."""
         if actor.phase is not _ActorPhase.WAITING:
             return
         self._room.note_slow(actor.actor_id)
@@ -551,7 +541,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _take_in(self, actor: _ActorOnCluster, delivery: Delivery, then: _Then) -> None:
-        """Take what came with an answer. Then call `then` with its value and its error."""
+        """Take what came with an answer, then call `then` with its value and its error."""
         if actor.phase is _ActorPhase.STOPPING:
             # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
             # no receiver: the driver waits for the end of the attempt only.
@@ -601,7 +591,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     # -- the end of an actor -------------------------------------------------------------------------------------
 
     def _let_go(self, actor: _ActorOnCluster, is_parked: bool) -> None:
-        """Park the process of a stopped actor, or end it."""
         process = actor.process
         if process.actor is not actor or process.is_dead:  # its grace period has ended meanwhile
             return
@@ -623,10 +612,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             self._reset(process, following)
 
     def _waits_for(self, process: _RayProcess) -> _ActorOnCluster | None:
-        """An actor that waits in Ray's queue and could use a process that is parked.
-
-        One that is about to start somewhere else is left alone.
-        """
+        """An actor in Ray's queue that could use a parked process, and is not about to start elsewhere."""
         wanted = (process.spec.reuse_key, process.spec.request)
         waiting = [
             actor
@@ -653,8 +639,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
                 parked.remove(process)
 
     def _dismiss(self, process: _RayProcess) -> None:
-        """Let a process clean up, and kill it."""
-
         def on_left(delivery: Delivery) -> None:
             process.has_left = delivery.error is None
             self._kill(process)
@@ -666,7 +650,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._kill(actor.process)
 
     def _kill(self, process: _RayProcess) -> None:
-        """Let Ray kill a process."""
         if process.is_dead:
             return
         process.cancel_timers()
@@ -718,7 +701,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._loop.call_later(_COLLECT_S, lambda: on_output(future))
 
     def _is_alive(self, here: Here) -> bool:
-        """Whether a node is alive, says Ray."""
         return any(node["NodeID"] == here.node_id for node in self._room.nodes())
 
     def _exited(self, actor: _ActorOnCluster, error: BaseException) -> Exited:
@@ -742,7 +724,6 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         return Exited(actor.actor_id, "died", why_died(error), last_lines=lines, pid=here.pid)
 
     def _end(self, actor: _ActorOnCluster, exited: Exited) -> None:
-        """Report the end of an actor."""
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)
         self._told.append(exited)
@@ -757,7 +738,7 @@ def _working_directory() -> str:
 
 
 def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The devices of each bundle: a trial runs in its first bundle, and sees only the devices of that."""
+    """The devices of each bundle: a trial runs in its first one, and sees only those."""
     if not gpu_ids and not request.required_resources.get(GPU, 0):
         return ()
     return (gpu_ids, *[()] * (len(request.bundles) - 1))

@@ -1,16 +1,16 @@
 """RayActor: the side of `RayTrialExecutor` that runs on a node, in a Ray actor around the object of a trial.
 
-The driver asks one thing at a time (`ask`), and Ray runs these requests one after the other. A `stop` does not wait for
-them: it has a thread of Ray's of its own. All user code runs on one more thread.
+The driver asks one thing at a time (`ask`); a `stop` does not wait, on a thread of its own. All user code runs on one
+more thread.
 
-The driver repeats a request if the connection breaks before the answer has arrived. So each request has a number, and
-one that was carried out already gets the same answer again.
+A request is repeated if the connection breaks, so each has a number, and one that was carried out gets the same answer
+again.
 
 The outbox
 ----------
-A trial that prepares a checkpoint does not give it its final name, because Ray may have given up this attempt without
-its knowledge: if its node is cut off, it runs on beside the next attempt. It puts the number into the outbox, and the
-driver gives the name as soon as the next answer has arrived. See `ray_files`.
+Ray may have given up this attempt without its knowledge: on a node that is cut off, it runs on beside the next one. So
+a trial that prepares a checkpoint only puts its number into the outbox, and the driver gives the name as soon as the
+next answer has arrived.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RayActor:
 
 
 class RayWorker:
-    """Runs the trials of one place in the cluster, one after the other. Its public methods are the requests."""
+    """Runs the trials of one place, one after the other. Its public methods are the requests."""
 
     def __init__(self) -> None:
         checkpoint.rename = self._put_out
@@ -94,8 +94,8 @@ class RayWorker:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def ask(self, number: int, verb: str, *args: Any) -> bytes | Delivery:
-        """Carry out a request, and return its answer: the pickled value, or a `Delivery` if files come with it. Blocks
-        as long as it takes. The same number gets the same answer.
+        """Carry out a request, and return its answer: the pickled value, or a `Delivery` if files come with it. Blocks.
+        The same number gets the same answer.
         """
         if number < self._number:  # the driver waits for the answer to a later one
             return b""
@@ -127,19 +127,14 @@ class RayWorker:
     def _of_this_node(self, error: BaseException) -> BaseException:
         """The error that the trial has met.
 
-        The disk of this node is not the run's: if it is full, that is a failure of this trial, which may succeed on
-        another node.
+        A full disk of this node, which is not the run's, is a failure of this trial.
         """
         if self._scratch is None or not isinstance(error, DiskError) or error.__cause__ is None:
             return error
         return error.__cause__.with_traceback(error.__traceback__)
 
     def look(self, version: str, proof: Proof, directory: str, path: tuple[str, ...], argv: list[str]) -> Here:
-        """Look where this actor is. The first request.
-
-        Raises:
-            ImportError: If another version is installed on this node.
-        """
+        """Look where this actor is: the first request. ImportError if another version is installed."""
         import ray
 
         if version != __version__:
@@ -183,7 +178,7 @@ class RayWorker:
         return make(self._thread, *args, allocation=allocation, **place)
 
     def reset(self, home: Home, values: list[tuple[str, Any]], args: bytes) -> bool:
-        """Reset the parked object for the next trial, and return whether it can be used. See `begin`."""
+        """Reset the parked object for the next trial; return whether it can be used."""
         self._learn(values)
         place = self._settle(home)
         self._thread.is_stopped = False
@@ -201,7 +196,7 @@ class RayWorker:
 
     def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
         """Have the actor's thread call a method, and return its value or its next report. Blocks. `arguments` is called
-        on that thread, because loading them may run user code.
+        there, since loading may run user code.
         """
 
         def call() -> Any:
@@ -214,8 +209,8 @@ class RayWorker:
         """Do nothing: the new output goes with the answer."""
 
     def stop(self, keep: bool, dump: bool) -> bool:
-        """Stop the object, or park it. No request: it does not wait for the running one. Blocks until that has ended.
-        Returns whether it is parked.
+        """Stop the object, or park it. It does not wait for the running request. Blocks until that has ended. Returns
+        whether the object is parked.
         """
         if dump:  # before the stop, because they shall show where the trial hangs
             dump_stacks()
@@ -248,12 +243,11 @@ class RayWorker:
 
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
-        """Let shared values be found in Ray's object store."""
         for token, reference in values:
             shared_values.fetchers[token] = functools.partial(_value_of, reference)
 
     def _settle(self, home: Home) -> dict[str, str]:
-        """Take a place. Returns the argument for the object's directory, if the one that it expects is not here."""
+        """Take a place; returns the argument for the object's directory, if the expected one is not here."""
         if not home.directory:
             return {}
         if home.is_seen:
@@ -266,7 +260,7 @@ class RayWorker:
         return {"directory": self._scratch.trial}
 
     def _put_out(self, temporary: str, trial_directory: str, number: int) -> None:
-        """Leave a prepared checkpoint to the driver. Instead of `checkpoint.rename_prepared`."""
+        """Leave a prepared checkpoint to the driver, in place of `checkpoint.rename_prepared`."""
         if self._scratch is not None:
             # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
             checkpoint.rename_prepared(temporary, trial_directory, number)
@@ -274,7 +268,6 @@ class RayWorker:
 
 
 def _has_ended(job: str) -> bool:
-    """Whether a job has ended, as far as Ray knows."""
     import ray
 
     # Ray has no public function for this that works without its dashboard. If this part of Ray changes, the answer is
@@ -287,7 +280,6 @@ def _has_ended(job: str) -> bool:
 
 
 def _value_of(reference: Any) -> Any:
-    """A value in Ray's object store."""
     import ray
 
     try:

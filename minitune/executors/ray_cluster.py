@@ -32,7 +32,7 @@ _ADDRESS = "RAY_ADDRESS"
 """Ray's variable for the address of a cluster."""
 _BEYOND = 1
 _BEYOND_AUTOSCALED = 16
-"""How many actors may wait in Ray's queue although the ledger has no room; the same if nodes may be added for them."""
+"""How many actors may wait in Ray's queue without room; the same if nodes may be added for them."""
 _REFRESH_S = 10.0
 """How long the list of nodes is used before it is read again, if there is no room."""
 _TELLS_S = 10.0
@@ -46,15 +46,13 @@ _DIGITS = 4
 class ClusterLedger(Ledger):
     """Counts what the actors of a run hold, of the sum of all nodes; and admits a few more.
 
-    Others may use the cluster, too, and a request may fit into the sum and into no node. So an actor may have to wait
-    in Ray's queue for its place. If the sum has no room, one more actor may wait there on purpose: when Ray finds a
-    place for it, because a node was added or others have left, this is the news that there is more room. If an
-    autoscaler adds nodes, more of them may wait, since it adds nodes for those. A request is an error only if no nodes
-    that the run has seen could hold it, and it is certain that no autoscaler adds others.
+    Others may use the cluster, and a request may fit into the sum and into no node, so an actor may have to wait in
+    Ray's queue. Without room, one more may wait there on purpose: its place is the news that a node was added or others
+    have left. With an autoscaler, more may wait, since it adds nodes for those. A request is an error only if no node
+    so far could hold it, and no autoscaler adds others.
 
     Args:
-        ray: Ray's module. This process is connected.
-        is_own: Whether the cluster was started for this run, so that no autoscaler belongs to it.
+        is_own: Whether the cluster was started for this run, and so has no autoscaler.
     """
 
     def __init__(self, ray: Any, is_own: bool = False):
@@ -71,13 +69,13 @@ class ClusterLedger(Ledger):
         self.refresh()
 
     def nodes(self) -> list[Node]:
-        """The living nodes. Asks the cluster's head, so it blocks for a short time."""
+        """The living nodes. Blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]
 
     def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
-        """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most.
+        """See `TrialExecutor.can_start`. Without room, it looks for new nodes, every `_REFRESH_S` at most.
 
-        If no node could hold the request, it blocks until it is known whether there is an autoscaler.
+        If no node could hold the request, it blocks until an autoscaler is known or not.
         """
         if self._fits(request, waiter):
             return True
@@ -100,14 +98,14 @@ class ClusterLedger(Ledger):
         return True
 
     def _is_fixed(self) -> bool:
-        """Whether it is certain that no autoscaler adds nodes. If the cluster is new, blocks until Ray has told it."""
+        """Whether it is certain that no autoscaler adds nodes. Blocks in a new cluster."""
         while self._is_autoscaled is None and time.monotonic() < self._asks_until_s:
             time.sleep(_PAUSE_S)
             self._is_autoscaled = has_autoscaler(self._ray)
         return self._is_autoscaled is False
 
     def _tell_loss(self, request: Resources) -> None:
-        """Warn once that a request waits for a node like one that is gone. An autoscaler replaces it without a word."""
+        """Warn once that a request waits for a node like one that is gone."""
         if self._has_told_loss or self._is_autoscaled:
             return
         self._has_told_loss = True
@@ -118,7 +116,6 @@ class ClusterLedger(Ledger):
         )
 
     def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
-        """Admit an actor. Its devices are Ray's to choose."""
         if holder in self._requests:
             raise already_holds(holder)
         waiter = holder.rpartition("#")[0]
@@ -129,7 +126,7 @@ class ClusterLedger(Ledger):
         return self._count_in(holder, request)
 
     def release(self, holder: str) -> None:
-        """An actor has ended. Another one that was beyond may be counted now."""
+        """An actor has ended, so another one may be counted."""
         del self._requests[holder]
         self._node_of.pop(holder, None)
         self._slow.discard(holder)
@@ -147,11 +144,11 @@ class ClusterLedger(Ledger):
             self.refresh()
 
     def note_slow(self, holder: str) -> None:
-        """Ray has found no place for an actor for so long that it can hardly be about to start."""
+        """An actor has waited so long that it can hardly be about to start."""
         self._slow.add(holder)
 
     def queued(self) -> set[str]:
-        """The actors that wait in Ray's queue, as far as we know. Any other one without a place is about to start."""
+        """The actors in Ray's queue, as far as we know; any other one without a place is about to start."""
         waiting = {holder: request for holder, request in self._requests.items() if holder not in self._node_of}
         found = self._slow | (self._beyond.keys() & waiting.keys())
         if len(found) < len(waiting):
@@ -160,7 +157,7 @@ class ClusterLedger(Ledger):
         return found
 
     def why_waits(self, holder: str) -> str:
-        """Why an actor has no place for so long, for a warning; empty if it waits on purpose, or that was said."""
+        """Why an actor has no place for so long; empty if it waits on purpose, or that was said."""
         self.refresh()
         request = self._requests[holder]
         if why_never(request, self._living):
@@ -201,7 +198,6 @@ class ClusterLedger(Ledger):
         return False
 
     def _count_in(self, holder: str, request: Resources) -> Allocation:
-        """Count what an actor holds, if there is room."""
         try:
             allocation = super().acquire(holder, request)
         except (RuntimeError, TuneError):
@@ -251,7 +247,7 @@ def why_never(request: Resources, nodes: Sequence[Node]) -> str:
 
 
 def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
-    """Whether nodes without any other work could hold a request. Not exact for bundles that may share a node."""
+    """Whether nodes without other work could hold a request, not exactly for bundles on one node."""
     labels = request.labels or [{} for _ in request.bundles]
     wanted = [(bundle, selector) for bundle, selector in zip(request.bundles, labels, strict=True) if bundle]
     if request.strategy == "STRICT_PACK" and len(request.bundles) > 1:  # all of them on one node
@@ -270,7 +266,7 @@ def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
 
 
 def _have_own_nodes(able: Sequence[Sequence[int]]) -> bool:
-    """Whether each bundle can have a node of its own: the largest matching of a bipartite graph."""
+    """Whether each bundle can have a node of its own: a matching of a bipartite graph."""
     bundle_on: dict[int, int] = {}  # by node
 
     def place(bundle: int, tried: set[int]) -> bool:
@@ -306,7 +302,7 @@ def _has_label(value: str | None, wanted: str) -> bool:
 def without_a_node(
     nodes: Sequence[Node], placed: Sequence[tuple[str, Resources]], waiting: Mapping[str, Resources]
 ) -> set[str]:
-    """Which actors find no node with room, if each one takes the first that has room, and others use none of them."""
+    """Which actors find no node, if each takes the first with room."""
     # The nodes with what is free of their resources.
     free = {node["NodeID"]: {**node, "Resources": dict(node["Resources"])} for node in nodes}
 

@@ -1,7 +1,7 @@
 """Files between the driver's machine and a node of a cluster: how they travel, and where they lie on the node.
 
-A node may see the run's directory or not; a file of the driver there, the *landmark*, shows which. If it does, a trial
-writes there, and the driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces:
+A file in the run's directory, the *landmark*, shows whether a node sees that. If it does, a trial writes there, and the
+driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces:
 
     on the node: `Scratch`                                   on the driver's machine: `FileTransfer`
       | <-- piece(number, is_first)                            until there is no more
@@ -41,7 +41,7 @@ from minitune.checkpoint import (
 from minitune.error import RemoteError
 
 PIECE_BYTES = 4 * 1024 * 1024
-"""The size of a piece. A larger one takes more memory on both sides, a smaller one more messages."""
+"""The size of a piece: larger takes more memory, smaller more messages."""
 _ENTRY_BYTES = 256
 """What an entry without content counts, so that a piece has a limited number of them."""
 _PREFIX = "minitune-ray-"
@@ -87,7 +87,7 @@ class Delivery(NamedTuple):
 Outcome = tuple[Any, RemoteError | None]
 """A value, or the error that there is instead."""
 Exchange = Generator[tuple[Any, ...], Any, Outcome]
-"""Yields requests to an actor, each a verb and its arguments, and gets the deliveries. It returns the outcome."""
+"""Yields requests to an actor (a verb, its arguments), gets the deliveries, and returns the outcome."""
 
 
 class Part(NamedTuple):
@@ -95,7 +95,7 @@ class Part(NamedTuple):
 
     Attributes:
         name: Its path below the top. That of a directory ends in a slash.
-        mode: The permissions of a file, in its last part, which has no content.
+        mode: The permissions of a file, in its last part.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Part(NamedTuple):
 
 
 def read_pieces(top: str) -> Iterator[list[Part]]:
-    """Read a directory in pieces; an empty directory is one empty piece. Each step blocks while it reads."""
+    """Read a directory in pieces, at least an empty one. Each step blocks."""
     piece: list[Part] = []
     left_bytes = PIECE_BYTES
     # `walk` sorts the names, so a directory comes before what is in it.
@@ -139,7 +139,7 @@ def _parts(top: str, entry: ManifestEntry) -> Iterator[Part]:
 
 
 def write_piece(piece: list[Part], top: str) -> None:
-    """Write a piece into a directory. Blocks while it writes.
+    """Write a piece into a directory. Blocks.
 
     Raises:
         ValueError: If the piece would write outside of the directory.
@@ -187,7 +187,7 @@ class Proof(NamedTuple):
                 pass
 
     def take(self) -> bool:
-        """On the driver's machine: whether the actor has given its answer. It is removed."""
+        """On the driver's machine: whether the actor has given its answer, which is removed."""
         try:
             os.unlink(self.answer)
         except FileNotFoundError:
@@ -212,8 +212,8 @@ class Landmark:
     def proof(self) -> Proof:
         """What the next actor has to show.
 
-        That it finds the landmark would prove nothing: its directory may be a copy of this one. So it creates a file
-        beside the landmark, and only if the driver finds that one, both see the same directory.
+        Its directory may be a copy, so it creates a file beside the landmark, and only if the driver finds that one,
+        both see the same.
         """
         return Proof(self._path, f"{self._name}-{next(self._numbers)}")
 
@@ -229,8 +229,7 @@ class Landmark:
 class FileTransfer:
     """Brings the checkpoints and the output of one attempt into the trial's directory.
 
-    Work that takes several requests to the actor is an `Exchange`. If the attempt is stopped, its exchange is dropped:
-    the rest of a checkpoint is not requested any more, and the part that has come is removed.
+    If the attempt is stopped, its `Exchange` is dropped, and the part that has come is removed.
     """
 
     def __init__(self, home: Home, actor_id: str):
@@ -239,7 +238,7 @@ class FileTransfer:
         self._actor_id = actor_id
 
     def take_in(self, delivery: Delivery) -> Exchange:
-        """Take what came with an answer, before anything else sees its value.
+        """Take what came with an answer, before its value is seen.
 
         Raises:
             OSError: If it cannot be written.
@@ -252,7 +251,7 @@ class FileTransfer:
         return delivery.opened()
 
     def drain(self) -> Exchange:
-        """Get the output that no answer has brought. Checkpoints are left: the attempt has been stopped."""
+        """Get the output that no answer has brought, without checkpoints."""
         if not self.home.is_seen:
             yield from self._take_output((yield ("output",)))
         return None, None
@@ -276,7 +275,7 @@ class FileTransfer:
                 file.write(new)
 
     def _commit(self, number: int) -> Generator[tuple[Any, ...], Any, None]:
-        """Give a checkpoint its final name. Until then, no other attempt can take it for one."""
+        """Give a checkpoint its final name; before that, no other attempt can take it."""
         directory = self.home.directory
         attempt = int(self._actor_id.rpartition("#")[2])
         if self.home.is_seen:
@@ -298,11 +297,7 @@ class FileTransfer:
                 is_first = False
 
     def restore(self, path: str, args: bytes) -> Exchange:
-        """Send a directory to the node, and let the actor restore it.
-
-        Raises:
-            OSError: If it cannot be read.
-        """
+        """Send a directory to the node, and let the actor restore it."""
         # Before anything is sent, so that the error names the driver's directory and not one of the node.
         require_directory(path)
         name = os.path.basename(path)
@@ -319,14 +314,12 @@ class FileTransfer:
 class Scratch:
     """The directory of a process with trials, on a machine that does not see that of the run.
 
-    A process that is killed leaves it behind. So each one has a lock file, which the system unlocks when the process
-    ends. See `sweep`.
+    A killed process leaves it behind, with a lock file that the system unlocks; see `sweep`.
 
-    Directories that the driver sends lie beside the trial's, since their names may be those of the trial's own
-    checkpoints: a member of a population gets the checkpoint of another one.
+    Directories that the driver sends lie beside the trial's, whose checkpoints may have the same names.
 
     Attributes:
-        received: The directory that the driver has sent last; empty if there is none.
+        received: The directory that the driver has sent last, or empty.
     """
 
     def __init__(self, name: str, job: str) -> None:
@@ -389,7 +382,9 @@ class Scratch:
         self.received = ""
 
     def piece(self, number: int, is_first: bool) -> list[Part] | None:
-        """Return the next piece of checkpoint `number`; None after the last one. Then the one before is not needed."""
+        """Return the next piece of checkpoint `number`, after which the one before is not needed; None after the
+        last.
+        """
         path = os.path.join(self.trial, directory_name(number))
         if is_first:
             self._pieces = read_pieces(path)
@@ -412,8 +407,8 @@ def _path_of(name: str) -> str:
 
 
 def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
-    """The end of the output in the scratch directory of a process that has died: what follows `read_bytes`, at most the
-    last `PIECE_BYTES` of stdout and of stderr. The directory is removed.
+    """The end of the output of a process that has died: what follows `read_bytes`, at most the last `PIECE_BYTES` of
+    each file. Its directory is removed.
     """
     found = []
     path = _path_of(name)
@@ -431,9 +426,9 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
 
 
 def sweep(run: str, has_ended: Callable[[str], bool]) -> None:
-    """Remove the directories that processes of other runs have left behind. Blocks while it removes files.
+    """Remove the directories that processes of other runs have left behind. Blocks.
 
-    Those of dead processes whose driver lives are left for a while, since it collects their last output.
+    A driver that lives collects the last output of its dead processes first.
     """
     directory = tempfile.gettempdir()
     for name in os.listdir(directory):

@@ -1,7 +1,6 @@
 """SimulatedExecutor: an executor that follows learning curves instead of training, with a virtual clock.
 
-There are no threads, processes or files: future events are in a heap of (virtual time, number, event), and `wait` jumps
-to the first one. The rest of the run is the same as in a real run.
+There are no threads, processes or files: `wait` jumps to the first of a heap of (virtual time, number, event).
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class _Saved:
 
 @dataclass(slots=True)
 class _Counters:
-    """The counters in the results of an actor, as a real worker has them, but without facts about a process."""
+    """The counters in an actor's results, without facts about a process."""
 
     iteration: int = 0
     total_s: float = 0.0
@@ -119,7 +118,7 @@ class _SimulatedActor:
 
 
 _Due = tuple[float, int, Event, _SimulatedActor]
-"""The time of an event, a number that keeps the order of simultaneous events, the event, and its actor."""
+"""The time of an event, a number that orders simultaneous ones, the event, and its actor."""
 
 
 @dataclass
@@ -134,7 +133,7 @@ class Usage:
 
 
 class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
-    """Runs trials on learning curves; see the module."""
+    """Runs trials on learning curves."""
 
     def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
         super().__init__(ledger_of(machine))
@@ -173,7 +172,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         self._enqueue(actor, started, 0.0 if is_reused else self.costs.start_delay_s)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
-        """See `TrialExecutor.call`: `train`, `save` or `restore`."""
+        """`train`, `save` or `restore`."""
         actor = idle(self._actors, actor_id)
         if method == "train":
             self._train(actor)
@@ -185,7 +184,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             raise RuntimeError(f"a simulated trial has no method {method!r}")
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """See `TrialExecutor.stop`. A stop takes no time."""
+        """It takes no time."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
@@ -196,10 +195,10 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         self._enqueue(actor, Exited(actor_id, "parked" if is_parked else "stopped", "stopped"), 0.0)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`. Does not block: the clock jumps by at most `timeout_s`.
+        """Does not block: the clock jumps by at most `timeout_s`.
 
         Raises:
-            TuneError: If there is neither a future event nor a timeout, so that the simulation cannot continue.
+            TuneError: If there is neither a future event nor a timeout.
         """
         if self._is_woken:
             self._is_woken = False
@@ -233,7 +232,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             forget(ref)
 
     def drop_checkpoint(self, trial_directory: str, number: int) -> None:
-        """Delete a checkpoint. As with a real one, a trial that loads it later fails."""
+        """Delete a checkpoint: a trial that loads it later fails."""
         self._saved.pop(os.path.join(trial_directory, directory_name(number)), None)
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -243,7 +242,6 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         heapq.heappush(self._due, (self.clock.now_s + after_s, next(self._numbers), event, actor))
 
     def _leave(self, actor: _SimulatedActor, event: Exited) -> None:
-        """End an actor and free its resources."""
         self._actors.pop(actor.spec.actor_id, None)
         self._ledger.release(actor.spec.actor_id)
         self.usage.worker_s += self.clock.now_s - actor.began_s
@@ -251,7 +249,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             self._park(actor.spec.reuse_key, actor.spec.request, actor)  # only that it is there counts
 
     def _train(self, actor: _SimulatedActor) -> None:
-        """Make the next step. It is computed now; its event is due when its time has passed."""
+        """Make the next step now; its event is due when its time has passed."""
         # Now and not when it is due: a generator must not see what the scheduler decides in the meantime.
         try:
             if actor.steps is None:
@@ -302,7 +300,6 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
 
 
 def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
-    """A checked step, as (metrics, seconds, state). TypeError or ValueError: it has another form."""
     if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
         raise TypeError(
             f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"
