@@ -4,7 +4,7 @@ Workers start from here, so this module imports nothing.
 
 Processes
 ---------
-- The *driver* is the user's process. One of its threads turns a `Loop` and calls everything here; nothing on it blocks.
+- The *driver* is the user's process. One of its threads turns a `Loop`; nothing on it blocks.
 - A *worker* is the process of one actor at a time. When the actor has ended, it may be *parked* for the next one.
 - A *zygote* is a small process with a single thread that has imported what all workers need, and forks them (Linux).
 - Where there is no zygote, each worker is a new interpreter, and a *guard* kills the workers if the driver dies.
@@ -28,45 +28,46 @@ Modules
 
 One start
 ---------
-The executor makes a `RemoteActor` and calls its `start`. That calls `WorkerProcess.start`, and that `Launcher.launch`,
-which returns the driver's ends of two channels at once. Boot is sent into the first one. The process comes later:
+The executor calls `RemoteActor.start`, that calls `WorkerProcess.start`, and that `Launcher.launch`, which returns the
+driver's ends of two channels at once. Boot is sent into the first one. The process comes
+later:
 
 - The ZygoteLauncher sends the worker's ends to a zygote. `Zygote._fork` forks, and the child leaves the zygote's loop
   as a `Worker`.
 - The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Worker.
 
-Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its workplace, and makes the actor's object.
+Both continue in `worker.serve`. The worker sends Hello, reads Boot, and makes the actor's object.
 
 One call
 --------
-`RemoteActor.call` sends Call on the work pipe. The worker's main thread waits there; it calls the method, and its
-answer becomes CallReturned or CallRaised. A method may also answer by a report, and wait in it: Reported is the answer
-to one call, and GoOn is the next call.
+`RemoteActor.call` sends Call on the work pipe. The worker's main thread calls the method, and its answer becomes
+CallReturned or CallRaised. A method may also answer by a report, and wait in it: Reported is the answer to one call,
+and GoOn is the next call.
 
 One stop
 --------
 `RemoteActor.stop` sends Stop on the control pipe, which the worker's control thread always reads. From then on, a
 report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next. It
-comes at once if the main thread already waits for a message; if no user code runs, it comes alone.
+comes at once if the main thread already waits for a message.
 
 One hand-over
 -------------
 A parked process keeps its last actor's object. `RemoteActor.take_over` sends Move: the worker cleans up, and the object
-is reset for the next actor. If that fails, the executor gets NotReset, and starts another process.
+is reset for the next actor; if that fails, the executor gets NotReset, and starts another process.
 
 One death
 ---------
-Only the report of the kernel to the parent counts as a death. Silence does not, nor does the end of a channel: a child
-that the worker has forked may hold the channel open, and a living worker may have closed it. The parent, which is the
-zygote or the InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of
-it is dead. Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the
-event Exited of it. The actor's resources are free.
+Only the report of the kernel to the parent counts as a death. Silence does not, nor does the end of a channel: a forked
+child may hold it open, and a living worker may have closed it. The parent, which is the zygote or the
+InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of it is dead.
+Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the event Exited of
+it.
 
 Who may kill
 ------------
 The number of a process may belong to another process as soon as the parent has reaped it. So only the parent of a
-worker sends signals by its number: the zygote, or the InterpreterLauncher in the driver. The driver asks the zygote. If
-the zygote does not answer in time, the driver searches all processes for the worker's marker, and kills those.
+worker sends signals by its number: the zygote, which the driver asks, or the InterpreterLauncher in the driver. If the zygote does not answer
+in time, the driver searches all processes for the worker's marker, and kills those.
 
 The descendants of a worker can leave its process group and its session. Three things lead to them: an orphan becomes a
 child of the zygote, its session may still be the worker's, and its environment holds the worker's marker. A tree is

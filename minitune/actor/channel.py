@@ -1,7 +1,7 @@
 """A channel between driver and worker: frames over one pair of connected sockets.
 
-The driver's end never blocks. So a worker that is stopped in the middle of a message delays no other worker, and the
-two ends cannot deadlock when both write at once. The worker's end blocks.
+The driver's end never blocks. So a worker that is stopped in the middle of a message delays no other one, and the two
+ends cannot deadlock. The worker's end blocks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Ends = tuple[Socket, Socket]
 
 
 def worker_sockets() -> tuple[Ends, Ends]:
-    """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends. OSError: no file
+    """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends. OSError: no
     descriptor is free.
     """
     ours, theirs = socket_pair()
@@ -117,7 +117,7 @@ class Channel:
             self._wait_for(self._events | WRITE)
 
     def read(self, mask: int = READ) -> bool:
-        """Handle the messages that one read completes. With `WRITE` in `mask`, queued bytes are sent first.
+        """Handle the messages that one read completes, after queued bytes were sent (`WRITE` in `mask`).
 
         Returns:
             Whether there may be more.
@@ -154,11 +154,11 @@ class Channel:
         return False
 
     def stop_reading(self) -> None:
-        """Handle no more messages, and do not report the end of the channel. Queued messages are still sent."""
+        """Handle no more messages, and do not report the end. Queued messages are still sent."""
         self._wait_for(WRITE if self._unsent else 0)
 
     def close(self) -> None:
-        """Release all resources. May be called any number of times."""
+        """Release all resources; may be repeated."""
         self._wait_for(0)  # before the socket is closed: the next file of this process may get its number
         self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()
@@ -167,8 +167,8 @@ class Channel:
 class WorkerEnd:
     """A worker's end of a pipe. All methods but `check` block.
 
-    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages. User code can change
-    whether a socket blocks, so EAGAIN only means to wait.
+    It is a plain descriptor: an object of `socket` would cost each worker a dozen pages. User code can change whether a
+    socket blocks, so EAGAIN only means to wait.
     """
 
     def __init__(self, descriptor: int):
@@ -215,8 +215,8 @@ class WorkerEnd:
         return self._arrived.popleft()
 
     def send(self, frames: list[bytes]) -> None:
-        """Send a frame that `encode` has made. If an exception ends this, it is unknown how much was sent. Raises
-        ChannelClosedError, as the other methods do.
+        """Send a frame that `encode` has made. An exception leaves unknown how much was sent. Raises
+        ChannelClosedError.
         """
         for part in frames:
             unsent = memoryview(part)

@@ -1,7 +1,7 @@
 """Doubt: whether a zygote is stuck.
 
 A zygote is stuck if it was stopped by a signal, if a debugger traces it, or if it hangs in a function that a preloaded
-package has registered for forks. Then no worker starts, and no end of a worker is reported.
+package has registered for forks. Then no worker starts, and no end is reported.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from minitune.actor.messages import ZYGOTE_ANSWER_PARTS, ZYGOTE_ANSWER_S
 
 
 class Doubt:
-    """A question to a zygote. `is_busy` says whether it may be silent, because it loads something; `on_stuck` is called
-    if it does not answer in time.
+    """A question to a zygote. `is_busy`: it may be silent, because it loads something; `on_stuck` is called if it does
+    not answer in time.
     """
 
     def __init__(self, loop: Loop, is_busy: Callable[[], bool], on_stuck: Callable[[], object]):
@@ -29,7 +29,7 @@ class Doubt:
         self._waiting.append(on_sound)
 
     def hear(self) -> None:
-        """The zygote has sent another message, which shows that it runs: restart the time limit."""
+        """The zygote has sent another message, so it runs: restart the time limit."""
         self._limit.follow(self._wait())
 
     def _wait(self) -> Iterator[float]:
@@ -49,5 +49,5 @@ class Doubt:
             on_sound()
 
     def close(self) -> None:
-        """Give up. May be called any number of times."""
+        """Give up; may be repeated."""
         self._limit.close()

@@ -1,8 +1,8 @@
 """InterpreterLauncher: starts a new interpreter for each worker.
 
-The driver is the parent of the workers. It learns of a death from the process descriptor, or, where there is none, from
-a thread that waits for the process. Then it reaps the worker, and sweeps the processes that carry the worker's marker.
-If the driver itself dies, the `guard` does that.
+The driver is the parent of the workers, and learns of a death from the process descriptor, or from a thread that waits.
+Then it reaps the worker, and sweeps the processes that carry the worker's marker. If the driver itself dies, the
+`guard` does that.
 """
 
 from __future__ import annotations
@@ -101,15 +101,15 @@ class InterpreterLauncher(Launcher):
             self._sweep(worker)
 
     def force(self, token: int) -> None:
-        """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
+        """There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
 
     def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
-        """See `Launcher.doubt`. The parent is this process."""
+        """The parent is this process."""
         on_sound()
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`. New interpreters cannot share anything, so this does nothing."""
+        """New interpreters cannot share anything, so this does nothing."""
 
     def close(self) -> None:
         until = time.monotonic() + CLOSE_S
@@ -162,7 +162,6 @@ class InterpreterLauncher(Launcher):
         )
 
     def _watch(self, worker: _Interpreter) -> None:
-        """Make the loop report the death of the process."""
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
                 worker.pidfd = os.pidfd_open(worker.popen.pid)
@@ -176,7 +175,7 @@ class InterpreterLauncher(Launcher):
         self._threads.append(waiter)
 
     def _wait_for(self, worker: _Interpreter) -> None:
-        """Block until the process is dead, if possible without reaping it, so that no other process gets its number."""
+        """Block until the process is dead, if possible without reaping it: its number stays its own."""
         try:
             if sys.platform == "linux" and hasattr(os, "waitid"):
                 os.waitid(os.P_PID, worker.popen.pid, os.WEXITED | os.WNOWAIT)
@@ -204,7 +203,6 @@ class InterpreterLauncher(Launcher):
             self._sweep(worker)
 
     def _reap(self, worker: _Interpreter, options: int) -> None:
-        """Read the exit status, the peak memory and the CPU time of a dead process."""
         popen = worker.popen
         if popen.returncode is not None:
             return
@@ -220,7 +218,7 @@ class InterpreterLauncher(Launcher):
             worker.cpu_s = usage.ru_utime + usage.ru_stime
 
     def _sweep(self, worker: _Interpreter) -> None:
-        """Kill its tree. The process itself is killed, too, if it still lives."""
+        """Kill its tree, and the process itself if it still lives."""
         if worker.is_sweeping:
             return
         worker.is_sweeping = True

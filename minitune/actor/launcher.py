@@ -1,7 +1,6 @@
-"""How workers are started: the interface of a launcher, what all launchers share, and the start method.
+"""How workers are started: a launcher starts them, watches them, and kills them with all their descendants.
 
-A launcher starts workers, watches them, and kills them with all their descendants. Each worker has a name, the *token*,
-and a *marker*, which consists of the group's identifier and the token.
+Each worker has a name, the *token*, and a *marker*: the group's identifier and the token.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class End(NamedTuple):
 
     Attributes:
         kind: `"died"`; `"lost"` if its parent process has failed; `"refused"` if it could not be started.
-        reason: Why it was lost or refused; otherwise empty.
-        pid: The process; 0 if there was none, or it is unknown.
+        reason: Why it was lost or refused.
+        pid: The process; 0 if there is none known.
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
-        peak_bytes: Its peak resident memory, 0 if unknown.
-        cpu_s: The CPU seconds of it and of its children that have ended, 0 if unknown.
-        ended_s: When the process died, in seconds since the epoch; 0 if unknown.
+        peak_bytes: Its peak resident memory.
+        cpu_s: The CPU seconds of it and of its children that have ended.
+        ended_s: When the process died, in seconds since the epoch; these are 0 if unknown.
         survivors: Whether some process of its tree could not be killed.
     """
 
@@ -62,7 +61,7 @@ class Launcher(Protocol):
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
         """Start a worker; `preload` lets it use the preloaded modules and values. Returns its token, and the driver's
-        ends of its two pipes. `on_end` gets its end, never from within this method.
+        ends of its pipes. `on_end` gets its end, never from within this method.
 
         Raises:
             OSError: If no file descriptor is free.
@@ -70,7 +69,7 @@ class Launcher(Protocol):
         ...
 
     def signal(self, token: int, number: int, whole_group: bool) -> None:
-        """Send a signal to a worker, or to its whole process group. Does nothing if the worker is dead."""
+        """Send a signal to a worker, or to its whole group, unless it is dead."""
         ...
 
     def kill(self, token: int) -> None:
@@ -78,12 +77,12 @@ class Launcher(Protocol):
         ...
 
     def force(self, token: int) -> None:
-        """Kill a worker in another way, because `kill` has had no effect in time."""
+        """Kill a worker in another way: `kill` has had no effect in time."""
         ...
 
     def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
-        """Find out whether the parent of a silent worker is stuck. If it is, it is killed, and its workers are lost.
-        Otherwise `on_sound` is called, perhaps from within this method.
+        """Find out whether the parent of a silent worker is stuck. Then it is killed, and its workers are lost.
+        Otherwise `on_sound` is called, perhaps from within.
         """
         ...
 
@@ -101,7 +100,7 @@ def new_run_id() -> str:
 
 
 def worker_environment(run_id: str, token: int = 0) -> dict[str, str]:
-    """Return the environment for a new process, with its marker. The token is 0 for a process that is not a worker."""
+    """Return the environment for a new process, with its marker. The token 0 is for a process that is no worker."""
     # Runs nest: a trial may run minitune itself. Then an outer run must still find the processes of the inner one.
     outer = [os.environ.get(WITHIN_VARIABLE, ""), os.environ.get(TRIAL_VARIABLE, "")]
     env = dict(os.environ)
@@ -118,7 +117,7 @@ def nesting_depth() -> int:
 
 
 def starting_directory() -> str | None:
-    """Return the directory in which to start an interpreter; None keeps the driver's directory.
+    """The directory in which to start an interpreter; None keeps the driver's.
 
     If the driver's directory was removed, this is the root:
     """
@@ -132,8 +131,8 @@ def starting_directory() -> str | None:
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """Return the command line of a new interpreter that runs `main(*args)` of one of our modules.
 
-    It removes the working directory from its path before it imports anything, and loads our package from its known
-    location. So it cannot import a file such as `signal.py` of the working directory by mistake.
+    The working directory is removed from its path before anything is imported, and our package comes from its known
+    location: a file such as `signal.py` cannot be imported by mistake.
     """
     package = __name__.partition(".")[0]
     root = os.path.dirname(os.path.abspath(sys.modules[package].__file__ or ""))
@@ -169,7 +168,7 @@ def start_method() -> str:
 
 
 def _can_use_zygote() -> bool:
-    """Whether this system supports the zygote. A sandbox may forbid a call that exists, so one is tried."""
+    """Whether this system supports the zygote; a sandbox may forbid a call that exists, so one is tried."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return False
     try:

@@ -23,15 +23,15 @@ class Timer:
     callback: Callable[[], object] | None
 
     def cancel(self) -> None:
-        """Cancel the call. May be called any number of times, also after the call."""
+        """Cancel the call; may be repeated."""
         self.callback = None
 
 
 class TimeLimit:
-    """At most one time limit at a time, with what to do if it is exceeded.
+    """At most one time limit at a time.
 
-    A limit is set far more often than exceeded. So its timer stays in the loop when the limit is removed or replaced by
-    a later one, and looks at the present limit when it is due.
+    A limit is set far more often than exceeded, so its timer stays in the loop when it is removed or replaced by a
+    later one, and looks at the present limit when it is due.
     """
 
     def __init__(self, loop: Loop):
@@ -54,7 +54,7 @@ class TimeLimit:
             self._move_timer()
 
     def follow(self, steps: Iterator[float]) -> None:
-        """Take the first of some steps. Each value is the limit for what must happen before the next step is taken."""
+        """Take the first of some steps. Each value is the limit for what must happen before the next one."""
         after_s = next(steps, None)
         if after_s is not None:
             self.set(after_s, lambda: self.follow(steps))
@@ -87,7 +87,7 @@ class TimeLimit:
 
 
 class Loop:
-    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`."""
+    """Waits for descriptors and timers, and calls back. Other threads may call `wake`, `post` and `halt`."""
 
     time = staticmethod(time.monotonic)
 
@@ -149,8 +149,7 @@ class Loop:
             pass
 
     def turn(self, timeout_s: float | None) -> bool:
-        """Wait until a descriptor or timer is ready and handle it. Blocks at most `timeout_s` seconds; None sets no
-        limit.
+        """Wait until a descriptor or timer is ready and handle it. Blocks at most `timeout_s` seconds; None: no limit.
 
         Returns:
             Whether `wake` was called.
@@ -187,7 +186,7 @@ class Loop:
         return was_woken
 
     def halt(self) -> None:
-        """Stop the loop for good: the calling thread ends the run, and no other thread may continue with this loop."""
+        """Stop the loop for good: no other thread may continue with it, since the calling one ends the run."""
         self._halted_by = threading.get_ident()
 
     def stand_still_if_halted(self) -> None:
@@ -200,7 +199,7 @@ class Loop:
                 time.sleep(3600)
 
     def close(self) -> None:
-        """Close the loop's own descriptors. May be called any number of times."""
+        """Close the loop's own descriptors; may be repeated."""
         self._timers.clear()
         self._posted.clear()
         self._selector.close()

@@ -31,15 +31,15 @@
 
 Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
 call, one answer, and `n` grows by one. A stop is a Stop on the control pipe, and a Quit on the work pipe as soon as the
-worker reads there: at once if no call is running, otherwise as the answer to the running call's next message.
+worker reads there.
 
 A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
 the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
-the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, and are
-loaded only when they are used, so a bad object can hurt only the process that loads it.
+the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
+when they are used, so a bad one can hurt only the process that loads it.
 
-All limits on times and sizes of this package stand here, too. Seconds end in `_S` and are read from the monotonic
-clock, bytes end in `_BYTES`.
+All limits of this package stand here, too. Seconds end in `_S` and are read from the monotonic clock, bytes end in
+`_BYTES`.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ ATOMIC_BYTES = 64 * 1024
 
 # -- over the channel --------------------------------------------------------------------------------------------------
 class Workplace(NamedTuple):
-    """The surroundings of a worker. None as `directory`, `stdout` or `stderr` keeps the driver's, as a value of `env`
-    removes the variable. `trial` is a directory that a new worker makes.
+    """The surroundings of a worker. None as `directory`, `stdout` or `stderr` keeps the driver's; as a value of `env`
+    it removes the variable. `trial` is a directory that a new worker makes.
     """
 
     directory: str | None = None
@@ -151,10 +151,9 @@ class Boot(NamedTuple):
     """Driver to worker: the surroundings, and the object to make.
 
     Attributes:
-        is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
-            left nothing that still runs.
-        payload: Pickled callable, the factory: `factory(host, *args)` makes the object. `host` is the
-            `Worker`.
+        is_reusable: Whether the worker may be parked, and sends Finished when a function has returned and nothing still
+            runs.
+        payload: Pickled callable, the factory: `factory(host, *args)` makes the object, with the `Worker` as `host`.
     """
 
     number: int
@@ -198,11 +197,11 @@ class Quit(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Driver to worker, on the control pipe: the actor must end. The worker does not answer.
+    """Driver to worker, on the control pipe: the actor must end. It gets no answer.
 
     Attributes:
-        number: The attempt: the number of the Boot or Move that has begun this actor. The worker ignores a Stop for
-            another one: it came late, and the worker has been handed on.
+        number: The attempt, of the Boot or Move that has begun this actor. The worker ignores a Stop for another one,
+            which came late.
     """
 
     number: int
@@ -232,9 +231,8 @@ class Returned(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Worker to driver: the call has returned, and nothing that it has started still runs. The worker may be parked.
-
-    The `reset` of its object runs no user code, so it succeeds unless the process is broken.
+    """Worker to driver: the call has returned, and nothing that it has started still runs. The worker may be parked:
+    the `reset` of its object runs no user code, so it fails only if the process is broken.
     """
 
     number: int
@@ -249,7 +247,7 @@ class Reported(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """Worker to driver: the call has raised; the worker still runs. The fields are those of `RemoteError`."""
+    """Worker to driver: the call has raised; the worker still runs. See `RemoteError`."""
 
     number: int
     type_name: str
@@ -259,7 +257,7 @@ class Raised(NamedTuple):
 
     @classmethod
     def of(cls, number: int, error: RemoteError) -> Raised:
-        """Make the message. A text of a subclass of `str`, which an exception may have, becomes a plain one."""
+        """Make the message, whose texts are plain ones, also of a subclass of `str`."""
         plain = "".join
         return cls(number, plain(error.type_name), plain(error.message), plain(error.traceback), error.pickled or b"")
 
@@ -300,22 +298,21 @@ class CallRaised(NamedTuple):
 
 
 class Exited(NamedTuple):
-    """The actor and everything that it had started have ended. Always the last event of an actor.
+    """The actor and everything that it had started have ended. It is the last event of an actor.
 
     Attributes:
-        kind: `"stopped"` if the driver stopped it, `"parked"` if the driver stopped it and keeps it for reuse, `"died"`
-            if it ended by itself, `"lost"` if its parent process failed while it ran, `"refused"` if its process could
-            not be started.
+        kind: `"stopped"`, or `"parked"` for reuse, if the driver stopped it; `"died"` if it ended by itself; `"lost"`
+            if its parent process failed; `"refused"` if it could not be started.
         cause: In words, such as `exit code 3` or `SIGKILL (9)`.
-        exit_code: As in `subprocess`: negative for a signal; None if unknown.
-        signal: The signal that has ended the process, if minitune has not sent it and knows no reason; otherwise 0.
-        peak_bytes: Peak resident memory of the process, 0 if unknown.
-        cpu_s: CPU seconds of the process and of its children that have ended, 0 if unknown.
-        ended_s: When the process died, in seconds since the epoch; 0 if unknown.
+        exit_code: As in `subprocess`.
+        signal: What has ended it, if minitune has not sent it and knows no reason.
+        peak_bytes: Peak resident memory.
+        cpu_s: CPU seconds of it and of its children that have ended.
+        ended_s: Its death, in seconds since the epoch; 0 if unknown.
         last_lines: The end of its output, if it ended in error.
-        counts: False if the actor is not at fault (loss of the zygote or node, no process could be started).
-        pid: Its process, also if it ended before `Started`; 0 if unknown.
-        survivors: True if some process of its tree may have survived the kill.
+        counts: False if the actor is not at fault (loss of zygote or node, no process).
+        pid: Its process; 0 if unknown.
+        survivors: Whether some process of its tree may have survived.
     """
 
     actor_id: str
@@ -333,7 +330,7 @@ class Exited(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The actor has its resources now, after it has waited for them. Only for executors with a queue."""
+    """The actor has the resources for which it waited in an executor's queue."""
 
     actor_id: str
 
@@ -342,12 +339,12 @@ Event = Placed | Started | CallReturned | CallRaised | Exited
 
 
 class NotReset(NamedTuple):
-    """A parked process cannot run this actor, and is killed. No event for callers: the executor uses another process.
+    """A parked process cannot run this actor, and is killed. The executor uses another one, without an event for
+    callers.
 
     Attributes:
-        is_told: Whether Started was reported: the next process must not report it again.
-        call: The method and the pickled arguments of the running call, if there is one: the next process has to answer
-            it.
+        is_told: Whether Started was reported, which the next process must not repeat.
+        call: The method and the pickled arguments of the running call, which the next process answers.
     """
 
     actor_id: str
@@ -371,10 +368,8 @@ _GO_ON = _KINDS[GoOn]
 
 
 def encode(message: Message) -> list[bytes]:
-    """Make the frame of a message, in two parts if it is long, so that a large payload is not copied.
-
-    Raises:
-        ValueError: If the body is longer than `MESSAGE_BYTES`; the receiver would refuse it.
+    """Make the frame of a message, in two parts if it is long, without a copy of a large payload. ValueError: longer
+    than `MESSAGE_BYTES`.
     """
     kind = _KINDS[type(message)]
     number: int
@@ -407,7 +402,7 @@ def go_on(number: int) -> bytes:
 class FrameReader:
     """Assembles frames from pieces of any size.
 
-    It refuses a body longer than `MESSAGE_BYTES` before it allocates memory.
+    A body longer than `MESSAGE_BYTES` is refused before memory is allocated.
     """
 
     def __init__(self) -> None:

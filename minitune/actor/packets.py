@@ -32,8 +32,8 @@ _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
-    If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
-    than it expects. Raises BlockingIOError if the receiver has to read first, another OSError if it has ended.
+    If too many descriptors are in the socket already, it is sent without its own. BlockingIOError: the receiver has to
+    read first; another OSError: it has ended.
     """
     data = marshal.dumps(packet)
     if descriptors:
@@ -48,9 +48,9 @@ def send_packet(end: Socket, packet: Packet, descriptors: Sequence[int] = ()) ->
 
 
 class Outbox:
-    """Packets to one receiver, in order. What its socket does not accept now waits for `flush`.
+    """Packets to one receiver, in order; what its socket does not accept waits for `flush`.
 
-    Waiting for the receiver instead would hide its death, and stop whatever else the sender has to do.
+    Waiting for the receiver would hide its death, and stop the sender's other work.
     """
 
     def __init__(self, end: Socket):
@@ -63,7 +63,7 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Send as much as possible now. A dead receiver is no error here: both sides notice its end elsewhere."""
+        """Send as much as possible now. The end of a dead receiver is noticed elsewhere."""
         while self.unsent:
             packet, attached = self.unsent[0]
             try:

@@ -1,7 +1,6 @@
 """WorkerProcess: the driver's side of a worker's process, from its start to its death.
 
-The process knows nothing of calls: it hands each message to the actor that is in it (see `remote_actor`), and tells it
-when the process has ended.
+It knows nothing of calls: each message goes to the actor that is in the process, which is told of the end.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class WorkerProcess:
         """Start the process and send it the first message.
 
         Raises:
-            OSError: If no file descriptor is free. The process counts as ended.
+            OSError: If no descriptor is free; the process counts as ended.
         """
         self.actor = actor
         self.memory_kills.look()
@@ -124,7 +123,7 @@ class WorkerProcess:
             self.limit.set(self._hello_s / 2, lambda: self.kill(f"no message within {self._hello_s:g} s of its start"))
 
     def _on_hello(self, message: Any) -> None:
-        """Handle the first message. Those that arrive in the same read come here as well."""
+        """Handle the first message, and those that arrive in the same read."""
         if self.phase is not ProcessPhase.STARTING:
             self.actor.on_message(message)
             return
@@ -136,7 +135,7 @@ class WorkerProcess:
         self.work.handle = self.actor.on_message  # one call less for each message
 
     def tell(self, frames: list[bytes]) -> None:
-        """Send a small frame on the control pipe. It always has room: a worker gets a few frames in its life."""
+        """Send a small frame on the control pipe, which has room for the few in a worker's life."""
         try:
             self._control.send(b"".join(frames))
         except OSError:  # the worker is dead, or has closed the pipe
@@ -147,7 +146,7 @@ class WorkerProcess:
         self._launcher.signal(self._token, number, whole_group)
 
     def kill(self, cause: str = "") -> None:
-        """Kill the whole tree at once. Its end follows."""
+        """Kill the whole tree at once."""
         if self.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
             return
         self.cause = cause
@@ -160,7 +159,6 @@ class WorkerProcess:
         self.limit.set(force_s, lambda: self._launcher.force(self._token))
 
     def _on_end(self, end: End) -> None:
-        """The process and all its descendants are dead, or cannot be killed."""
         if self.phase is ProcessPhase.ENDED:
             return
         # A report counts once its frame is in the pipe. So all frames are read before the end is told, except after a
@@ -184,7 +182,7 @@ class WorkerProcess:
     def _judge_closed_pipe(self) -> Iterator[float]:
         """The work pipe has ended, but no death was reported: kill the process, unless it is dying already.
 
-        A dying process closes its files first. On a busy machine the rest of its death may take long.
+        A dying process closes its files first, and on a busy machine the rest may take long.
         """
         yield EOF_S
         # A process that has exited but is not reaped counts as well: its parent will report it.
@@ -195,7 +193,7 @@ class WorkerProcess:
             self.kill(CHANNEL_CLOSED)
 
     def close(self) -> None:
-        """Release all resources. May be called any number of times."""
+        """Release all resources; may be repeated."""
         self.limit.close()
         self.work.close()
         self._control.close()
@@ -252,9 +250,8 @@ def make_launcher(
     needed: Sequence[str] = (),
     ahead: ZygoteProcess | None = None,
 ) -> Launcher:
-    """Return the launcher for this machine. `ahead`, the first zygote if it was started already, is closed by it.
-    `keep_descendants` lets the descendants of a worker stay after its normal end. A zygote imports the modules `needed`
-    once for all workers.
+    """Return the launcher for this machine. It closes `ahead`, the first zygote. `keep_descendants` lets those of a
+    worker stay after its normal end. A zygote imports the modules `needed` once.
 
     Raises:
         ValueError: See `start_method`.

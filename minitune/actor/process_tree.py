@@ -40,9 +40,9 @@ def marker_of(run_id: str, token: int) -> str:
 def wake_at_end_of_parent() -> None:
     """Let the kernel continue this process when its parent ends, if somebody has stopped it. Linux only.
 
-    A stopped process cannot notice the end of its parent, and would stay for ever. SIGCONT does nothing to a process
-    that runs. So it does no harm that the kernel also sends it when the *thread* ends that started this process. Then
-    another thread of the parent takes its place, and the signal comes again at the end of that one.
+    A stopped process cannot notice that end, and would stay for ever. SIGCONT does nothing to a process that runs, so
+    it does no harm that it also comes when the *thread* that started this process ends. Another thread then takes its
+    place.
     """
     if sys.platform != "linux":
         return
@@ -63,11 +63,7 @@ def send_signal(pid: int, signum: int) -> bool:
 
 
 def kill_group(pid: int, signum: int) -> bool:
-    """Send a signal to the process group that `pid` leads.
-
-    Returns:
-        Whether the group exists.
-    """
+    """Send a signal to the process group that `pid` leads; return whether it exists."""
     if pid <= 1:
         return False
     try:
@@ -80,8 +76,8 @@ def kill_group(pid: int, signum: int) -> bool:
 def freeze(roots: Iterable[int]) -> list[int]:
     """Stop processes and all their descendants; return them, parents first.
 
-    A parent is stopped before its children are listed. Then it can neither fork nor reap a child, so no number in the
-    list can come to belong to another process.
+    A parent is stopped before its children are listed: it can neither fork nor reap, so the numbers in the list stay
+    theirs.
     """
     found = list(roots)
     seen = set(found)
@@ -97,16 +93,16 @@ def freeze(roots: Iterable[int]) -> list[int]:
 class Hunt:
     """Kills processes with their descendants, and remembers them until they are dead.
 
-    A killed process exists for a while, for hundreds of milliseconds if it has much memory to free. During that time it
-    shows no environment by which it could be found again. Its start time distinguishes it from a later process.
+    A killed process exists for hundreds of milliseconds if it has much memory, without an environment by which it could
+    be found. Its start time tells it from a later process.
     """
 
     def __init__(self) -> None:
         self._hit: dict[int, str] = {}
 
     def strike(self, roots: Iterable[int]) -> int:
-        """Kill processes and all their descendants. Does not wait for their death. Returns how many of all processes
-        that this object has killed are not yet dead.
+        """Kill processes and all their descendants, without waiting. Returns how many of all that this object has
+        killed are not yet dead.
         """
         for pid in freeze(roots):
             started = processes.life(pid)
@@ -117,8 +113,8 @@ class Hunt:
         return len(self._hit)
 
     def strike_marked(self, markers: Collection[str], roots: Iterable[int] = ()) -> int:
-        """Do the same with all processes that carry one of the markers, and with `roots`. Returns 1 if no file
-        descriptor is free to look at processes.
+        """The same for all processes with one of the markers, and for `roots`. Returns 1 if no descriptor is free to
+        look.
         """
         try:
             return self.strike([*roots, *marked(markers)])
@@ -129,8 +125,8 @@ class Hunt:
 def marked(markers: Collection[str]) -> list[int]:
     """Return the living processes whose environment holds one of the markers.
 
-    A process that is just starting another program shows no environment for a moment, so search twice. A search takes
-    about 3 ms per 100 processes of the machine.
+    A process that is just starting another program shows no environment, so search twice. A search takes 3 ms per 100
+    processes.
     """
     own = os.getpid()
     wanted = [marker.encode() for marker in markers]
@@ -146,11 +142,11 @@ def marked(markers: Collection[str]) -> list[int]:
 
 # -- kills for lack of memory ------------------------------------------------------------------------------------------
 class MemoryKills:
-    """Finds out from the kernel's counters (Linux) whether a kill for lack of memory explains a death. Each kill counts
-    once.
+    """Finds out from the kernel's counters (Linux) whether a kill for lack of memory, each of which counts once,
+    explains a death.
 
-    The counter of our own control group comes first. The counter of the whole machine also sees workers that were moved
-    to another group. If the system shows neither, there is never any evidence.
+    The counter of our control group comes first; that of the machine also sees workers that were moved to another
+    group. Without either, there is never any evidence.
     """
 
     def __init__(self, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup"):
@@ -162,7 +158,7 @@ class MemoryKills:
     def look(self) -> None:
         """Call this when a worker is started: kills before that explain no later death.
 
-        It looks at most once in `_LOOK_S` seconds.
+        At most once in `_LOOK_S` seconds.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
@@ -170,9 +166,7 @@ class MemoryKills:
             self._seen = self._read()
 
     def claim(self) -> str:
-        """Call this when a worker has died of a SIGKILL that we have not sent. Returns the evidence of a kill for lack
-        of memory, in words, or an empty text.
-        """
+        """Call this after a SIGKILL that we have not sent. Returns the evidence in words, or an empty text."""
         now = self._read()
         risen = next((path for path, count in now.items() if count > self._seen.get(path, count)), None)
         if risen is None:
@@ -187,7 +181,7 @@ class MemoryKills:
 
 
 def _group_counters(proc: str, cgroups: str) -> list[str]:
-    """Return the file that counts the kills in our control group, if it is of version 2; with version 1, none does."""
+    """The file that counts the kills in our control group; None for version 1."""
     try:
         with open(os.path.join(proc, "self", "cgroup"), "rb") as file:
             lines = os.fsdecode(file.read()).splitlines()
@@ -197,7 +191,7 @@ def _group_counters(proc: str, cgroups: str) -> list[str]:
 
 
 def _read_counter(path: str) -> int | None:
-    """Return the counter in a file of lines such as `oom_kill 3`; None if there is none."""
+    """The counter in a file of lines such as `oom_kill 3`, or None."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -216,8 +210,8 @@ def _read_counter(path: str) -> int | None:
 
 # -- sweeps by marker --------------------------------------------------------------------------------------------------
 def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collection[int]] = tuple) -> None:
-    """Kill all processes that carry a marker, pass by pass, until none is left. Blocks for at most `limit_s` seconds.
-    `roots` is called before each pass for more processes to kill with their trees.
+    """Kill all processes with a marker, pass by pass, until none is left. Blocks for at most `limit_s` seconds. `roots`
+    gives more processes before each pass.
     """
     until = time.monotonic() + limit_s
     hunt = Hunt()
@@ -230,10 +224,9 @@ def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collecti
 
 
 class Sweep:
-    """Does the work of `sweep` on the driver's loop, for at most `KILL_CONFIRM_S`. `on_done` gets whether a process
-    survived.
+    """Does the work of `sweep` on the driver's loop, for at most `KILL_CONFIRM_S`. `on_done` gets whether one survived.
 
-    The intervals between passes grow, because one pass reads all processes of the machine.
+    The intervals between passes grow: each reads all processes of the machine.
     """
 
     def __init__(

@@ -1,6 +1,5 @@
 """RemoteActor: an actor as the driver sees it: its calls, its stop, and its events.
 
-A process runs one actor at a time. When an actor has ended, its process may be parked and handed over to another actor.
 Each phase that waits for the worker has a time limit, except while user code runs.
 """
 
@@ -76,7 +75,7 @@ class ActorPhase(Enum):
 
 
 KEEP = "stop, and keep the process"
-"""The event of a stop after which the process shall be parked. That of any other stop is `Stop`."""
+"""The event of a stop after which the process is parked; any other one is `Stop`."""
 
 _P = ActorPhase
 _Row = dict[type | str, ActorPhase]
@@ -124,8 +123,7 @@ TRANSITIONS: dict[ActorPhase, _Row] = {
     _P.PARKED_CLEAN: {Move: _P.ENDED, Stop: _P.QUITTING, KEEP: _P.QUITTING, **_END},
     _P.ENDED: {**_END},
 }
-"""For each phase, what may happen in it, and the phase that follows. What happens is a message that the worker sends or
-gets, a stop, or the end of the process."""
+"""For each phase, what may happen (a message, a stop, the end of the process), and the phase that follows."""
 
 # The phases in which user code may run, without a report that waits for an answer.
 _RUNS = frozenset({_P.MAKING, _P.MOVING, _P.BUSY})
@@ -137,7 +135,8 @@ class RemoteActor:
 
     Args:
         started: The event to report once its object is there; the process is filled in.
-        tell: Receives the events. The end of a parked process is told as an Exited of its last actor.
+        started: The event to report once its object is there. The end of a parked process is told as an Exited of its
+            last actor.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class RemoteActor:
     # -- methods for the executor --------------------------------------------------------------------------------
 
     def start(self, boot: Boot, preload: bool = True, instead: NotReset | None = None) -> None:
-        """Start the process. Started, CallRaised or Exited follows. `instead` is the NotReset of another process.
+        """Start the process. Started, CallRaised or Exited follows. `instead`: the NotReset of another process.
         ValueError: the factory is too large.
         """
         if instead is not None:
@@ -173,14 +172,13 @@ class RemoteActor:
             self.on_end(End("refused", f"could not make a channel: {error}"))
 
     def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
-        """Use a parked process. Started follows; or NotReset, and the process is killed. All of it may take `timeout_s`
-        seconds.
+        """Use a parked process within `timeout_s` seconds. Started follows; or NotReset, and the process is killed.
 
-        The worker restores everything that user code may have changed, takes the new workplace, and calls `reset` of
-        its object. If the worker is clean, so that a failure is unlikely, everything is sent with the first call.
+        The worker restores everything, takes the new workplace, and calls `reset` of its object; if it is clean, all is
+        sent with the first call.
 
         Returns:
-            Started if the worker is clean. Then no such event follows. If the reset fails, NotReset comes nevertheless.
+            Started if the worker is clean; a failing reset brings NotReset nevertheless.
         """
         process = self.process
         last = process.actor
@@ -206,9 +204,9 @@ class RemoteActor:
     def call(self, method: str, payload: bytes = b"") -> None:
         """Send a call. CallReturned, CallRaised or Exited follows.
 
-        The method runs on the worker's main thread. If it has reported and waits, and is called again, it continues;
-        another method is called within it. Raises RuntimeError if another call is running or the actor has ended,
-        ValueError if the arguments are too large.
+        The method runs on the worker's main thread. One that has reported and waits continues if it is called again;
+        another one is called within it. RuntimeError: another call is running or the actor has ended; ValueError: the
+        arguments are too large.
         """
         process = self.process
         after = TRANSITIONS[self.phase].get(Call)
@@ -237,12 +235,11 @@ class RemoteActor:
     def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """Stop the actor: only Exited follows. A second stop may shorten the grace period.
 
-        When the running call has ended, the object's `stop()` is called, if it has one and is not parked.
+        The object's `stop()` is called after the running call, unless it is parked.
 
         Args:
-            grace_s: Seconds that the actor has to end. Then its stacks are dumped and it gets SIGTERM, and one second
-                later its tree is killed.
-            keep: Park the process for another actor, if the running call ends in time and nothing of it still runs.
+            grace_s: Seconds until its stacks are dumped and it gets SIGTERM; one second later its tree is killed.
+            keep: Park the process, if the running call ends in time and nothing of it still runs.
             dump: Write the stacks of its threads at once.
 
         Returns:
@@ -288,7 +285,6 @@ class RemoteActor:
         self.process.kill(f"did not end within the grace period of {grace_s:g} s and was killed")
 
     def _show(self) -> None:
-        """Tell the worker to write the stacks of its threads to its standard error."""
         self.process.tell(encode(Show()))
         self._shows_stacks = True
 
@@ -307,7 +303,6 @@ class RemoteActor:
         process.limit.set(self._reset_s, lambda: self._reject("it took too long"))
 
     def _on_moved(self, reply: Any) -> None:
-        """The worker has answered Move."""
         if isinstance(reply, Raised):
             self._reject(reply.error.last_line())
         elif not (reply.payload and pickle.loads(reply.payload)):
@@ -378,7 +373,6 @@ class RemoteActor:
         return RemoteError.of(broken)
 
     def _on_made(self, reply: Any) -> None:
-        """The worker has answered Boot."""
         if isinstance(reply, Raised):
             self._tell(CallRaised(self.actor_id, reply.error))
         elif self._first is not None:
@@ -387,7 +381,6 @@ class RemoteActor:
             self._tell_started()
 
     def _on_parked(self) -> None:
-        """The worker has answered Quit."""
         self.process.limit.clear()
         self._tell(Exited(self.actor_id, "parked"))
 
@@ -433,7 +426,7 @@ class RemoteActor:
         )
 
     def _explain(self, end: End, is_stopped: bool) -> tuple[str, int]:
-        """Return the cause of the end in words, and the signal if nothing explains it."""
+        """The cause of the end in words, and the signal if nothing explains it."""
         killed_for = self.process.cause
         code = end.exit_code
         if killed_for == CHANNEL_CLOSED and code is not None and code > 0:

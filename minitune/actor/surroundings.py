@@ -1,7 +1,7 @@
 """The surroundings of user code in a worker: saved at the start, set for an actor, restored for the next one.
 
-They are the working directory, the output files, the environment, and what else user code may change in its process:
-signal handlers, limits, the file mode mask, paths, warnings, logging.
+They are directory, output files, environment, and what else user code may change: signal handlers, limits, the file
+mode mask, paths, warnings, logging.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ _SIGNALS = range(1, signal.NSIG)
 
 
 def move_high(descriptor: int) -> int:
-    """Duplicate a descriptor to a high number, because user code may close all low ones. Child programs do not inherit
-    it.
-    """
+    """Duplicate a descriptor to a high number: user code may close all low ones, and children do not inherit it."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
     return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
 
 
 def reset_signals() -> None:
-    """Give signals their usual effect. The driver or a preloaded module may have blocked or ignored them.
+    """Give signals their usual effect, which the driver or a preloaded module may have changed.
 
     An ignored SIGCHLD hides how a child has ended.
     """
@@ -70,9 +68,8 @@ def arm_stack_dump() -> None:
 def dump_stacks() -> None:
     """Write the stacks of all threads to standard error.
 
-    This is safe, because the calling thread holds the interpreter's lock. The handler of SIGUSR2 does not hold it: it
-    may read a stack while another thread changes it, and crash. So the driver sends SIGUSR2 only if this call does not
-    come, because user code does not release the lock.
+    The calling thread holds the interpreter's lock; the handler of SIGUSR2 does not, and may read a changing stack, and
+    crash. So SIGUSR2 is only for user code that does not release the lock.
     """
     faulthandler.unregister(signal.SIGUSR2)
     faulthandler.dump_traceback(2, all_threads=True)
@@ -81,8 +78,8 @@ def dump_stacks() -> None:
 def fork_by_default() -> None:
     """Let `multiprocessing` fork in user code, unless that chooses another start method.
 
-    From Python 3.14 on, its default is a server that imports the user's script to find the functions of a pool. In a
-    worker `__main__` is not the script, so such a pool would wait forever.
+    From Python 3.14 on, its default is a server that imports the user's script; in a worker `__main__` is not the
+    script, so a pool would wait forever.
     """
     if sys.platform == "linux" and sys.version_info >= (3, 14):
         from multiprocessing import context
@@ -93,8 +90,7 @@ def fork_by_default() -> None:
 def line_buffer_c_output() -> None:
     """Make C code flush standard output after each line, as Python does.
 
-    Otherwise C keeps the output in a buffer that is flushed only when a process exits in C's own way, which a worker
-    never does.
+    C would flush its buffer only when a process exits in C's own way, which a worker never does.
     """
     import ctypes
 
@@ -114,7 +110,7 @@ class _Environment:
         self._with_variables = self._first
 
     def restore(self, variables: Mapping[str, str | None]) -> None:
-        """Restore the environment, with the variables of a workplace: those with the value None are removed."""
+        """Restore the environment, with the variables of a workplace."""
         # Trials of one run mostly have the same variables, so the environment of the last workplace is used again.
         if variables != self._variables:
             self._variables = dict(variables)
@@ -130,7 +126,6 @@ class _Signals:
         self._mask = set(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
 
     def restore(self) -> None:
-        """Restore both, and stop all timers."""
         stop_timers()  # first: a timer could ring while its handler is being removed
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
@@ -190,7 +185,7 @@ class Surroundings:
 
 
 def take(workplace: Workplace) -> None:
-    """Do what `Surroundings.apply` does, in a process that has only one workplace in its life."""
+    """`Surroundings.apply`, in a process that has only one workplace in its life."""
     for name, value in workplace.env.items():
         if value is None:
             os.environ.pop(name, None)
@@ -209,7 +204,6 @@ def _take_files(workplace: Workplace) -> None:
 
 
 def _redirect(descriptor: int, path: str) -> None:
-    """Redirect a standard stream to the end of a file."""
     from minitune.base.files import TO_APPEND, open_regular  # here, because a zygote imports it while it is idle
 
     _flush(descriptor)
@@ -223,7 +217,7 @@ def _redirect(descriptor: int, path: str) -> None:
 
 
 def _keep(descriptor: int) -> int:
-    """Duplicate a standard stream, to restore it later; if the driver had none, return one that goes nowhere."""
+    """Duplicate a standard stream, to restore it later; without one, return one that goes nowhere."""
     try:
         return move_high(descriptor)
     except OSError:
@@ -243,7 +237,6 @@ def _flush(descriptor: int) -> None:
 
 
 def _renew_stream(descriptor: int) -> None:
-    """Make the Python stream of a descriptor usable, with line buffering."""
     name = _STREAMS[descriptor]
     stream = getattr(sys, f"__{name}__")
     try:
@@ -303,7 +296,6 @@ def _environment() -> dict[Any, Any]:
 
 
 def _with(environment: dict[Any, Any], variables: Mapping[str, str | None]) -> dict[Any, Any]:
-    """Return a copy of an environment in which variables are set, or removed if the value is None."""
     copy = environment.copy()
     for name, value in variables.items():
         key = os.environ.encodekey(name)

@@ -2,23 +2,23 @@
 
 - The *main thread* owns the work pipe: it reads a message, does what it says, and writes the answer (`Worker.run`). All
   user code runs on it.
-- The *control thread* owns the control pipe, and hears two things: stop, and show your stacks (`Worker._listen`). It
-  only notes a stop. User code learns of it at its next report, or when the main thread reads Quit.
+- The *control thread* owns the control pipe: stop, and show your stacks (`Worker._listen`). It only notes a stop, of
+  which user code learns at its next report, or when the main thread reads Quit.
 
 Reports
 -------
-A method that reports calls `Worker.exchange`. That answers the running call before the method has returned, and then
+A method that reports calls `Worker.exchange`, which answers the running call before the method has returned, and then
 reads on like `run`: other calls are made right there, GoOn lets the method continue, and Quit ends it. Any thread of
-the user may report. One lock admits one exchange at a time, and the final answer of the call takes it, too: after that,
-no report counts any more. A child that user code has forked may not use the pipes.
+the user may report. One lock admits one exchange at a time, and the final answer takes it, too: after that, no report
+counts any more. A child that user code has forked may not use the pipes.
 
 Signal handlers of the user that raise
 --------------------------------------
-Python runs them on the main thread between any two instructions, also between ours. Then it is unknown what was done:
-whether a frame was sent, or an answer was taken from the pipe. So the attempt fails, and no report is lost, sent twice,
-or gets the answer to another one: `exchange` notes that it has begun and that it has ended, and whatever uses the pipe
-next looks at that note. If an exception comes up anywhere else in our own code, the process ends at once. In both cases
-it ends with an exit code that the driver explains.
+Python runs them on the main thread between any two instructions, also between ours. Then it is unknown whether a frame
+was sent, or an answer was taken from the pipe. So the attempt fails, and no report is lost, sent twice, or gets the
+answer to another one: `exchange` notes its begin and its end, and whatever uses the pipe next looks at that note. If an
+exception comes up anywhere else in our own code, the process ends at once. In both cases the driver explains the exit
+code.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _open(inherited: int) -> WorkerEnd:
 
 
 def serve(worker: Worker) -> NoReturn:
-    """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
+    """Serve the driver on the main thread of a new process. Never returns."""
     try:
         worker.run()
     except BaseException as error:
@@ -102,7 +102,7 @@ def serve(worker: Worker) -> NoReturn:
 
 
 def _leave(exit_code: int = 0) -> NoReturn:
-    """Flush the streams and exit. The interpreter's own shutdown would wait for foreign threads and children."""
+    """Flush the streams and exit: the interpreter's own shutdown would wait for foreign threads and children."""
     try:
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -116,8 +116,8 @@ def _leave(exit_code: int = 0) -> NoReturn:
 def _give_up(error: BaseException) -> NoReturn:
     """End the process because of an exception in our own code, or in the midst of an exchange.
 
-    A signal handler has raised it, or user code has replaced something that we need. In either case it is unknown what
-    was done, so nothing can be repeated, and the driver would wait for ever.
+    A signal handler has raised it, or user code has replaced what we need. It is unknown what was done, so nothing can
+    be repeated, and the driver would wait for ever.
     """
     try:
         if type(error) is TrialStopped:  # the grace period of a stop is over
@@ -144,7 +144,7 @@ class Worker:
     """A worker's process, except for user code.
 
     Attributes:
-        at_stop: Is called on the control thread when the present actor must end. The actor's object sets it.
+        at_stop: Is called on the control thread when the present actor must end.
     """
 
     def __init__(self, work: WorkerEnd, control: WorkerEnd, marker: str, reaper_pid: int = 0):
@@ -166,7 +166,7 @@ class Worker:
     # -- the main thread ---------------------------------------------------------------------------------------
 
     def run(self) -> NoReturn:
-        """Do what the driver says until it says Quit. Never returns."""
+        """Do what the driver says. Never returns."""
         self._arm_termination()
         if sys.version_info >= (3, 12):
             _ignore_warnings_about_our_thread()
@@ -192,7 +192,6 @@ class Worker:
                 raise ProtocolError(f"a worker does not expect {type(message).__name__} here")
 
     def _make(self, boot: Boot) -> None:
-        """Take the workplace and make the actor's object."""
         sys.path[:] = boot.sys_path
         sys.argv[:] = boot.argv
         if boot.workplace.trial is not None:
@@ -240,7 +239,7 @@ class Worker:
                 self._send(self._final_frame(value, error))
 
     def _final_frame(self, value: Any, error: BaseException | None) -> list[bytes]:
-        """Return the frame of a value or an error; if the value cannot be sent, of the reason."""
+        """The frame of a value or an error; of the reason, if it cannot be sent."""
         if error is None:
             try:
                 payload = b""
@@ -289,14 +288,14 @@ class Worker:
         _leave()
 
     def _may_be_kept_at_once(self) -> bool:
-        """Whether the driver may hand this worker on without a Quit: a call has ended, and has left nothing."""
+        """Whether the driver may hand this worker on without a Quit."""
         is_made_only = self._number == self._attempt  # or reset: no method was called yet
         if self._process.surroundings is None or self._depth or is_made_only or self.is_stopped:
             return False
         return self._resets_at_once() and not self._process.has_leftovers()
 
     def _resets_at_once(self) -> bool:
-        """Whether `reset` of the object runs no user code, so that it succeeds unless the process is broken."""
+        """Whether `reset` of the object runs no user code."""
         return getattr(self._object, "resets_at_once", False)
 
     # -- for the actor's object ----------------------------------------------------------------------------------
@@ -307,10 +306,10 @@ class Worker:
         return self._stopped_attempt == self._attempt or self._quit is not None
 
     def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
-        """Answer the running call with a report, and wait until the driver lets the call continue. Blocks.
+        """Answer the running call with a report, and block until the driver lets it continue.
 
-        Any thread may call this, while a call is running; one at a time reports. `make` makes the report, a tuple, and
-        a function that is called once the report counts.
+        Any thread may call this during a call, one at a time. `make` makes the report, a tuple, and a function that is
+        called once it counts.
 
         Returns:
             Whether the call may continue. If not, no report counts any more.
@@ -343,7 +342,6 @@ class Worker:
             return self._quit is None
 
     def _wait_for_answer(self) -> None:
-        """Make calls until the driver has answered the report."""
         while True:
             message = self._next()
             if isinstance(message, GoOn):
@@ -389,7 +387,6 @@ class Worker:
             self._end_tree(error)
 
     def _end_tree(self, error: ChannelClosedError) -> NoReturn:
-        """End at once."""
         if not self._process.origin.is_here():
             _leave()
         if error.is_ours:
@@ -431,7 +428,7 @@ class Worker:
     def _arm_termination(self) -> None:
         """Make SIGTERM end user code by an exception if the driver has stopped it; otherwise it kills, as always.
 
-        A child that user code forks is no actor, and gets the default handler back.
+        A child that user code forks gets the default handler back.
         """
         mask: set[int] = set()
 
@@ -461,7 +458,6 @@ def _do_nothing() -> None:
 
 
 def _pickled(value: Any) -> bytes:
-    """Pickle a value for the driver."""
     try:
         return dump_value(value)
     except MemoryError as error:
@@ -469,7 +465,6 @@ def _pickled(value: Any) -> bytes:
 
 
 def _pickled_answer(value: Any) -> bytes:
-    """The same for what a method has returned."""
     try:
         return _pickled(value)
     except MemoryError:
@@ -481,18 +476,17 @@ def _pickled_answer(value: Any) -> bytes:
 
 
 class _ForkWarning:
-    """What `warnings` compares a message with: it calls `match`, as of a compiled regular expression."""
+    """What `warnings` compares a message with, like a compiled regular expression."""
 
     def match(self, message: str) -> bool:
-        """Whether this is the warning about a fork of a process with several threads, and there are only our two."""
+        """Whether this is the warning about a fork, and there are only our two threads."""
         return "multi-threaded, use of fork" in message and len(processes.threads(os.getpid())) == 2
 
 
 def _ignore_warnings_about_our_thread() -> None:
-    """Ignore Python's warning about forks in a process with several threads if there is no thread but our two.
+    """Ignore Python's warning about forks with threads if there are only our two.
 
-    User code cannot do anything about it, and the fork is safe: the control thread holds no lock while it waits for the
-    driver. With a thread of the user's, the warning appears.
+    The fork is safe: the control thread holds no lock while it waits.
     """
     if sys.platform == "linux":
         import warnings
@@ -504,7 +498,7 @@ def _ignore_warnings_about_our_thread() -> None:
 def _raise_oom_score() -> None:
     """Make the kernel kill this process and not the driver if memory runs out (Linux).
 
-    Call it while the process has one thread: with more, the kernel visits all processes of the machine.
+    With more than one thread, the kernel visits all processes of the machine.
     """
     try:
         descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR)
@@ -521,11 +515,11 @@ def _raise_oom_score() -> None:
 
 # -- the process -------------------------------------------------------------------------------------------------------
 class _Process:
-    """What all actors of a worker have in common: their process, and what must not pass from one actor to the next.
+    """What all actors of a worker have in common, and must not pass on.
 
     Attributes:
         origin: Tells it from a child that user code has forked.
-        surroundings: Its state before any user code ran. None if it has only one actor, so that nothing is restored.
+        surroundings: Its state before any user code ran, or None if it has only one actor.
     """
 
     def __init__(self, marker: str, reaper_pid: int):

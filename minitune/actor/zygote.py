@@ -2,19 +2,17 @@
 
 Three properties make it safe:
 
-- It is a new interpreter, never a fork of the driver, and has one thread. A fork copies only the forking thread, so a
-  lock that another thread holds would stay locked in the child for ever. And the parent-death signal, which fires when
-  the forking *thread* ends, fires only when this process ends.
-- It is the parent of the workers. So it gets exact exit statuses, and a worker's number belongs to the worker until the
-  zygote has reaped it.
+- It is a new interpreter, never a fork of the driver, and has one thread. A lock that another thread holds would stay
+  locked in the child for ever. And the parent-death signal, which fires when the forking *thread* ends, fires only when
+  this process ends.
+- It is the parent of the workers. So it gets exact exit statuses, and a worker's number is its own until it is reaped.
 - It is child subreaper: it becomes the parent of every orphan of its workers, so no descendant escapes.
 
-It communicates with the driver over one inherited socket pair that keeps packets apart and carries descriptors. When
-the driver dies or closes the socket, the zygote kills its workers and exits.
+It talks to the driver over one inherited socket pair that carries packets and descriptors. When that closes, it kills
+its workers and exits.
 
 A tree is killed in passes, between which the loop continues (`_sweep`). Each pass stops and kills the worker, if it
-lives, and the orphans that belong to it, with all their descendants. A sweep begins when the driver asks for it, or
-when the worker has died.
+lives, and its orphans, with all descendants. A sweep begins when the driver asks for it, or when the worker has died.
 
 ::
 
@@ -132,9 +130,7 @@ class Zygote:
         arm_stack_dump()  # for the workers, which inherit it
 
     def serve(self) -> worker.Worker:
-        """Serve the driver until it has ended, and then exit the process. Returns the new worker in each forked child,
-        and only there.
-        """
+        """Serve the driver until it has ended, and exit. Returns the new worker in each forked child."""
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         poll = select.poll()
         for descriptor in (self._end.fileno(), self._driver, self._wakeup):
@@ -159,7 +155,7 @@ class Zygote:
                     return forked
 
     def _receive(self) -> worker.Worker | None:
-        """Handle one packet. The next one waits for the next turn, so that ends are told between two forks."""
+        """Handle one packet; ends are told between two forks."""
         try:
             packet = receive_packet(self._end)
         except OSError:
@@ -217,7 +213,7 @@ class Zygote:
         return None
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Worker:
-        """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
+        """Make a forked child a worker, which first makes sure that it cannot outlive the zygote."""
         self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
@@ -234,7 +230,7 @@ class Zygote:
         return worker.Worker(work, control, marker, reaper_pid=self._pid)
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
-        """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
+        """Send a signal to a worker that is not reaped: then its number is its own."""
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return
@@ -276,7 +272,6 @@ class Zygote:
                 self._begin_sweep(tracked)
 
     def _sweep(self, tracked: _Child) -> None:
-        """Run one pass over the rest of a worker's tree."""
         is_alive = tracked.exit_code is None
         orphans, unknown = self._orphans(tracked)
         if is_alive:
@@ -297,9 +292,7 @@ class Zygote:
             self._forget(tracked, survivors=left + is_alive > 0)
 
     def _orphans(self, tracked: _Child) -> tuple[list[int], bool]:
-        """Find those of our children that are orphans of this worker, and whether another child does not show its
-        worker.
-        """
+        """Our children that are orphans of this worker, and whether another child hides its worker."""
         # They are our children. So none of these numbers can belong to another process before `_reap` has seen its end.
         orphans = []
         unknown = False
@@ -316,8 +309,8 @@ class Zygote:
     def _forget(self, tracked: _Child, survivors: bool) -> None:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed.
 
-        A worker that cannot be killed, such as one in a system call on a lost disk, stays in `_by_pid`. Otherwise it
-        would be taken for the orphan of another worker.
+        One that cannot be killed, such as in a system call on a lost disk, stays in `_by_pid`, or it would be taken for
+        an orphan of another worker.
         """
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
@@ -325,7 +318,7 @@ class Zygote:
         self._outbox.send(("ended", tracked.token, *facts))
 
     def _end_all(self) -> NoReturn:
-        """Kill everything that was ever started here, except for descendants that should be kept, and exit."""
+        """Kill everything that was started here, except for descendants to keep, and exit."""
         until = time.monotonic() + CLOSE_S
         hunt = process_tree.Hunt()
         while time.monotonic() < until:
@@ -345,8 +338,8 @@ class Zygote:
     # -- preload -----------------------------------------------------------------------------------------------
 
     def _preload(self, action: bytes) -> tuple[str, str]:
-        """Call a pickled function whose effects all workers will share. Returns the traceback of its failure, and the
-        reason why this process must not fork any more; empty texts otherwise.
+        """Call a pickled function whose effects all workers will share. Returns the traceback of its failure, and why
+        this process must not fork any more.
         """
         from minitune.base.pickling import load_value
 
@@ -365,7 +358,7 @@ class Zygote:
 
     @contextmanager
     def _watching_driver(self) -> Iterator[None]:
-        """While foreign code keeps the loop from checking, end with the driver and report what is imported."""
+        """While foreign code keeps the loop from it, end with the driver and report imports."""
         told = ""
 
         def look(number: int, frame: FrameType | None) -> None:
@@ -441,7 +434,7 @@ def _without_threads() -> Iterator[None]:
 def _why_unsafe() -> str:
     """Return why a worker must not be forked from this process; empty if it may.
 
-    A thread does not exist after the fork and may hold a lock for ever. GPU contexts do not survive a fork.
+    A thread does not exist after the fork and may hold a lock; GPU contexts do not survive.
     """
     threads = len(processes.threads(os.getpid()))
     if threads > 1:
@@ -470,14 +463,14 @@ def _marker_address() -> int:
 
 
 def _show_marker(address: int, marker: str) -> None:
-    """Write the marker into our environment, in place, because others see only the memory of the start."""
+    """Write the marker into our environment, in place: others see only the memory of the start."""
     if address:
         ctypes.memmove(address, marker.encode(), len(marker))
     os.environ[process_tree.TRIAL_VARIABLE] = marker
 
 
 def _reseed() -> None:
-    """Seed generators that an import in the zygote has seeded for all workers. Python's `random` does that itself."""
+    """Seed generators that an import has seeded for all workers; Python's `random` does it itself."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

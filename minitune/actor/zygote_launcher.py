@@ -2,17 +2,15 @@
 
 A launcher has up to three kinds of zygotes:
 
-- The *bare* one has imported the modules that all workers need, and nothing else. The driver may start it before it has
-  a launcher.
-- The *loaded* one has also preloaded values of this run, such as the trainable. Workers that may use them are forked
-  from this one and wait until it has loaded them. A preload that fails, takes too long, or makes forking unsafe is left
-  out: each worker then loads that value itself.
+- The *bare* one has imported the modules that all workers need, and nothing else. The driver may start it ahead.
+- The *loaded* one has also preloaded values of this run, such as the trainable. Workers that may use them wait until it
+  has loaded them. A preload that fails, takes too long, or makes forking unsafe is left to each worker.
 
 While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
-If the system does not let a zygote fork, all later workers are new interpreters.
+If the system forbids the fork, later workers are new interpreters.
 
-If a zygote dies, its workers die with it by the parent-death signal, and the launcher kills their descendants, which it
-finds by their markers. One that is stuck (see `doubt`) is killed, with the same consequences.
+If a zygote dies, its workers die with it by the parent-death signal, and the launcher kills their descendants by their
+markers. One that is stuck (see `doubt`) is killed.
 """
 
 from __future__ import annotations
@@ -58,11 +56,11 @@ _log = logging.getLogger("minitune")
 
 @dataclass
 class _ForkedWorker:
-    """The launcher's record of one worker, from `launch` to its end.
+    """The launcher's record of one worker.
 
     Attributes:
-        ours: The driver's ends of its pipes. The launcher closes them only if it is a spare.
-        zygote: The one that was asked to fork it; None before that, and after that zygote has died.
+        ours: The driver's ends of its pipes, closed here only of a spare.
+        zygote: The one that was asked to fork it, or None.
     """
 
     token: int
@@ -145,7 +143,7 @@ class ZygoteLauncher(Launcher):
             self._loop.call_later(0.0, lambda: self._finish(worker, End()))
 
     def force(self, token: int) -> None:
-        """See `Launcher.force`. The driver does the zygote's work."""
+        """The driver does the zygote's work."""
         worker = self._workers.get(token)
         if worker is None:
             if self._interpreters is not None:
@@ -193,14 +191,13 @@ class ZygoteLauncher(Launcher):
         return zygote
 
     def drop_zygote(self, zygote: ZygoteProcess) -> None:
-        """Fork no more workers from a zygote. Those that it has forked live on."""
+        """Fork no more workers from a zygote; its workers live on."""
         if self._spare is not None and self._spare.zygote is zygote:
             self._drop_spare(self._spare)
         if not any(worker.zygote is zygote for worker in self._workers.values()):
             zygote.popen.kill()  # it may be busy with foreign code; its death will be reported
 
     def _question(self, zygote: ZygoteProcess) -> Doubt:
-        """Ask a zygote whether it is stuck, unless it was asked already."""
         doubt = self._doubts.get(zygote)
         if doubt is None:
             is_busy = partial(self._preload.is_loading_in, zygote)
@@ -214,13 +211,12 @@ class ZygoteLauncher(Launcher):
         self._forget(zygote)
 
     def _forget(self, zygote: ZygoteProcess) -> None:
-        """Request no more workers from a zygote."""
         if zygote is self._bare:
             self._bare = None
         self._preload.on_zygote_dead(zygote)
 
     def _retire(self, zygote: ZygoteProcess) -> bool:
-        """End a zygote and all its workers. Returns whether it may have left their descendants alive."""
+        """End a zygote and its workers; returns whether descendants may live."""
         doubt = self._doubts.pop(zygote, None)
         if doubt is not None:
             doubt.close()
@@ -230,7 +226,7 @@ class ZygoteLauncher(Launcher):
         return zygote.close()
 
     def _on_zygote_dead(self, zygote: ZygoteProcess) -> None:
-        """Kill the descendants of its workers. The workers themselves die with it by the parent-death signal."""
+        """Kill the descendants of its workers, which die with it."""
         # First its last words: a worker whose end it has reported is not lost.
         while self._receive(zygote):
             pass
@@ -261,7 +257,6 @@ class ZygoteLauncher(Launcher):
     # -- the spare worker --------------------------------------------------------------------------------------
 
     def _fork_ahead(self, zygote: ZygoteProcess) -> None:
-        """Fork a worker for the next actor."""
         try:
             spare = self._new(_ignore)
         except OSError:  # no file descriptor is free; the next launch will report that
@@ -289,7 +284,7 @@ class ZygoteLauncher(Launcher):
         return self._bare
 
     def _drop_spare(self, spare: _ForkedWorker | None) -> None:
-        """Forget a spare worker, because it has died or is not needed. Without its channels it ends."""
+        """Forget a spare worker: without its channels it ends."""
         if spare is not None and spare is self._spare:
             _close_ends(spare.ours)
             self._spare = None
@@ -297,7 +292,6 @@ class ZygoteLauncher(Launcher):
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, on_end: OnEnd) -> _ForkedWorker:
-        """Make the record and the pipes of a worker."""
         ours, theirs = worker_sockets()
         token = next(self._tokens)
         worker = self._workers[token] = _ForkedWorker(token, on_end, self._loop.time(), ours, theirs)
@@ -368,11 +362,7 @@ class ZygoteLauncher(Launcher):
             self._loop.unwatch(zygote.end.fileno())  # its descriptor will report its death
 
     def _receive(self, zygote: ZygoteProcess) -> bool:
-        """Handle one packet.
-
-        Returns:
-            Whether there may be more.
-        """
+        """Handle one packet; return whether there may be more."""
         try:
             packet = receive_packet(zygote.end)
         except OSError as error:
@@ -406,7 +396,7 @@ class ZygoteLauncher(Launcher):
 class _Preload:
     """The actions of all preloads, and the loaded zygote, which carries them out in order.
 
-    An action that fails is left out: the others are repeated in a new zygote, which has no trace of it.
+    If one fails, the others are repeated in a new zygote, without a trace of it.
     """
 
     def __init__(self, launcher: ZygoteLauncher, loop: Loop):
@@ -424,7 +414,7 @@ class _Preload:
         return self._num_open > 0
 
     def is_loading_in(self, zygote: ZygoteProcess) -> bool:
-        """Whether this zygote is carrying out an action. That has a limit of its own."""
+        """Whether this zygote is carrying out an action, with a limit of its own."""
         return self.is_loading and zygote is self._zygote
 
     @property
@@ -446,7 +436,6 @@ class _Preload:
             self._send(self._zygote, action)
 
     def on_answer(self, zygote: ZygoteProcess, failure: str, unsafe: str) -> None:
-        """A zygote has carried out the first open action."""
         self.importing = ""
         if zygote is not self._zygote:  # it was dropped before this answer came
             return
@@ -464,7 +453,6 @@ class _Preload:
             self._release()
 
     def on_zygote_dead(self, zygote: ZygoteProcess) -> None:
-        """A zygote has died."""
         if zygote is not self._zygote:
             return
         self._zygote = None
@@ -506,7 +494,6 @@ class _Preload:
             self._release()
 
     def _give_up(self, reason: str) -> None:
-        """Do not preload any more."""
         _log.info("workers are started without preload: %s", reason)
         self._drop()
         self._release()
@@ -539,7 +526,7 @@ def _close_ends(ends: Sequence[Socket] | None) -> None:
 
 
 def _has_hung_up(end: Socket) -> bool:
-    """Whether the process at the other end is dead. The kernel shows that before the zygote reports it, or the fork."""
+    """Whether the process at the other end is dead: the kernel shows that before the zygote reports it."""
     poll = select.poll()
     poll.register(end, 0)  # a hang-up is reported although no event is asked for
     return bool(poll.poll(0))

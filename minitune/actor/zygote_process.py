@@ -55,14 +55,14 @@ class ZygoteProcess:
         self.outbox.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
     def drop(self) -> None:
-        """Kill it, unless it is closed already: no worker was requested from it."""
+        """Kill it, unless it is closed: no worker was requested."""
         if self._origin.is_here():
             self.popen.kill()
             self.close()
 
     def close(self) -> bool:
-        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly. Returns
-        whether it was killed: its workers have died with it, but not their descendants.
+        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds; may be repeated. Returns whether it
+        was killed: its workers have died with it, but not their descendants.
         """
         self.outbox.drop()
         if self.end.fileno() < 0 or not self._origin.is_here():
