@@ -66,8 +66,8 @@ it.
 Who may kill
 ------------
 The number of a process may belong to another process as soon as the parent has reaped it. So only the parent of a
-worker sends signals by its number: the zygote, which the driver asks, or the InterpreterLauncher in the driver. If the zygote does not answer
-in time, the driver searches all processes for the worker's marker, and kills those.
+worker sends signals by its number: the zygote, which the driver asks, or the InterpreterLauncher in the driver. If the
+zygote does not answer in time, the driver searches all processes for the worker's marker, and kills those.
 
 The descendants of a worker can leave its process group and its session. Three things lead to them: an orphan becomes a
 child of the zygote, its session may still be the worker's, and its environment holds the worker's marker. A tree is

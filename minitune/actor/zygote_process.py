@@ -61,7 +61,7 @@ class ZygoteProcess:
             self.close()
 
     def close(self) -> bool:
-        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds; may be repeated. Returns whether it
+        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. Returns whether it
         was killed: its workers have died with it, but not their descendants.
         """
         self.outbox.drop()
