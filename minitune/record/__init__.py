@@ -19,9 +19,9 @@ Modules
 
 Writing
 -------
-The driver calls a method of the Recorder. The method makes a record (`records`), encodes it (`codec`), and adds it to
-the journal. `Recorder.write` writes all added records at once. Checkpoints are removed after the write: the
-CheckpointManager decides which, and the Housekeeper removes the files.
+The driver calls a method of the Recorder, which makes a record (`records`), encodes it (`codec`), and adds it to the
+journal. `Recorder.write` writes all added records at once. Checkpoints are removed after it: the CheckpointManager
+decides which, the Housekeeper removes the files.
 
 Reading
 -------

@@ -1,18 +1,18 @@
-"""CheckpointManager: decides which checkpoints of a run are kept, and removes the others.
+"""CheckpointManager: which checkpoints of a run are kept.
 
-The manager keeps these checkpoints:
+It keeps these:
 
 * the newest one of each trial;
 * the best k of each trial by score; without a score, the newest k;
 * *pinned* ones: a worker is loading them, or another trial continues from them;
 * the newest one that is synced to the disk: a power cut may destroy the newer ones.
 
-Any other checkpoint is *surplus*. With `num_to_keep` the manager removes it at once. Without `num_to_keep` it removes
-surplus checkpoints, the oldest first, when the run exceeds its budget of bytes. If that does not free enough, it also
-removes checkpoints of TERMINATED trials, which no resume needs: the oldest first, and never the best of them all.
+Any other checkpoint is *surplus*. With `num_to_keep` it is removed at once, else when the run exceeds its budget of
+bytes, the oldest first. If that does not free enough, checkpoints of TERMINATED trials, which no resume needs, follow:
+the oldest first, and never the best of them all.
 
-Order on disk: the caller first writes a `drop` record for each checkpoint that a method here returns, and then calls
-`remove`. So every checkpoint that the journal names exists.
+The caller first writes a `drop` record for each checkpoint that a method here returns, and then calls `remove`: every
+checkpoint that the journal names exists.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _Key = tuple[str, int]
 
 
 class Surplus(NamedTuple):
-    """A checkpoint of a trial to remove. It is no longer in `Trial.checkpoints`."""
+    """A checkpoint to remove, which is no longer in `Trial.checkpoints`."""
 
     trial: Trial
     record: CheckpointRecord
 
 
 class _TrackedCheckpoint(NamedTuple):
-    """A checkpoint that exists. Entries are ordered by `age`."""
+    """A checkpoint that exists, ordered by `age`."""
 
     age: int
     trial: Trial
@@ -98,7 +98,7 @@ class _BestCheckpoints:
         return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
 
     def add(self, entry: _TrackedCheckpoint) -> _TrackedCheckpoint | None:
-        """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
+        """Add a checkpoint to its trial's best k, and return the one that drops out, if any."""
         number = entry.trial.experiment_number
         metrics = entry.kept.progress.metrics
         num_to_keep = self.num_to_keep[number]
@@ -126,12 +126,12 @@ class _BestCheckpoints:
 
 
 class CheckpointManager:
-    """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) if only a budget is set.
+    """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) with only a budget.
 
     Args:
         metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
         mode: `"max"` or `"min"`, for `metric`.
-        housekeeper: Removes and syncs checkpoints in the background. None in a run in memory, which has no files.
+        housekeeper: Removes and syncs checkpoints in the background; None in a run in memory.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class CheckpointManager:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def add(self, trial: Trial, kept: KeptCheckpoint) -> list[Surplus]:
-        """Take in the last of `trial.checkpoints`, which has just been committed. Return those to remove."""
+        """Take in the last of `trial.checkpoints`. Return those to remove."""
         previous = None
         if len(trial.checkpoints) > 1:
             previous = trial.checkpoints[-2]
@@ -182,7 +182,7 @@ class CheckpointManager:
         return self.collect()
 
     def trial_ended(self, trial: Trial) -> list[Surplus]:
-        """Note that a trial is TERMINATED or ERROR. Return the checkpoints to remove."""
+        """A trial is TERMINATED or ERROR. Return the checkpoints to remove."""
         if not self._entries:
             return []
         if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
@@ -193,11 +193,11 @@ class CheckpointManager:
         return self.collect()
 
     def pin(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Keep a checkpoint regardless of the other rules until it is unpinned as often as it was pinned."""
+        """Keep a checkpoint until it is unpinned as often as it was pinned."""
         self._pins[trial.trial_id, record.number] += 1
 
     def unpin(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Give up one pin of a pinned checkpoint. Return the checkpoints to remove."""
+        """Give up one pin. Return the checkpoints to remove."""
         key = (trial.trial_id, record.number)
         self._pins[key] -= 1
         if self._pins[key] <= 0:
@@ -205,9 +205,8 @@ class CheckpointManager:
         return self.collect()
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Drop a checkpoint that is damaged or that the trial refused to load. Return those to remove, this one first.
-
-        The list is empty if the checkpoint is pinned or unknown.
+        """Drop a checkpoint that is damaged or refused, and return those to remove, this one first; none if it is
+        pinned or unknown.
         """
         entry = self._entries.get((trial.trial_id, record.number))
         if entry is None or entry.key in self._pins:
@@ -218,8 +217,8 @@ class CheckpointManager:
         return [first, *self.collect()]
 
     def remove(self, surplus: Surplus) -> None:
-        """Remove the directory of a dropped checkpoint. Call this after the journal has the `drop` record. A failure is
-        only logged: the next open of the run removes the directory.
+        """Remove the directory of a dropped checkpoint, after the journal has the `drop` record. A failure is only
+        logged: the next open removes it.
         """
         if self._housekeeper is None:
             return
@@ -232,7 +231,7 @@ class CheckpointManager:
             self._housekeeper.delete(path)
 
     def collect(self) -> list[Surplus]:
-        """Return the checkpoints to remove, in order of age. Call this also after checkpoints were synced."""
+        """The checkpoints to remove, in order of age; also after checkpoints were synced."""
         surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
         if self._is_over_budget() and self._ended:
             best = self._best_ended()
@@ -240,7 +239,7 @@ class CheckpointManager:
         return surplus
 
     def finish(self) -> list[Surplus]:
-        """Sync the remaining checkpoints at the end of the driver, and return the older ones, which can be removed.
+        """Sync the remaining checkpoints, and return the older ones, which can be removed.
 
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
         """
@@ -261,7 +260,6 @@ class CheckpointManager:
             self._reconsider(evicted.key)
 
     def _reconsider(self, key: _Key) -> None:
-        """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best k."""
         entry = self._entries.get(key)
         if entry is None or self._is_needed(entry):
             return
@@ -277,7 +275,7 @@ class CheckpointManager:
     def _pop(
         self, heap: list[_TrackedCheckpoint], goes_on: Callable[[], bool], spared: _TrackedCheckpoint | None = None
     ) -> list[Surplus]:
-        """Take checkpoints from `heap`, the oldest first, while `goes_on()` is true. Those in use go back into it."""
+        """Take checkpoints from `heap`, the oldest first, while `goes_on()`; those in use go back."""
         surplus = []
         in_use = []
         while heap and goes_on():

@@ -9,14 +9,13 @@ first key is `$`::
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else
-is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers.
+Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else,
+also what is nested too deeply, is a pickle, with a text for those who only look.
 
-The characters `{"$":` occur only where a tag begins: a user's dict with the key `$` is always written as a tag, and
-JSON escapes quotes in texts.
+The characters `{"$":` occur only where a tag begins.
 
-Objects stay pickled: small ones in the record, large ones in the `ObjectStore` beside the journal. A caller may load
-them only after checking who wrote the run.
+Objects stay pickled: small ones in the record, large ones in the `ObjectStore` beside the journal. Loading them needs a
+check of who wrote the run.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ TEXT_LIMIT = 200
 """The largest number of characters of an object's text that is recorded with its pickle."""
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-"""The version of this Python. It is recorded with each pickle."""
+"""The version of this Python, recorded with each pickle."""
 
 # The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
 _STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
@@ -96,25 +95,22 @@ _read_json = json_decoder()
 
 
 def by_reference(record: Mapping[str, Any], objects: ObjectStore) -> dict[str, Any]:
-    """Return a record with references in place of its large values, which are stored. Blocks while it writes.
+    """A record with references in place of its large values, which are stored. Blocks while it writes.
 
-    It stores large texts, bytes and arrays, and containers with very many small values, but never a whole field. An
-    OSError means that a file cannot be written.
+    Texts, bytes, arrays, and containers with very many small values may be large, but never a whole field. OSError: a
+    file cannot be written.
     """
     walk = _Lightening(objects)
     return {field: walk.of(value) for field, value in record.items()}
 
 
 class _Lightening:
-    """One call of `by_reference`."""
-
     def __init__(self, store: ObjectStore):
         self._store = store
         self._nodes = 0
         self._stored: dict[int, ObjectRef] = {}  # by id: the values cannot change during the call
 
     def of(self, tree: Any) -> Any:
-        """A field of a record: the same object if nothing in it is large."""
         self._nodes = 0
         try:
             return self._lighten(tree, 0)[0]
@@ -122,7 +118,7 @@ class _Lightening:
             return tree  # it probably refers to itself; `_Tagger` handles this
 
     def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
-        """The value with references in place of large parts, and its approximate size in a record, in bytes."""
+        """The value with references in place of large parts, and its approximate size in bytes."""
         kind = type(value)
         if kind in _WALKED:
             value, weight = self._lighten_members(value, depth)
@@ -160,7 +156,7 @@ class _Lightening:
 
 
 def is_small(fields: Mapping[str, Any]) -> bool:
-    """Whether a quick check shows that no value in `fields` is large for `by_reference`; False if this is unclear."""
+    """Whether a quick check shows that no value in `fields` is large; False if unclear."""
     for value in fields.values():
         if type(value) not in _SMALL and (type(value) is not str or len(value) > _SHORT):
             return False
@@ -198,7 +194,7 @@ def object_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Unrecorded:
-    """Replaces an object that could not be pickled for the record. It cannot be pickled either."""
+    """Replaces an object that cannot be pickled."""
 
     text: str
     reason: str
@@ -215,7 +211,7 @@ class Unrecorded:
 
 @dataclass(frozen=True)
 class Pickled:
-    """An object of a record that is still pickled, so that reading a journal runs no code of its author.
+    """An object of a record that is still pickled: reading a journal runs no code.
 
     Attributes:
         python: The Python version that pickled it, such as `3.11`.
@@ -266,13 +262,13 @@ class Pickled:
 
 
 class _TooComplex(Exception):
-    """A value refers to itself, is nested too deeply, or expands to too many nodes."""
+    pass
 
 
 class _Tagger:
     """Converts values to trees that JSON can represent.
 
-    An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
+    An object that cannot be pickled is logged, written as text, and read back as `Unrecorded`.
     """
 
     def __init__(self, objects: ObjectStore):
@@ -280,7 +276,6 @@ class _Tagger:
         self._nodes = 0
 
     def record(self, record: dict[str, Any]) -> Any:
-        """The tree for a record."""
         return self.pairs([(key, self._field(value)) for key, value in record.items()])
 
     def _field(self, field: Any) -> Any:
@@ -297,7 +292,6 @@ class _Tagger:
             return self._pickle(value)
 
     def value(self, value: Any, depth: int) -> Any:
-        """The tree for any value."""
         kind = type(value)
         if kind in PLAIN:
             return _scalar(value)
@@ -313,7 +307,6 @@ class _Tagger:
         return items if kind is list else _tag("tuple", items)
 
     def pairs(self, pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-        """The tree for a dict, from its keys and the trees of its values."""
         if all(type(key) is str and key != TAG and not _has_surrogate(key) for key, _ in pairs):
             return dict(pairs)
         return _tag("dict", [[self.value(key, 0), tree] for key, tree in pairs])
@@ -413,7 +406,7 @@ def _stored_tag(value: ObjectRef) -> dict[str, Any]:
 
 
 class _Reader:
-    """Converts trees with tags back to values. A malformed tag raises a ValueError, TypeError, KeyError or the like."""
+    """Converts trees with tags back to values. A malformed tag raises a ValueError or the like."""
 
     def __init__(self, unpickle: bool, objects: ObjectStore, keep: bool):
         self._unpickle = unpickle
@@ -421,7 +414,6 @@ class _Reader:
         self._keep = keep
 
     def value(self, tree: Any) -> Any:
-        """The value of a tree."""
         if type(tree) is list:
             return [self.value(item) for item in tree]
         if type(tree) is not dict:
@@ -487,8 +479,8 @@ def names_in(text: str) -> list[str]:
 
 
 def encode(record: dict[str, Any], objects: ObjectStore) -> str:
-    """Encode `record` as JSON. Blocks if large objects are stored. `decode` returns an equal dict with the same types;
-    only an object that cannot be pickled comes back as `Unrecorded`.
+    """Encode `record` as JSON. Blocks if large objects are stored. `decode` returns an equal dict with the same types,
+    but for `Unrecorded`.
 
     Raises:
         OSError: If a large object cannot be stored.
@@ -515,8 +507,7 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
 
     Args:
         text: Its JSON.
-        unpickle: False is safe with any file: objects stay `Pickled`. True restores all values; use it only for a file
-            that `lock.check_trusted` has accepted.
+        unpickle: False is safe with any file: objects stay `Pickled`; use True only after `lock.check_trusted`.
         objects: The store of large objects.
 
     Raises:

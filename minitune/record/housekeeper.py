@@ -1,7 +1,4 @@
-"""Housekeeper: the thread of a run that syncs and deletes.
-
-It does slow disk work in the background, so that this work does not delay the driver's loop.
-"""
+"""Housekeeper: the thread of a run that syncs and deletes, so that slow disks do not delay the driver's loop."""
 
 from __future__ import annotations
 
@@ -20,26 +17,26 @@ from minitune.base.limits import start_thread
 logger = logging.getLogger("minitune")
 
 SYNC_DELAY_S = 0.05
-"""The delay from a journal's first unsynced record to the sync. The promise is 100 ms; the thread may be late."""
+"""The delay from a journal's first unsynced record to the sync; the promise is 100 ms."""
 
 SYNC_SHARE = 0.05
-"""The largest share of time that syncs may take. They are delayed further on slow disks: some need 30 ms for a sync."""
+"""The largest share of time for syncs: some disks need 30 ms for one."""
 
 CHECKPOINT_PERIOD_S = 1.0
 """A trial's checkpoints are synced at most once in this time."""
 
 CLOSE_LIMIT_S = 10.0
-"""How long the end of a run waits for deletions and syncs of checkpoints. The next open of the run removes the rest."""
+"""How long the end of a run waits for deletions and syncs; the next open removes the rest."""
 
 Sync = Callable[[], object]
-"""Syncs everything written so far to the disk, such as `Journal.sync`. Blocks, and raises nothing."""
+"""Syncs everything written so far, such as `Journal.sync`. Blocks, and raises nothing."""
 
 
 class _CheckpointSyncs:
     """Which checkpoints to sync, and when. The caller holds the housekeeper's condition.
 
     A trial's checkpoints are synced one after the other, at most one in each `CHECKPOINT_PERIOD_S`, and only the newest
-    one that waits: a trial may write them faster than a disk syncs them.
+    one that waits.
     """
 
     def __init__(self) -> None:
@@ -50,7 +47,7 @@ class _CheckpointSyncs:
         self._present: str | None = None  # the checkpoint that is being synced now
 
     def add(self, directory: str) -> None:
-        """Let a checkpoint wait. It replaces an older one of its trial."""
+        """Let a checkpoint wait, in place of an older one of its trial."""
         trial = os.path.dirname(directory)
         self.due_s[trial] = (self._next_s.get(trial, 0.0), directory)
 
@@ -70,17 +67,16 @@ class _CheckpointSyncs:
         return None
 
     def end(self, directory: str, *, done: bool) -> None:
-        """The sync of a checkpoint has ended."""
         self._present = None
         if done:
             self._synced[os.path.dirname(directory)] = directory
 
 
 class Housekeeper:
-    """Does the chores of a run on one thread, which `close` joins. Without `start`, the first chore starts the thread.
+    """Does the chores of a run on one thread, which the first chore starts and `close` joins.
 
-    The thread does chores in small steps and syncs between them, so that removing a large checkpoint delays no sync.
-    It always uses real time, also in a run with a virtual clock, because disk operations take real time.
+    Between small steps it syncs, so that removing a large checkpoint delays no sync. It uses real time, also in a run
+    with a virtual clock.
 
     Attributes:
         disk_failed: Called with a path and an error if the disk refuses to sync a checkpoint. By default it is logged.

@@ -79,9 +79,8 @@ class _JournalFile:
         return None
 
     def put_back(self) -> None:
-        """If the file was removed, write a copy of it to its path. Blocks. Another file in its place is renamed.
-
-        Does nothing if the run's directory is gone, too.
+        """If the file was removed, write a copy of it to its path. Blocks. Another file in its place is renamed;
+        without the run's directory, nothing happens.
         """
         if _is_at(self.path, self.descriptor) or not _is_at(os.path.dirname(self.path), self._directory):
             return
@@ -107,12 +106,12 @@ class Journal:
 
     Args:
         path: The file.
-        lock: The run's lock. The run ends if its file is removed.
-        is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
-            whole file, and moves a torn end to a separate file.
+        lock: The run's lock. The run ends if it is removed.
+        is_new: Whether to create the file; if not, the constructor blocks while it checks the whole file, and moves a
+            torn end away.
 
     Attributes:
-        index: Where the lines are that an existing file had when it was opened, until `forget_index`; else None.
+        index: Where the lines of an existing file are, until `forget_index`; else None.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
         add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
@@ -155,13 +154,13 @@ class Journal:
         return self._file.end
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record, and the records that were added before it. Blocks and raises like `add` and `write`."""
+        """Write one record, and those that were added before. Blocks and raises like `add` and `write`."""
         self.add(record)
         self.write()
 
     def add(self, record: dict[str, Any]) -> None:
-        """Encode a record for the next `write`. Blocks if it has large objects, which are stored at once. Later changes
-        of the record have no effect.
+        """Encode a record for the next `write`. Blocks while large objects are stored. Later changes of the record have
+        no effect.
 
         Raises:
             DiskError: If an object could not be stored.
@@ -183,11 +182,7 @@ class Journal:
         self.index = None
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """See `codec.by_reference`. Use it if the references of a record are needed elsewhere, too.
-
-        Raises:
-            DiskError: If an object could not be stored.
-        """
+        """See `codec.by_reference`. DiskError: an object could not be stored."""
         try:
             return codec.by_reference(record, self.objects)
         except OSError as error:
@@ -197,8 +192,8 @@ class Journal:
         """Write the added records.
 
         Raises:
-            DiskError: If the records could not be written; then no part of them is in the journal. Or if the last sync
-                has failed, or the file or the run's directory is gone. After an error, nothing more is written.
+            DiskError: If the records could not be written (then no part of them is there), the last sync has failed, or
+                the file or the run's directory is gone. Nothing more is written then.
             TuneError: If another program has changed the file, or the journal is closed.
         """
         if not self.unwritten:
@@ -231,8 +226,7 @@ class Journal:
     def sync(self) -> None:
         """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it.
 
-        A failed sync is not tried again: the content of the disk is unknown then, and a second sync may wrongly
-        succeed.
+        It is not tried again: the content of the disk is unknown then, and a second sync may wrongly succeed.
         """
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
@@ -245,8 +239,8 @@ class Journal:
                 self.fail(self._file.path, "synced to the disk", error)
 
     def fail(self, path: str, action: str, error: OSError) -> TuneError:
-        """Note that the disk has refused a file of the run, so that nothing more is written; return the error to raise,
-        the first one. `action`, a participle, is what could not be done. Any thread may call this.
+        """Note that the disk has refused a file, so that nothing more is written; return the first error. `action`, a
+        participle, is what could not be done. Any thread may call this.
         """
         directory = os.path.dirname(self._file.path)
         # The first failure is the one that the user sees. If the run's directory goes away, the housekeeper's sync may
@@ -289,7 +283,7 @@ class Journal:
     def close(self) -> None:
         """Sync the journal and close it. Blocks. A second call does nothing.
 
-        If the file was removed, it is written again, unless the run's directory is gone, too.
+        A removed file is written again, unless the run's directory is gone, too.
 
         Raises:
             TuneError: If a write, a sync or `look` has failed.
@@ -327,7 +321,7 @@ class ToldJournal(Journal):
 
 
 class MemoryJournal:
-    """Stands in for the journal of a run without files: its records go to a listener only."""
+    """Stands in for the journal of a run without files: records go to a listener only."""
 
     offset = 0
     add_encoded = None
@@ -357,14 +351,13 @@ def _create(path: str) -> int:
 
 
 def _open(path: str, good_bytes: int) -> int:
-    """Open the file of a journal, and return its descriptor. A torn end behind the good lines is moved away."""
+    """Open the file of a journal, and return its descriptor. A torn end is moved away."""
     if good_bytes < os.path.getsize(path):
         _cut(path, good_bytes)
     return os.open(path, _FLAGS)
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Whether an open file or directory is still at its path."""
     try:
         # stat both each time: some file systems give a file that is not open a new inode number
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
@@ -377,7 +370,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[BinaryIO]:
-    """A journal as a file to read. An OSError of the `with` block becomes a TuneError."""
+    """A journal as a file to read, with TuneErrors in place of OSErrors."""
     try:
         with files.open_to_read(path) as file:
             yield file
@@ -386,8 +379,8 @@ def _reading(path: str) -> Iterator[BinaryIO]:
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
-    """Read the records of a journal one after the other. Another process may be writing it. Blocks. A torn end is
-    ignored and not changed. Pass `unpickle` only after `lock.check_trusted`.
+    """Read the records of a journal, which another process may be writing, one after the other. Blocks. A torn end is
+    ignored. Pass `unpickle` only after `lock.check_trusted`.
 
     Raises:
         JournalCorruptError: If there is a bad line before good lines, or an object is damaged. It is raised there.
@@ -403,8 +396,8 @@ def scan(
     begin: int = 0,
     leaves_out: Callable[[int, bytes], bool] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A record for whose offset and
-    line `leaves_out` returns True is left out; its checksum is still checked.
+    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A record for which
+    `leaves_out(offset, line)` holds is left out, but checked.
     """
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
@@ -466,11 +459,6 @@ def pick(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the offset and the record of the lines at some places of a `LineIndex`. Blocks.
 
-    Args:
-        path: The file.
-        places: The places.
-        unpickle: See `read`.
-
     Raises:
         JournalCorruptError: If no good line is at a place any more, or an object is damaged.
         TuneError: If the file cannot be read, or an object cannot be unpickled.
@@ -518,7 +506,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
 
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Read only the records of some kinds, in order. Objects stay pickled. Blocks. Bad lines are left out."""
+    """Read only the records of some kinds, in order, without unpickling. Blocks. Bad lines are left out."""
     objects = _objects_of(os.path.abspath(path))
     return (codec.decode(body_of(line), False, objects) for _, line in lines_of_kind(path, *kinds))
 
@@ -526,7 +514,7 @@ def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, An
 def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
     """Yield (offset in bytes, line) of the records of some kinds, without decoding them. Blocks.
 
-    Bad lines are left out, and so are lines without the text `holding`. A TuneError means that the file cannot be read.
+    Bad lines, and lines without the text `holding`, are left out. TuneError: the file cannot be read.
     """
     kind_marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     # One pattern: all kinds begin alike, so this takes as long as one search.
@@ -542,7 +530,7 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
 def _lines_with(marks: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield (position, line) of the lines of a block that have one of these texts.
 
-    The texts are searched for, because nearly all lines are results, and have none.
+    They are searched for, because nearly all lines are results, and have none.
     """
     end = 0
     while (found := marks.search(block, end)) is not None:
@@ -552,10 +540,10 @@ def _lines_with(marks: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, b
 
 
 def repair(path: str | os.PathLike[str]) -> str | None:
-    """Keep the lines before the first bad one, and move the rest to a separate file. No driver may be running.
+    """Keep the lines before the first bad one, or one whose object is damaged or missing, and move the rest to a
+    separate file. No driver may be running.
 
-    A line is bad, too, if it names an object that is damaged or missing. Blocks while it reads all of these. Returns
-    the path of the file with the rest, or None.
+    Blocks. Returns the path of that file, or None.
 
     Raises:
         TuneError: If the file cannot be read or written.
@@ -610,7 +598,6 @@ def _way_out(bad: str, path: str) -> str:
 
 
 def _check_schema(path: str, record: dict[str, Any]) -> None:
-    """Raise an error unless `record`, the first of a journal, shows that this version can read it."""
     if record.get(records.KIND) != records.RUN:
         raise JournalCorruptError(
             f"the journal {path} must begin with a record of kind {records.RUN!r}, but its first is of kind "
@@ -625,9 +612,9 @@ def _check_schema(path: str, record: dict[str, Any]) -> None:
 
 
 def _cut(path: str, length: int) -> str:
-    """Move the content after byte `length` to a separate file, where users can read it.
+    """Move the content after byte `length` to a separate file.
 
-    The copy is synced before the journal is cut, so that the content is never lost.
+    It is synced before the journal is cut: nothing is lost.
     """
     with open(path, "r+b") as file:
         aside = files.free_name(f"{path}.torn")

@@ -1,8 +1,7 @@
 """The layout of a run on disk: names, directories, error files, and safe removal.
 
-A run is one directory, which holds one directory for each trial. Two rules hold everywhere. Nothing is written or
-removed outside of the run's directory, whatever names the user chooses. And removal follows no link, and removes only
-what minitune itself has created.
+A run is one directory with one for each trial. Nothing is written or removed outside of it, whatever names the user
+chooses; removal follows no link, and removes only what minitune has created.
 """
 
 from __future__ import annotations
@@ -48,11 +47,7 @@ _MAX_DEPTH = 4
 
 
 class RunDirectory(NamedTuple):
-    """The paths of the files of a run.
-
-    Attributes:
-        path: The run's directory, absolute.
-    """
+    """The paths of the files of a run."""
 
     path: str
 
@@ -83,12 +78,12 @@ class RunDirectory(NamedTuple):
 
     @property
     def objects(self) -> str:
-        """The directory of the objects that are too large for the journal. Their names are checksums."""
+        """The directory of the objects that are too large for the journal, named by checksums."""
         return os.path.join(self.path, OBJECTS_DIRECTORY)
 
     @property
     def shared(self) -> str:
-        """The directory of the values that workers share. It exists only while a driver runs."""
+        """The directory of the values that workers share, while a driver runs."""
         return os.path.join(self.path, "shared")
 
     def has_trials(self) -> bool:
@@ -118,7 +113,7 @@ class RunDirectory(NamedTuple):
 def is_run(path: str | os.PathLike[str]) -> bool:
     """Whether directory `path` holds a run, even a damaged one: it has a `tuner.pkl`, or a journal that is not empty.
 
-    A lock and an empty journal are not a run: their driver was killed before it wrote what to run.
+    With only a lock and an empty journal, its driver was killed before it wrote what to run.
     """
     run = RunDirectory(local_path(path))
     # It is written before the first record of the journal.
@@ -131,8 +126,8 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """Find runs in a directory, and in its subdirectories that are not runs, `depth` levels deep: a run may be named
-    `project/model`. Yields paths, sorted on each level.
+    """Find runs in a directory, and in its subdirectories that are no runs, `depth` levels deep, since a run may be
+    named `project/model`. Yields sorted paths.
     """
     try:
         with os.scandir(directory) as entries:
@@ -150,7 +145,7 @@ def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
 def locate_run(run: str | os.PathLike[str]) -> str | None:
     """The directory of a run, from its path, its name below the storage path, or `last` for the newest one there.
 
-    A path comes before a name. None if there is no such run.
+    A path comes before a name; None without such a run.
     """
     path = local_path(run)
     if is_run(path):
@@ -165,7 +160,7 @@ def locate_run(run: str | os.PathLike[str]) -> str | None:
 
 
 def run_path(run: str | os.PathLike[str]) -> str:
-    """The directory of a run as `locate_run`. If there is no such run, the path itself, for the caller's error."""
+    """The directory of a run as `locate_run`, else the path itself, for the caller's error."""
     return locate_run(run) or local_path(run)
 
 
@@ -185,8 +180,8 @@ def _changed_s(path: str) -> float:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name of a run or of a trial's directory if it cannot lead out of its directory and common file systems
-    allow it. `what` describes the thing, for errors.
+    """Return the name of a run or of a trial's directory if it is safe and common file systems allow it. `what` is for
+    errors.
 
     Raises:
         ValueError: If it is empty, absolute, `.` or `..`, has a separator or a control character, ends in a dot or a
@@ -245,17 +240,17 @@ def date_text() -> str:
 def create_run_directory(
     storage_path: str | os.PathLike[str], name: str | None, trainable_name: str = "run"
 ) -> tuple[RunDirectory, RunLock]:
-    """Create the directory of a run, `<trainable>_<date>` by default, and take its lock. `project/model` is the
-    directory `model` in `project`.
+    """Create the directory of a run, `<trainable>_<date>` by default, and take its lock, which this process holds.
+    `project/model` is the directory `model` in `project`.
 
     Returns:
-        The directory and its lock, which this process holds. If another run is there or just begins there, the new
-        name gets a suffix, with a warning if `name` was given.
+        The directory and its lock. If another run is there or just begins there, the name gets a suffix, with a warning
+        if `name` was given.
 
     Raises:
         ValueError: If `name` breaks a rule of `check_name`.
         UntrustedStateError: If a link, or a directory that another user can write to, has the name.
-        TuneError: If the directory cannot be created or written; the text has the path and the reason.
+        TuneError: If it cannot be created or written.
     """
     if name is None:
         chosen = default_run_name(trainable_name)
@@ -277,7 +272,7 @@ def create_run_directory(
 
 
 def default_run_name(trainable_name: str) -> str:
-    """`<trainable>_<date>`, changed and cut so that it is a valid name. A setting leaves the date out."""
+    """`<trainable>_<date>` as a valid name; a setting leaves the date out."""
     text = _cut(clean_name(trainable_name), identifier_limit())
     if is_on("DISABLE_DATED_SUBDIR"):
         # without the date at its end the name may end in a way that some systems do not allow
@@ -289,10 +284,10 @@ def default_run_name(trainable_name: str) -> str:
 def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunLock]:
     """A directory for the run, and its lock: a new directory, or an existing one without a run.
 
-    An existing directory is used only if the user chose its name. Two runs that start within the same second have the
-    same default name, and only the one that creates the directory may use it.
+    An existing one is used only if the user chose its name: of two runs that start within a second, with one default
+    name, only the one that creates the directory may use it.
 
-    Of several drivers that find the same directory without a run, the one that gets the lock uses it.
+    Of several drivers that find it, the one that gets the lock uses it.
     """
     suffix = 0
     wanted = os.path.join(root, name)
@@ -331,11 +326,11 @@ def create_trial_directory(
     *,
     is_left: bool = False,
 ) -> str:
-    """Choose the name of a trial's directory below the run's, and create it, unless it `is_left` to the worker. The
-    name ends in four hex digits if the wanted one existed.
+    """Choose the name of a trial's directory, and create it, unless it `is_left` to the worker. It ends in four hex
+    digits if the wanted one existed.
 
     Raises:
-        ValueError: If the trial's custom name or the creator's result breaks a rule of `check_name`.
+        ValueError: If the trial's custom name breaks a rule of `check_name`.
         OSError: If the directory cannot be created.
     """
     if dirname_creator is not None:
@@ -374,7 +369,7 @@ def _default_directory_name(trial: Trial, characters: int) -> str:
 
 
 def check_trial_name(name: str) -> str:
-    """Check a trial's name with `check_name`, but allow `/`, which is replaced before the name becomes a path."""
+    """Check a trial's name with `check_name`, but allow `/`, which is replaced later."""
     check_name(_cut(name.replace("/", "_")), "a trial's name")
     if os.path.isabs(name) or ".." in name.split("/"):
         raise ValueError(f"a trial's name must not be a path, but got {name!r}; choose another name")
@@ -390,7 +385,7 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENT
 
 
 def identifier_limit() -> int:
-    """How many characters of a name are used in a directory's name."""
+    """How many characters of a name a directory's name has."""
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
@@ -403,7 +398,7 @@ def identifier_limit() -> int:
 def append_error(
     trial_directory: str, number: int, traceback_text: str, date: str, error: BaseException | None = None
 ) -> None:
-    """Append a failure to the trial's `error.txt`, and write the exception to `error.pkl` if it can be pickled.
+    """Append a failure to the trial's `error.txt`, and write `error.pkl` if the exception can be pickled.
 
     Raises:
         OSError: If the directory cannot be written.
@@ -438,7 +433,7 @@ def _pickle_error(error: BaseException) -> bytes | None:
 
 
 def remove_error_pickle(trial_directory: str) -> None:
-    """Remove `error.pkl`, for example because a retry has succeeded. `error.txt` stays."""
+    """Remove `error.pkl`; `error.txt` stays."""
     files.remove_file(os.path.join(trial_directory, "error.pkl"))
 
 
@@ -446,8 +441,8 @@ def remove_error_pickle(trial_directory: str) -> None:
 
 
 def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> None:
-    """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints without a record. Blocks. A
-    link, or a directory elsewhere, is left alone. `recorded` has the numbers of the checkpoints to keep.
+    """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints that are not `recorded`.
+    Blocks. A link, or a directory elsewhere, is left alone.
     """
     parent, name = os.path.split(trial_directory)
     # The name comes from the journal, and removal must stay inside of the run.
@@ -461,9 +456,9 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 
 
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
-    """Rename a surplus checkpoint to a temporary name before it is removed, so that no reader sees a part of it.
+    """Rename a surplus checkpoint before it is removed, so that no reader sees a part of it.
 
-    The journal must have its `drop` record. Returns the path to remove; None if the checkpoint does not exist.
+    The journal must have its `drop` record. Returns the path to remove, or None if it does not exist.
     """
     path = os.path.join(trial_directory, directory_name(number))
     target = temporary_path(trial_directory, number, 0)  # attempts are counted from 1, so no worker uses this name

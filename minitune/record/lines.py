@@ -1,8 +1,7 @@
 """The lines of a journal: how they are checked, and which of them a reader needs.
 
-Nearly all lines of a large journal are results. If a trial has ended with the sum of its results, most readers need
-none of them. `LineIndex` finds the other lines in one reading, which checks every line. A reader then decodes only
-these.
+Nearly all lines of a large journal are results. Most readers need none of those of a trial that has ended with their
+sum. `LineIndex` finds the other lines in one reading, which checks every line.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _MOST_BYTES = (1 << _LENGTH_BITS) - 1
 
 
 def head(line: bytes) -> tuple[bytes, bytes]:
-    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
+    """The kind of a line's record, and its trial's id as in JSON, without decoding; both empty for a bad line.
 
-    Both are empty if the line is bad. The id is empty if the record is about the run.
+    The id is empty for a record about the run.
     """
     found = _HEAD.match(line, BODY)
     if found is None:
@@ -44,14 +43,14 @@ def head(line: bytes) -> tuple[bytes, bytes]:
 
 
 def result_of(line: bytes) -> bytes:
-    """The id of the trial of a `result` line, as `head`; empty for any other line. Readers ask about each line."""
+    """The id of the trial of a `result` line, as `head`; else empty."""
     if line.startswith(_RESULT, BODY):
         return line[_ID : line.find(b'"', _ID)]
     return b""
 
 
 def body_of(line: bytes) -> str:
-    """The JSON in a line. ValueError if its checksum does not fit, because it is torn or damaged."""
+    """The JSON in a line. ValueError if its checksum does not fit."""
     if line[-1:] != b"\n" or line[8:9] != b" ":
         raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
     body = line[BODY:-1]
@@ -71,12 +70,7 @@ def is_good(line: bytes) -> bool:
 
 
 def blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) up to the present length of the file. Lines that are written later are left out.
-
-    Args:
-        file: The journal.
-        begin: Where the first line begins, in bytes.
-    """
+    """Yield (offset, whole lines) from the line at `begin`, in bytes, up to the present length of `file`."""
     # Fixed now, since a driver may write faster than this reads.
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
@@ -101,7 +95,7 @@ def each_line(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
 
 
 class LineIndex:
-    """Where the lines of a journal are, by who needs them. A place is an int: the offset of a line and its length.
+    """Where the lines of a journal are, by who needs them. A place is an int, of the line's offset and length.
 
     Attributes:
         end: Where the last good line ends, in bytes.
@@ -119,7 +113,7 @@ class LineIndex:
         self._covered: list[tuple[int, array[int]]] = []  # the offset of a sum, and the results that it covers
 
     def extend(self, file: BinaryIO) -> None:
-        """Read on from `end`, and check each line. Blocks for about a microsecond for each line."""
+        """Read on from `end`, and check each line. Blocks for a microsecond for each line."""
         checksum = zlib.crc32
         self.has_bad = False
         for block_begins, block in blocks(file, self.end):
@@ -145,7 +139,6 @@ class LineIndex:
                 self.end = offset
 
     def _add(self, place: int, offset: int, line: bytes) -> None:
-        """Add a line that is no result."""
         self._needed.append(place)
         _, trial_id = head(line)
         if not trial_id:
@@ -157,7 +150,7 @@ class LineIndex:
         """The places of the lines that a reader needs, in order: all but results that a later sum covers.
 
         Args:
-            needs_decisions: Whether the reader needs those of them, too, at which something was decided.
+            needs_decisions: Whether those with a decision are needed, too.
             until: Only sums before this offset count, in bytes; None for all.
         """
         found = [self._needed, *self._results.values()]
@@ -169,7 +162,7 @@ class LineIndex:
 
 
 def line_at(descriptor: int, place: int) -> tuple[int, bytes]:
-    """The offset of the line at a place, and the line. It is shorter if the file has been cut meanwhile."""
+    """The offset of the line at a place, and the line. It is shorter if the file was cut meanwhile."""
     offset = place >> _LENGTH_BITS
     length = place & _MOST_BYTES
     if length < _MOST_BYTES:

@@ -1,14 +1,13 @@
-"""Protect a run's directory against a second driver, and against files that another user may have written.
+"""Protect a run's directory against a second driver, and against files of another user.
 
-The lock is free at once when its holder dies, whatever the cause. It is a POSIX record lock: the kernel releases it
-when the process ends, and a fork does not inherit it, so no worker can keep it. Such a lock has two weaknesses. It does
-not exclude the process that holds it, and that process loses it as soon as it closes *any* descriptor of the file. So
-the process also keeps a registry of its locks, and consults it before it opens the file. Some network file systems have
-no locks. There the lock is free unless the process that the file names is alive. This lets in two drivers that start at
-the same moment.
+The lock is a POSIX record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no
+worker can keep it. It does not exclude the process that holds it, which loses it as soon as it closes *any* descriptor
+of the file. So the process keeps a registry of its locks, and consults it before it opens the file. Some network file
+systems have no locks. There the lock is free unless the process that the file names is alive, which lets in two drivers
+that start at the same moment.
 
-`check_own_directory` checks who could write to the directory of a run, before the run is written. `check_trusted`
-checks who could have written a file, before it is unpickled.
+`check_own_directory` checks who could write to a run's directory, before the run is written; `check_trusted` who could
+have written a file, before it is unpickled.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Holder(NamedTuple):
     """The holder of a lock.
 
     Attributes:
-        start_time: When the process was started, in seconds since the epoch. It is needed because pids are reused.
+        start_time: In seconds since the epoch, because pids are reused.
     """
 
     pid: int
@@ -64,7 +63,7 @@ class Holder(NamedTuple):
         return cls(os.getpid(), start_s(os.getpid()) or math.nan, socket.gethostname(), time.time())
 
     def is_alive(self) -> bool:
-        """Whether the process still runs. True for a process of another machine, since that cannot be checked."""
+        """Whether the process runs; True on another machine, where that cannot be checked."""
         if self.host != socket.gethostname():
             return True
         started = start_s(self.pid)
@@ -80,12 +79,7 @@ class RunLock:
     """The lock of one run's directory.
 
     Args:
-        path: The lock's file. It is not removed when the lock is released.
-
-    Examples:
-        >>> import tempfile
-        >>> with RunLock(tempfile.mkdtemp() + "/lock"):
-        ...     pass
+        path: The lock's file, which stays when the lock is released.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -94,7 +88,7 @@ class RunLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> Holder:
-        """Take the lock. Does not wait for it.
+        """Take the lock. Does not wait.
 
         Raises:
             RunLockedError: If another driver holds it, in this process or another; the text names the holder.
@@ -111,7 +105,7 @@ class RunLock:
             return holder
 
     def release(self) -> None:
-        """Release the lock. Does nothing if it is not held."""
+        """Release the lock, if it is held."""
         with _held_guard:
             if self.holder is None:
                 return
@@ -128,7 +122,7 @@ class RunLock:
                 self._descriptor = None
 
     def is_in_place(self) -> bool:
-        """Whether the locked file is still at the path. If not, another driver could lock a new file there."""
+        """Whether the locked file is still at the path; if not, another driver could lock a new one."""
         if self._descriptor is None:
             return False
         try:
@@ -165,7 +159,7 @@ class RunLock:
 
 
 def read_holder(path: str | os.PathLike[str]) -> Holder | None:
-    """The holder of the lock file at `path`; None if it is free. Use it for display only: it may change any moment."""
+    """The holder of the lock file at `path`; None if it is free. For display only: it may change any moment."""
     lock = RunLock(path)
     with _held_guard:
         # If this process holds the lock, closing any descriptor of the file would release it. So do not open it.
@@ -179,7 +173,7 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
 
 
 def _lock(descriptor: int, path: str, holder: Holder) -> bool:
-    """Lock the file for this process, the holder, without waiting. Return False if another process has the lock."""
+    """Lock the file for this process, the holder, without waiting; False if another one has it."""
     import fcntl
 
     try:
@@ -213,7 +207,6 @@ def _read_holder(path: str) -> Holder | None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Replace the content of the lock file."""
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -228,11 +221,11 @@ def _write(descriptor: int, data: bytes) -> None:
 def check_own_directory(path: str) -> None:
     """Raise an error if another user could change what this process writes into a directory.
 
-    It must belong to the current user or to root, no other user may be able to write to it, and it must not be a link;
-    links above it are allowed. `MINITUNE_TRUST=1` turns the check off.
+    It must belong to the current user or to root, be no link, and no other user may be able to write to it.
+    `MINITUNE_TRUST=1` turns the check off.
 
     Raises:
-        UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
+        UntrustedStateError: If the check fails. The text has the owner and the mode.
         FileNotFoundError: If `path` does not exist.
     """
     if is_on("TRUST"):
@@ -249,13 +242,12 @@ def check_own_directory(path: str) -> None:
 def check_trusted(path: str | os.PathLike[str]) -> None:
     """Raise an error if another user may have written the files that are about to be unpickled.
 
-    Unpickling runs code that the pickle's author chose. So `path` must belong to the current user or to root, and no
-    other user may be able to write to it. If `path` is a file, the same holds for its directory. If it is a directory,
-    it holds for the files that are read from it: the pickles, the journal, the objects and the trials' directories.
-    `MINITUNE_TRUST=1` turns the check off.
+    `path` must belong to the current user or to root, and no other user may be able to write to it. For a file, the
+    same holds for its directory; for a directory, for the files that are read from it: pickles, journal, objects and
+    the trials' directories. `MINITUNE_TRUST=1` turns the check off.
 
     Raises:
-        UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
+        UntrustedStateError: If the check fails.
         FileNotFoundError: If `path` does not exist.
     """
     if is_on("TRUST"):
@@ -287,7 +279,7 @@ def _check_owner(path: str) -> None:
 
 
 def _distrust(path: str) -> str | None:
-    """Why another user may be able to write to `path`, with its owner and mode; None if no other user can."""
+    """Why another user may be able to write to `path`, or None."""
     # `stat` would follow a link, and the owner of a link decides where it leads.
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
@@ -305,7 +297,7 @@ def _distrust(path: str) -> str | None:
 
 
 def _is_private_group(group_id: int) -> bool:
-    """Whether the current user is the only member of a group. Some systems give each user a group, and umask 002."""
+    """Whether the current user is the only member of a group, as some systems have for umask 002."""
     import grp
     import pwd
 

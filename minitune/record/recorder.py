@@ -1,9 +1,7 @@
 """Recorder: writes each event of the trials to disk before the driver acts on it.
 
-It owns the run's journal and the retention of checkpoints.
-
-Each method adds a record at once. The next `write` writes all added records, so that one write serves all events of one
-turn of the driver's loop. The caller must call `write` before it acts on an event.
+Each method adds a record; the next `write`, which the caller needs before it acts on an event, writes all of a turn of
+the loop.
 """
 
 from __future__ import annotations
@@ -58,12 +56,12 @@ class Recorder:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the driver's process. A child that a plug-in forked must not end anything of the run."""
+        """Whether this is the driver's process: a child that a plug-in forked must not end anything."""
         return self._origin.is_here()
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes. Writes all added records first, which blocks."""
+        """The journal's length in bytes, after all added records were written. Blocks."""
         self.write()
         return self._journal.offset
 
@@ -83,7 +81,7 @@ class Recorder:
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
-        """Record a new trial of the run; see `records.trial`. This must be written before the trial may start."""
+        """Record a new trial of the run; see `records.trial`. To be written before the trial starts."""
         trial.set_directory(self.run.path, trial.custom_dirname)
         config = trial.current_config
         self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.resources, trial.evaluated_params)
@@ -130,7 +128,6 @@ class Recorder:
             )
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
-        """The configuration as it is recorded and sent to workers, with references in place of large values."""
         if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
             trial.recorded_config = self._journal.by_reference({"config": trial.current_config})["config"]
         return trial.recorded_config
@@ -149,7 +146,7 @@ class Recorder:
         self._journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
 
     def attempt_starts(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Record the start of an attempt; see `records.start`. This must be written before the worker is started."""
+        """Record the start of an attempt; see `records.start`. To be written before the worker starts."""
         self.note_changes(trial)
         checkpoint = None
         if trial.checkpoints:
@@ -159,7 +156,7 @@ class Recorder:
         self._journal.add(records.start(trial.trial_id, attempt, checkpoint, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
-        """Record that the next attempt continues after report `number`, so that later reports no longer count."""
+        """Record that the next attempt continues after report `number`."""
         self._journal.add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
@@ -180,8 +177,8 @@ class Recorder:
         checkpoint: CheckpointRecord | None,
         ends: Ending | None = None,
     ) -> None:
-        """Record a result and the decision on it. This must be written before the worker gets the decision. `ends`: why
-        the trial ends now, if nothing else has to be recorded before.
+        """Record a result and the decision on it. To be written before the worker gets the decision. `ends`: why the
+        trial ends now, if nothing else has to be recorded before.
         """
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
@@ -201,7 +198,7 @@ class Recorder:
             self._ended.add(trial.trial_id)
 
     def trial_ends(self, trial: Trial) -> None:
-        """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
+        """Clean up after a trial has ended. After a retry, remove the `error.pkl` of the failure."""
         if trial.attempt.number > 1 and trial.error is None:
             self.directories.remove_error(trial)
         self._known.pop(trial.trial_id, None)
@@ -220,9 +217,9 @@ class Recorder:
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
-        """Commit a new checkpoint, and then remove the checkpoints that are now surplus.
+        """Commit a new checkpoint, and remove surplus ones.
 
-        `reported` means that it came with a report, whose record has already committed it.
+        `reported`: a report's record has committed it.
         """
         if not reported:
             self._journal.add(
@@ -232,7 +229,7 @@ class Recorder:
         self._drop(self._checkpoints.add(trial, kept))
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
-        """Drop a useless checkpoint, so that the one before it is the newest. False if another trial still needs it."""
+        """Drop a useless checkpoint; False if another trial needs it."""
         surplus = self._checkpoints.discard(trial, record)
         self._drop(surplus)
         return bool(surplus)
@@ -246,7 +243,7 @@ class Recorder:
         self._drop(self._checkpoints.unpin(trial, record))
 
     def _drop(self, surplus: list[Surplus]) -> None:
-        """Remove surplus checkpoints: write the `drop` record first, then remove the files."""
+        """Write the `drop` record of surplus checkpoints, then remove the files."""
         for item in surplus:
             # One write for each. A driver that dies in between leaves directories without a record, which the next one
             # removes.
@@ -257,8 +254,8 @@ class Recorder:
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> dict[str, Any]:
-        """Record that a trial continues from a checkpoint of another trial with a new configuration. Returns the
-        `Trial.recorded_config` that belongs to it.
+        """Record that a trial continues from another trial's checkpoint with a new configuration. Returns its
+        `Trial.recorded_config`.
         """
         fields = self._journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)

@@ -1,7 +1,6 @@
-"""The records of a run's journal: the fields of each kind. Only this module defines the names of the fields.
+"""The records of a run's journal: the fields of each kind. Only this module has their names.
 
-A record is a dict whose first field is its kind. The other fields have the names of the arguments of the function that
-makes the record.
+A record is a dict: first its kind, then the arguments of the function that makes it.
 
 * `trial`: the trial's id;
 * `attempt`: the number of its attempt, from 1;
@@ -9,8 +8,8 @@ makes the record.
 * `checkpoint`: the number of a checkpoint; in `result` and `checkpoint` records its manifest;
 * `directory`: the name of the trial's directory below the run's;
 * `tag`: its experiment tag; `evaluated_params`: its searched parameters by path;
-* `ending`: why the trial, its attempt or the run has ended, by the value of an `EndKind`. The text is in the field
-  `reason` or `cause`, and `facts` has the facts of an `Ending`; `ending_of` puts them together again;
+* `ending`: why the trial, its attempt or the run has ended, by the value of an `EndKind`. The text is in `reason` or
+  `cause`, and `facts` has the facts; `ending_of` puts them together;
 * `at`: the time of the record, in seconds since the epoch.
 """
 
@@ -29,7 +28,7 @@ from minitune.experiment.trial import Repeat, Usage
 from minitune.resources import Resources
 
 SCHEMA = 2
-"""The version of these records. A reader refuses a journal with another version."""
+"""The version of these records; a reader refuses another one."""
 
 KIND = "type"
 """The field that holds a record's kind."""
@@ -54,7 +53,7 @@ NUMBER = "number"
 """The field of a `result` record with the trial's count of reports so far."""
 
 ENDS = "ends"
-"""The field that is true in a `result` record with which the trial ends. Then no `status` record says so."""
+"""The field that is true in a `result` record with which the trial ends, without a `status` record."""
 ENDING = "ending"
 """The field with the kind of an ending."""
 FACTS = "facts"
@@ -79,8 +78,8 @@ def run(
     scales: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
     """The first record: describes the run. `scales` say how a plot shows each searched value (see
-    `space.parameters.scales`): the space itself is in a pickle, which no reader may load. `total_samples` and `scales`
-    are left out if unknown.
+    `space.parameters.scales`), since no reader may load the space. `total_samples` and `scales` are left out if
+    unknown.
     """
     python = ".".join(map(str, sys.version_info[:3]))
     record = {
@@ -111,9 +110,9 @@ def opened(
     limits: Sequence[Mapping[str, Any]] = (),
     description: RunDescription | None = None,
 ) -> Record:
-    """A driver starts to work on the run. Pid, start time (seconds since the epoch; NaN if unknown) and boot together
-    identify its process. `time_budget_s` and `limits`, left out if there are none, let other processes estimate the
-    time left. The next driver compares its description with this one.
+    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN) and boot identify its
+    process. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next driver compares
+    its description.
     """
     at = clock.current.time()
     record = {
@@ -158,8 +157,7 @@ def trial(
 ) -> Record:
     """A trial is part of the run: its configuration, and what else its start needs.
 
-    The field `replaces` has the id of the trial that it starts over. It is empty if the searcher proposed this trial.
-    Only a trial that confirms another one has the field `repeats`.
+    `replaces` has the id of the trial that it starts over. Only a repeat has the field `repeats`.
     """
     record = {
         KIND: TRIAL,
@@ -193,10 +191,10 @@ def start(
     reason: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A worker is requested for a trial, which is RUNNING from now on. It continues from `checkpoint`, or from none.
+    """A worker is requested for a trial, which is RUNNING from now on, from `checkpoint` or none.
 
-    If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's,
-    left out if there are none.
+    If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's, if
+    there are any.
     """
     at = clock.current.time()
     record = {
@@ -225,8 +223,8 @@ def result(
 ) -> Record:
     """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
 
-    `ends`: why the trial ends with this result; None if it continues, or if something must be recorded before its end,
-    such as its last checkpoint. Then a `status` record follows.
+    `ends`: why the trial ends with this result; None if it continues, or if something, such as a last checkpoint, comes
+    before the `status` record of its end.
     """
     record = {
         KIND: RESULT,
@@ -251,7 +249,7 @@ def result(
 
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
-    """A checkpoint of report `number` was made without a report, for example by saving a class. This commits it."""
+    """Commits a checkpoint of report `number` that was made without a report, for example of a class."""
     fields = dict(vars(checkpoint))
     return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
 
@@ -267,10 +265,9 @@ def rollback(trial: str, attempt: int, number: int) -> Record:
 
 
 def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], reason: str = "") -> Record:
-    """A trial is about to continue from a checkpoint of the donor, another trial, with a new configuration.
+    """A trial is about to continue from a checkpoint of the donor with a new configuration.
 
-    The field `reason` is left out if it is empty. If a scheduler decided this upon a result, the reason is in the
-    `result` record.
+    An empty `reason` is left out; that of a decision upon a result is in its record.
     """
     record = {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
     if reason:
@@ -284,9 +281,7 @@ def status(
     cause: str | Ending = "",
     sum_of_results: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A trial's public status changes. `sum_of_results` (`Trial.sum_up`) is given for many results, so that a reader
-    can skip them.
-    """
+    """A trial's public status changes. `sum_of_results` (`Trial.sum_up`) lets a reader skip many results."""
     text = cause.text if isinstance(cause, Ending) else cause
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": text, "at": clock.current.time()}
     if isinstance(cause, Ending):
@@ -302,7 +297,7 @@ def note(trial: str, text: str) -> Record:
 
 
 def usage(trial: str, attempt: int, usage: Usage) -> Record:
-    """The process of an attempt has exited: what it has used. No record if that is unknown."""
+    """The process of an attempt has exited: what it has used. There is no record if that is unknown."""
     fields = {"cpu_s": usage.cpu_s, "peak_bytes": usage.peak_bytes}
     return {KIND: USAGE, "trial": trial, "attempt": attempt, **fields}
 
@@ -327,7 +322,7 @@ def change(
     resources: Resources | None,
     evaluated_params: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A plug-in has changed a trial. A field that has not changed is None; `evaluated_params` is left out then."""
+    """A plug-in has changed a trial. What has not changed is None; `evaluated_params` is left out then."""
     if resources is None:
         fields = None
     else:

@@ -1,9 +1,8 @@
 """The files from which a run is resumed: `tuner.pkl`, `trainable.pkl`, or the user's script.
 
-`tuner.pkl` holds the configs and the search space. Each component is pickled separately, so that a component that can
-no longer be loaded does not affect the others. `trainable.pkl` holds the trainables, so that a trial can be run again
-without the script. If `trainable.pkl` is missing, the user's script is executed up to the `fit()` that would start the
-run.
+`tuner.pkl` holds the configs and the search space. Each component is pickled separately, so that one that cannot be
+loaded does not affect the others. `trainable.pkl` holds the trainables, so that a trial can be run again without the
+script. Without it, the script is executed up to the `fit()` that would start the run.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ class RecordedTuner(NamedTuple):
     """The content of `tuner.pkl`.
 
     Attributes:
-        lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
-        objects: The store of its large values. As long as this reference lives, each large value is loaded only once.
+        lost: Names of settings that could not be pickled, such as `tune_config.search_alg`.
+        objects: The store of its large values, each loaded only once while this lives.
     """
 
     trainable_name: str
@@ -74,14 +73,14 @@ class RecordedTuner(NamedTuple):
 
 
 class TunerContent(NamedTuple):
-    """The content of a `tuner.pkl`: pickles by name. They refer to large values by their indices in `large`."""
+    """The content of a `tuner.pkl`: pickles by name, with indices of `large` values."""
 
     parts: dict[str, bytes]
     large: list[Any]
 
 
 def dump_tuner(recorded: RecordedTuner) -> TunerContent:
-    """Pickle the content of a `tuner.pkl`. Parts that cannot be pickled are left out, with a warning."""
+    """Pickle the content of a `tuner.pkl`. What cannot be pickled is left out, with a warning."""
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
     _add(parts, large, "param_space", recorded.param_space)
@@ -97,9 +96,9 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
 
 
 def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore) -> None:
-    """Write `tuner.pkl`. Call this before the first record is written, so that every run with a record can be resumed.
+    """Write `tuner.pkl`, before the first record, so that every run with a record can be resumed.
 
-    Blocks until the files are on the disk. If a file cannot be written, it raises a TuneError.
+    Blocks until the files are on the disk. TuneError: a file cannot be written.
     """
     try:
         # The values come first, so that the file never names one that does not exist.
@@ -169,9 +168,9 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
 
 
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run was started; None, after a warning, if it cannot be read from the file.
+    """The search space with which a run was started; None, after a warning, if it cannot be read.
 
-    This executes code of the file's author; an UntrustedStateError means that this may be another user.
+    This executes code of the file's author; UntrustedStateError: that may be another user.
     """
     space: dict[str, Any] | None = _part(
         run, "param_space", f"the search space of the run in {run.path} cannot be compared with the present one"
@@ -180,9 +179,9 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
-    """The checkpoint config of each experiment of a run; empty, after a warning, if `tuner.pkl` cannot be read.
+    """The checkpoint config of each experiment; empty, after a warning, if it cannot be read.
 
-    This executes code of the file's author; an UntrustedStateError means that this may be another user.
+    This executes code of the file's author; UntrustedStateError: that may be another user.
     """
     return (
         _part(run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config")
@@ -191,7 +190,7 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
 
 
 def _part(run: RunDirectory, name: str, text: str) -> Any:
-    """A part of `tuner.pkl`. If it cannot be read, `text` is logged with the reason, and the result is None."""
+    """A part of `tuner.pkl`; if it cannot be read, `text` is logged, and the result is None."""
     try:
         file = _TunerFile(run)
         if file.parts[name] == _LOST:
@@ -205,12 +204,7 @@ def _part(run: RunDirectory, name: str, text: str) -> Any:
 
 
 class _TunerFile:
-    """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
-
-    Raises:
-        UntrustedStateError: If another user may have written the file.
-        Exception: Any exception of unpickling.
-    """
+    """A `tuner.pkl`. Loading it executes code that its author chose."""
 
     def __init__(self, run: RunDirectory):
         check_trusted(run.path)
@@ -223,7 +217,6 @@ class _TunerFile:
         self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
 
     def load(self, name: str) -> Any:
-        """Load a part."""
         if self._python != PYTHON and holds_code(self.parts[name]):  # the interpreter may crash when it runs the code
             raise TuneError(
                 f"{name} in {self._path} contains code of Python {self._python}, which Python {PYTHON} cannot run; "
@@ -236,7 +229,7 @@ class _TunerFile:
             raise TuneError(f"{name} in {self._path} cannot be loaded ({type(error).__name__}: {error})") from error
 
     def config(self, name: str, default: Any) -> Any:
-        """Load a config. Fields that were lost have their default."""
+        """Load a config, with defaults for lost fields."""
         found = {field.name: f"{name}.{field.name}" for field in fields(default)}
         found.pop("durability", None)  # runs of earlier versions have recorded it, and it has no effect
         return replace(
@@ -256,10 +249,10 @@ class BareTrainable(NamedTuple):
 
 
 def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
-    """The content of a `trainable.pkl`: for each experiment the trainable, or the reason why it is not stored.
+    """The content of a `trainable.pkl`: each trainable, or the reason why it is not stored.
 
     Raises:
-        TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
+        TypeError: If one cannot be pickled, with the path to the offending member.
     """
     # A pickle, and its buffers, which are in the pickle now.
     kept: list[tuple[bytes, list[bytes]] | str] = []
@@ -279,7 +272,7 @@ def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:
-    """Write `trainable.pkl`. If that is not possible, it raises a TuneError."""
+    """Write `trainable.pkl`, or raise a TuneError."""
     try:
         atomic_write(run.trainable, data, BLOB_MODE)
     except OSError as error:
@@ -293,10 +286,10 @@ def _not_begun(path: str, error: OSError) -> TuneError:
 
 def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:
     """Load a trainable of a run. This executes code that its author chose, and extends `sys.path`. `way_out` is advice
-    for the error; the path of the script is put into its braces.
+    for the error, with braces for the script's path.
 
     Raises:
-        TuneError: If the trainable was not stored or cannot be loaded; the text says what to do instead.
+        TuneError: If it was not stored or cannot be loaded, with a way out.
         UntrustedStateError: If another user may have written the file.
     """
     hint = way_out.format("FILE.py")
@@ -331,7 +324,7 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
 
 
 class _Found(BaseException):
-    """Ends the script. It is a `BaseException`, so that an `except Exception` in the script does not catch it."""
+    """Ends the script: a `BaseException`, which `except Exception` does not catch."""
 
     def __init__(self, plan: Any):
         super().__init__()
@@ -339,17 +332,17 @@ class _Found(BaseException):
 
 
 def offer(plan: Any) -> None:
-    """Tell a command that runs a script that `plan`, a `Plan`, is about to run. The command may end the script here."""
+    """Tell a command that runs a script that a `Plan` is about to run; it may end the script here."""
     if _wanted is not None and _wanted(plan):
         raise _Found(plan)
 
 
 def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
-    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan, and return it. The
-    plans before it are run. Blocks.
+    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan, and return it.
+    Earlier plans are run. Blocks.
 
     Raises:
-        TuneError: If the script ends without the wanted plan, or fails; the text has its traceback.
+        TuneError: If the script ends without the wanted plan, or fails.
         OSError: If the script cannot be read.
     """
     with open(path, "rb"):  # an error of the script itself may be an OSError, too
@@ -365,9 +358,9 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
 
 def run_script(path: str, arguments: Sequence[str], ends_at: Callable[[Any], bool]) -> None:
     """Run a script as `__main__`, as Python would. Blocks. Raises what the script raises. `ends_at` is called with each
-    `Plan` that is about to run; True ends the script, with an exception for `plan_of_script`.
+    `Plan` that is about to run; True ends the script.
 
-    The script stays the `__main__` of this process, so that the trainable finds the names that it uses from there.
+    It stays the `__main__` of this process, where the trainable finds its names.
     """
     global _wanted
     file = os.path.abspath(path)

@@ -1,7 +1,6 @@
 """The state of a run: running, ended, or interrupted and without a driver.
 
-The last record of the journal says why the last driver ended. If there is no such record, the run's lock shows whether
-the driver is still alive.
+The last record says why the last driver ended; without one, the run's lock shows whether the driver is alive.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ STOPPED = "stopped"
 INTERRUPTED_RUN = "interrupted"
 FAILED = "failed"
 KILLED = "killed"
-"""The states of a run, in this order: a driver works on it; all trials ended on their own; a stopper or a trial's
-failure ended it; a signal ended it; an error outside of its trials ended it; its process died."""
+"""The states of a run: a driver works on it; all trials ended on their own; a stopper or a failure ended it; a signal
+did; an error outside of its trials did; its process died.
+"""
 
 _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
@@ -83,7 +83,7 @@ def state_of(run: Story) -> Standing:
 
 
 def read_on(follower: RunFollower) -> tuple[bool, Standing]:
-    """Read the new records of a run; return whether there were any, and the state of the run. Blocks meanwhile."""
+    """Read the new records; return whether there were any, and the state of the run. Blocks."""
     has_new = follower.read_new()
     state = state_of(follower.run)
     if state.name == KILLED:
@@ -95,9 +95,9 @@ def read_on(follower: RunFollower) -> tuple[bool, Standing]:
 
 
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, Standing]:
-    """Read a run and its state; see `read_run`. Blocks while the journal is read.
+    """Read a run and its state; see `read_run`. Blocks.
 
-    If no driver works on the run, trials that had a worker are PENDING, as they would be after a resume.
+    Without a driver, trials that had a worker are PENDING, as after a resume.
     """
     follower = RunFollower(path, unpickle, decisions)
     _, state = read_on(follower)
@@ -109,7 +109,7 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
 
 
 def put_back(trials: Sequence[Trial]) -> None:
-    """Put trials that had a worker back into the queue. Call this for a run without a driver."""
+    """Put trials that had a worker back into the queue, in a run without a driver."""
     for trial in trials:
         trial.has_driver = False
         if trial.phase in OWNS_ACTOR:

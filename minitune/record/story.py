@@ -1,22 +1,20 @@
-"""Story: the state of a run according to its journal. Only this module defines the effect of a record on a run.
+"""Story: the state of a run according to its journal. Only this module defines the effect of a record.
 
-A `Story` applies records one after the other. For each record it returns an `Effect`, which says what the record has
-changed. All other views use these effects:
+A `Story` applies records, and says what each has changed by an `Effect`. All other views use these:
 
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
-* `Replay` (in `driver.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
+* `Replay` (in `driver.replay`) also calls the plug-ins;
 * `Reports` returns the results of one trial as the loggers got them;
 * `Decisions` has the reasons why trials were stopped, paused, promoted or tried again;
 * `PastRun` has the learning curves for simulations.
 
-A new kind of record needs a function in `records` and a handler in `_RUN_HANDLERS` or `_TRIAL_HANDLERS`.
+A new kind of record needs a function in `records` and a handler here.
 
 A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
-results. `read_run` reads no results of a trial whose last record has their sum, and `Decisions` reads only those of
-them with a decision.
+results. `read_run` reads no results of a trial whose last record has their sum, `Decisions` only those with a decision.
 
-This module unpickles objects only if the caller asks for it, and changes nothing on disk. A torn end of the journal and
-records of unknown kinds are ignored.
+Objects are unpickled only on request, and nothing on disk is changed. A torn end and records of unknown kinds are
+ignored.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ class Origin:
     """The checkpoint from which an attempt of a trial starts.
 
     Attributes:
-        path: The directory of the checkpoint, which may belong to another trial. None if the trial starts without one.
+        path: The directory of the checkpoint, which may be another trial's; None without one.
     """
 
     path: str | None
@@ -108,11 +106,11 @@ class Effect:
     """The effect of one record.
 
     Attributes:
-        trial: The trial that the record is about, in its state after the record; None if the record is about the run.
-        step: The lifecycle step that the trial took, if the record says so: a `status` record, a `start` (`TRAIN`), or
-            a `result` with which the trial ends (`STOP`); else None.
-        ending: Why the trial has ended, or its attempt, if the record says so; else None.
-        replaced: The trial that `trial` replaces, if the record adds a trial that replaces another; else None.
+        trial: The trial that the record is about, in its state after it; None if it is about the run.
+        step: The step that the trial took by a `status` record, a `start` (`TRAIN`), or a `result` with which it ends
+            (`STOP`); else None.
+        ending: Why the trial or its attempt has ended; else None.
+        replaced: The trial that a new `trial` replaces; else None.
     """
 
     kind: str
@@ -129,7 +127,7 @@ class Setup:
     """What a run was begun with.
 
     Attributes:
-        goal: The metrics that the run optimises. A later driver may have corrected them.
+        goal: What the run optimises, perhaps corrected by a later driver.
     """
 
     begun_s: float = 0.0
@@ -149,10 +147,10 @@ class LastDriver:
     """The driver that ran a run last, or still runs it.
 
     Attributes:
-        time_budget_s: Seconds after which it ends the run; None if there is no limit, or it is unknown.
-        limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
-        ended_before: The ids of the trials that had ended before it was started.
-        took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
+        time_budget_s: Seconds after which it ends the run; None without a limit.
+        limits: The stopping criterion of each experiment's trials; may be empty.
+        ended_before: The ids of the trials that had ended before.
+        took_s: How long it ran, in seconds; None if it is running, or this is not on record.
     """
 
     opened_s: float = 0.0
@@ -165,7 +163,7 @@ class LastDriver:
 
 
 class Details:
-    """The parts of a story that take most time and memory, beside the results and statistics of its trials."""
+    """The parts of a story that take most time and memory."""
 
     def __init__(self) -> None:
         self.origins: dict[str, Origin] = {}
@@ -177,19 +175,16 @@ class Story:
     """The state of a run after the records that were applied so far.
 
     Args:
-        path: The run's directory, absolute. It may have been moved since the records were written.
-        has_details: False leaves out the parts that take most time and memory: `details`, and the last result, the
-            statistics and the error text of each trial.
+        path: The run's directory, which may have been moved.
+        has_details: False leaves out `details`, and each trial's last result, statistics and error text.
 
     Attributes:
-        trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
-            `unpickle`.
-        inherited: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
-            soon as the trial has its own checkpoint.
-        final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
-        details: The parts that take most time and memory; None if they are left out.
-        total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
-        was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
+        trials: In order of submission; pickled objects stay so unless the journal was read with `unpickle`.
+        inherited: By trial id, the checkpoint of another trial from which it continues, until it has its own.
+        final: By trial id, the ending in a final result, until the end of the trial is on record.
+        details: None if they are left out.
+        total_samples: How many trials there will be; None if that is unknown.
+        was_ended: Whether a stopper or a failure ended the run for good.
     """
 
     def __init__(self, path: str, has_details: bool = True):
@@ -213,14 +208,14 @@ class Story:
 
     @property
     def not_drawn(self) -> int:
-        """How many trials the search has not drawn yet; 0 if it has no end or the number is unknown."""
+        """How many trials the search has not drawn yet; 0 if that is unknown."""
         if self.total_samples is None:
             return 0
         return max(0, self.total_samples - len(self.trials))
 
     @property
     def updated_s(self) -> float:
-        """The time of the last known event, including results of trials, in seconds since the epoch."""
+        """The time of the last known event, in seconds since the epoch."""
         reported = [trial.progress.metrics.get("timestamp") for trial in self.trials]
         return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
 
@@ -261,8 +256,7 @@ class Story:
         """Apply the next record, and return its effect. A record of an unknown kind changes nothing.
 
         Raises:
-            JournalCorruptError: If the record is about a trial that no earlier record has introduced, or repeats an
-                earlier record.
+            JournalCorruptError: If the record is about an unknown trial, or repeats an earlier one.
             KeyError, TypeError, ValueError, AttributeError: If a field is missing or malformed.
         """
         kind = record[records.KIND]
@@ -282,7 +276,7 @@ class Story:
         return effect
 
     def _comes_again(self, what: str) -> JournalCorruptError:
-        """The error for a record that repeats an earlier one. No driver writes such a record."""
+        """The error for a record that repeats an earlier one, which no driver writes."""
         return JournalCorruptError(
             f"the journal {RunDirectory(self.path).journal} holds a part of itself twice: {what} comes again; put back "
             "a copy"
@@ -316,7 +310,7 @@ class Story:
     def _on_open(self, effect: Effect) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
 
-        A trial with a recorded final result keeps its phase, because the driver only has to end it.
+        One with a recorded final result keeps its phase, because the driver only has to end it.
         """
         record = effect.record
         self.driver = LastDriver(
@@ -371,7 +365,7 @@ class Story:
         self._add(trial, replaced)
 
     def _resources_of(self, record: records.Record) -> Resources:
-        """The resources in a `trial` or `change` record. Equal resources of successive records are one object."""
+        """The resources in a `trial` or `change` record. Equal ones of successive records are one object."""
         fields = record["resources"]
         if self._resources is None or self._resources[0] != fields:
             self._resources = fields, records.resources_of(record)
@@ -434,7 +428,6 @@ class Story:
         return flat
 
     def _on_checkpoint(self, trial: Trial, effect: Effect) -> None:
-        """Add the checkpoint of a record, if it has one, to the trial."""
         checkpoint = records.checkpoint_of(effect.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
@@ -500,7 +493,6 @@ class Story:
         trial.usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"]).after(trial.usage)
 
     def _end(self, trial: Trial, before: Phase, step: Step, ending: Ending) -> None:
-        """End a trial, or an attempt of it, that was in the phase `before`."""
         if self.details is not None and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
             if ending.kind is EndKind.RETURNED:
                 trial.returns()
@@ -520,7 +512,6 @@ class Story:
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        """Make the trial of a `trial` record, without its configuration and other fields."""
         experiment = record["experiment"]
         limits = None
         if experiment < len(self.driver.limits):
@@ -531,7 +522,7 @@ class Story:
         )
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
-        """Add a trial to the run, or put it in the place of `replaced`."""
+        """Add a trial, or put it in the place of `replaced`."""
         self.unfinished[trial.trial_id] = trial
         if replaced is None:
             self.trials.append(trial)
@@ -542,7 +533,6 @@ class Story:
         self.inherited.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
-        """Make the result of a record the trial's last result."""
         if self.details is not None:
             trial.record_result(record["metrics"], flat)
         else:
@@ -552,7 +542,6 @@ class Story:
         trial.resources = resources
 
     def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
-        """Take a lifecycle step of the trial. The arguments are those of `Trial.move`."""
         trial.phase = _PHASE_AFTER[step]
         trial.ending = why if isinstance(why, Ending) else None
         if trial.phase in FINISHED:
@@ -629,8 +618,8 @@ class Overview(Story):
 def read_overview(path: str | os.PathLike[str]) -> Overview:
     """Read the state of a run and of its trials without their results. Blocks. A driver may be running on the run.
 
-    A damaged journal raises no error: `Overview.damage` has the error, and the overview has what the good lines say
-    about the run itself. A TuneError means that the journal cannot be read.
+    A damaged journal raises no error, but is in `Overview.damage`, beside what the good lines say about the run.
+    TuneError: the journal cannot be read.
     """
     run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
@@ -659,7 +648,7 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
 def read_beginnings(path: str | os.PathLike[str]) -> Story:
     """Read how a run was begun and continued, and how its drivers ended, without its trials. Blocks.
 
-    A JournalCorruptError means that a record is malformed or comes twice.
+    JournalCorruptError: a record is malformed or comes twice.
     """
     run = RunDirectory(local_path(path))
     story = Story(run.path, has_details=False)
@@ -675,8 +664,8 @@ def read_description(path: str | os.PathLike[str]) -> RunDescription:
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
-    """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved. Pass `unpickle`
-    only after `lock.check_trusted`.
+    """Read a run. Blocks. A driver may be running, and the directory may have been moved. Pass `unpickle` only after
+    `lock.check_trusted`.
 
     Raises:
         FileNotFoundError: If there is no journal.
@@ -689,11 +678,11 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
 
 
 def read_earlier(sources: Any) -> list[EarlierRun]:
-    """Read the trials of earlier runs, for an argument `warm_start`: runs, objects with the trials of a run such as a
-    `ResultGrid`, or results of this function. Blocks. Unpickles nothing.
+    """Read the trials of earlier runs, for an argument `warm_start`: runs, objects with trials such as a `ResultGrid`,
+    or results of this function. Blocks. Unpickles nothing.
 
     Raises:
-        ValueError: If `sources` is not such a list, or no trial of a run has ended with a result.
+        ValueError: If `sources` is no such list, or no trial has ended with a result.
         FileNotFoundError: If a directory holds no run.
         TuneError: If a run cannot be read.
     """
@@ -720,9 +709,8 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
 
 
 class RunFollower:
-    """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock. `decisions`
-    are filled in the same pass, which is faster than a separate `read_decisions`. Pass `unpickle` only after
-    `lock.check_trusted`.
+    """Reads a run on which a driver may be running, and later only the new records. Takes no lock. `decisions` are
+    filled in the same pass. Pass `unpickle` only after `lock.check_trusted`.
     """
 
     def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None):
@@ -785,8 +773,8 @@ class RunFollower:
 
 
 class SummedUp:
-    """Knows the results of a journal that the sum in a later record of their trial covers, so that a story skips them.
-    The constructor blocks while it looks for the sums.
+    """The results of a journal that a later sum of their trial covers, so that a story skips them. The constructor
+    blocks.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -810,7 +798,7 @@ def logged_reports(
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield (trial id, metrics, configuration) for each report, including the reports of failed attempts.
 
-    `minitune.result.complete` makes of metrics and configuration what the loggers got.
+    `minitune.result.complete` makes what the loggers got of them.
     """
     for effect in Story("", has_details=False).follow(journal_records):
         if effect.kind == records.RESULT:
@@ -823,8 +811,7 @@ def logged_reports(
 class Reports:
     """The reports of each trial of a run.
 
-    One pass over the journal collects the offsets of the records of each trial, at eight bytes for each record. `of`
-    then reads the reports of one trial.
+    One pass collects the offsets of each trial's records, at eight bytes each; `of` then reads those of one trial.
     """
 
     def __init__(self, path: str):
@@ -838,9 +825,9 @@ class Reports:
                 self._trial_ids[directory] = record["trial"]
 
     def _note(self, offset: int, line: bytes) -> bool:
-        """Collect the offset of a line that is needed for reports. True unless the line must be decoded now.
+        """Collect the offset of a line that is needed for reports. Returns True unless the line must be decoded now.
 
-        Only `start` records must be decoded, because they have the names of directories; and the first record.
+        Those are `start` records, which have the names of directories, and the first record.
         """
         trial_id = lines.result_of(line)
         if trial_id:
@@ -857,8 +844,8 @@ class Reports:
         return True
 
     def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
-        """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Pairs of nested
-        metrics and the configuration, which many pairs share; None if no trial has this directory. Blocks.
+        """All reports of a trial in order, also of failed attempts: pairs of nested metrics and the configuration,
+        which many share; None if no trial has this directory. Objects stay pickled. Blocks.
         """
         trial_id = self._trial_ids.get(directory)
         if trial_id is None:
@@ -872,7 +859,7 @@ class Reports:
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports:
-    """Read the reports of a run. A driver may be running on it. Blocks, unless the same journal was read last time.
+    """Read the reports of a run. A driver may be running. Blocks, unless the same journal was read last time.
 
     Raises:
         FileNotFoundError: If there is no journal.
@@ -935,14 +922,14 @@ _VERBS = {
 
 @dataclass(frozen=True)
 class TrialDecision:
-    """One decision about a trial. `str()` describes it in a sentence.
+    """One decision about a trial. `str()` makes a sentence of it.
 
     Attributes:
-        action: `CONTINUE` (only with a reason, for example that it passed a rung), `PAUSE`, `STOP`, `EXPLOIT`,
-            `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or `FAIL`.
-        facts: The facts behind the reason, as plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`,
-            `bracket`, `band`, `cutoff`, `rank`, `of`, `donor` and `checkpoint`.
-        kind: The kind of the ending if the trial, or its attempt, ended with this decision; else None.
+        action: `CONTINUE` (only with a reason), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or
+            `FAIL`.
+        facts: Plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`, `bracket`, `band`, `cutoff`,
+            `rank`, `of`, `donor` and `checkpoint`.
+        kind: The kind of the ending, if something ended with this decision.
     """
 
     action: str
@@ -969,7 +956,7 @@ class TrialDecision:
 
 @dataclass
 class _History:
-    """The decisions about one trial so far, and its state that later decisions depend on."""
+    """The decisions about one trial so far, and the state that later ones depend on."""
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None
@@ -979,15 +966,14 @@ class _History:
     def add(
         self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None, kind: EndKind | None = None
     ) -> None:
-        """Add a decision."""
         self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration, kind))
 
 
 class Decisions:
-    """The decisions of a run. Call `tell` with each effect of its story, in order.
+    """The decisions of a run. Call `tell` with each effect of its story.
 
     Class attributes:
-        needs_results: Whether `tell_summed_up` must be called with each result that the story itself does not need.
+        needs_results: Whether `tell_summed_up` must be called with each other result.
     """
 
     needs_results = False
@@ -998,7 +984,7 @@ class Decisions:
         self._histories: dict[str, _History] = {}
 
     def tell(self, effect: Effect) -> None:
-        """Add the decision of an effect. An effect without a decision is ignored."""
+        """Add the decision of an effect, if it has one."""
         kind = effect.kind
         trial = effect.trial
         if trial is None:
@@ -1085,7 +1071,7 @@ class Decisions:
 
 
 def read_decisions(path: str | os.PathLike[str]) -> Decisions:
-    """Read the decisions of a run. Blocks, unless the same journal was read last time. Raises like `read_reports`."""
+    """Read the decisions of a run. Blocks, and raises, as `read_reports`."""
     return _cached_decisions(*_version(path))
 
 
@@ -1111,13 +1097,13 @@ Curve = list[tuple[dict[str, Any], float]]
 
 @dataclass
 class PastRun:
-    """The learning curves of a past run. `simulate` accepts it in place of a curve.
+    """The learning curves of a past run. `simulate` accepts it as a curve.
 
     Attributes:
-        curves: By trial id in order of submission, (metrics, seconds) for each result. Results that a rollback has
-            undone are left out, and so are all results after an exploit.
-        cut: The ids of trials whose curve is incomplete: they were stopped, paused or interrupted, or failed, before
-            the end of the trainable, a stop criterion, or the length of the longest curve.
+        curves: By trial id in order of submission, (metrics, seconds) for each result. Those that a rollback has
+            undone, and all after an exploit, are left out.
+        cut: The ids of trials that ended before the end of the trainable, a stop criterion, or the length of the
+            longest curve.
         num_workers: The largest number of trials that ran at the same time.
     """
 
@@ -1132,7 +1118,7 @@ class PastRun:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> PastRun:
-        """Read the run in a directory. Blocks. A driver may be running on it. Unpickles nothing.
+        """Read the run in a directory. Blocks. A driver may be running. Unpickles nothing.
 
         Raises:
             FileNotFoundError: If the directory holds no run.
@@ -1156,7 +1142,6 @@ class PastRun:
         return past
 
     def _fill(self, effects: Iterable[Effect]) -> None:
-        """Collect the curves and configurations, and count the workers."""
         curves = self.curves
         ended: set[str] = set()  # ids of trials with a whole curve
         exploited: set[str] = set()

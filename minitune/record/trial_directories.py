@@ -1,7 +1,7 @@
 """The directories of a run's trials: `TrialDirectories`, or `NoDirectories` for a run in memory.
 
-If a trial's directory cannot be used, the trial fails and the other trials continue. But if the disk refuses the run's
-own files, or the run's directory has gone, the run ends: `raise_if_run_ends` tells one from the other.
+If a trial's directory cannot be used, only that trial fails. If the disk refuses the run's own files, or the run's
+directory has gone, the run ends: `raise_if_run_ends` tells which.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class TrialDirectories:
         self._name_characters = identifier_limit()
 
     def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
-        """Create the trial's directory, unless that `is_left` to its worker, or remove unfinished files of an earlier
-        attempt; return its path.
+        """Create the trial's directory, unless that `is_left` to its worker, or clean it; return its path.
 
         Raises:
             OSError: If it cannot be used.
@@ -66,7 +65,7 @@ class TrialDirectories:
     def fault(self, trial: Trial) -> OSError | None:
         """What is wrong with the directory of a trial that has been started; None if it is all right.
 
-        A worker that has died early may not have made it. Then it is made here.
+        If a worker has died before it made it, it is made here.
 
         Raises:
             OSError: If it cannot be made.
@@ -86,7 +85,7 @@ class TrialDirectories:
     def raise_if_run_ends(self, error: OSError, path: str) -> None:
         """Raise the error that ends the run if the disk has refused `path`, or the run's directory is gone.
 
-        Otherwise `error` concerns only one trial, or one file that the run can do without.
+        Otherwise `error` concerns one trial, or one file that the run can do without.
         """
         # If the run's directory is gone, any error of its files means just that.
         self._journal.look()
@@ -110,11 +109,11 @@ class TrialDirectories:
     def write_error(self, trial: Trial, error: TrialError) -> None:
         """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
 
-        A full disk may be the cause of the failure. Then these files cannot be written, either, and the run ends. If
-        only the trial's directory cannot be written, this is logged.
+        A full disk may be the cause; then these files cannot be written, either, and the run ends. If only the trial's
+        directory cannot be written, this is logged.
 
         Raises:
-            DiskError: If the run ends. The failure is not on record, so the trial stays unfinished.
+            DiskError: If the run ends. The failure is not on record: the trial stays unfinished.
         """
         with self._told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
