@@ -34,7 +34,7 @@ SETTINGS: Mapping[str, Setting] = {
     "CALLBACKS": Setting("", ("RAY_TUNE_CALLBACKS",)),
     # 1: a worker works in its trial's directory
     "CHDIR_TO_TRIAL_DIR": Setting("1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
-    # 1: no json, csv and tensorboard files
+    # 1: no json and csv files
     "DISABLE_AUTO_CALLBACK_LOGGERS": Setting("0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)),
     # 1: no date in default names of runs
     "DISABLE_DATED_SUBDIR": Setting("0", ("TUNE_DISABLE_DATED_SUBDIR",)),

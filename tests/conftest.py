@@ -41,7 +41,6 @@ from script_kit import SHORT_WAITS  # noqa: E402
 import minitune  # noqa: E402
 from minitune.actor.process_tree import MemoryKills  # noqa: E402
 from minitune.executors import local  # noqa: E402
-from minitune.logger import default_loggers  # noqa: E402
 from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, ProcessSnapshot, is_helper, kill  # noqa: E402
 
 HAS_HYPOTHESIS = importlib.util.find_spec("hypothesis") is not None
@@ -149,7 +148,6 @@ def no_process_left() -> Iterator[None]:
 
     Children inherit a marker in their environment, which the kernel shows for every process of ours.
     """
-    default_loggers([])  # imports tensorboardX, where it is installed; the variable that this sets is no test's fault
     marker = uuid.uuid4().hex
     os.environ[MARKER] = marker
     yield

@@ -11,7 +11,7 @@ change which configurations are drawn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -173,21 +173,18 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
         writes_output = executor.isolates
     if writes_output:
         progress.append(OutputLimit(names))
+    loggers: list[Callback] = []
+    if not is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
+        from minitune.logger import default_loggers
+
+        loggers = default_loggers(given)
     # The loggers come last: they write what the callbacks before them have added to a result.
-    return [*given, *progress, *_loggers(given)]
+    return [*given, *progress, *loggers]
 
 
 def shows_output(plan: Plan) -> bool:
     """Whether the console shows the output of trials."""
     return plan.verbose >= 2 or plan.run_config.show_output
-
-
-def _loggers(given: Sequence[Callback]) -> list[Callback]:
-    from minitune.logger import default_loggers
-
-    if is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
-        return []
-    return default_loggers(given)
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:
@@ -210,17 +207,16 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
 
 
 def load_libraries(plan: Plan) -> None:
-    """Import the libraries that the plug-ins of a plan need.
+    """Import the library that the searcher of a plan needs.
 
     A library may set variables or start threads when it is first imported. `minitune.testing.smoke` calls this first,
     so that it does not count those as leftovers.
 
     Raises:
-        ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
+        ValueError: If the plan's searcher is not a searcher.
         ImportError: If the searcher's library is not installed.
     """
     chosen_searcher("search_alg", plan.tune_config.search_alg)
-    _loggers(check_callbacks(plan.run_config.callbacks or ()))
 
 
 def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:

@@ -11,13 +11,11 @@ a value is made once.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune._alias import PACKAGE, listing, submodules
-from minitune.base.text import warn_once
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -76,20 +74,6 @@ def forwards_to_nothing(hook: Any) -> bool:
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
-    """The default loggers that a run still needs, unless `callbacks` have an instance of their class: CSV, JSON, and
-    TensorBoard if tensorboardX is installed.
-    """
+    """The default loggers that a run still needs, unless `callbacks` have an instance of their class: CSV and JSON."""
     kinds: list[type[Callback]] = [CSVLoggerCallback, JsonLoggerCallback]
-    if importlib.util.find_spec("tensorboardX") is not None:
-        from minitune.logger.tensorboardx import TBXLoggerCallback
-
-        kinds.append(TBXLoggerCallback)
-    loggers = []
-    for kind in kinds:
-        if any(isinstance(callback, kind) for callback in callbacks):
-            continue
-        try:
-            loggers.append(kind())
-        except Exception as error:  # a package that is installed but cannot be imported must not end a run
-            warn_once(f"{kind.__name__} is not used: {error}")
-    return loggers
+    return [kind() for kind in kinds if not any(isinstance(callback, kind) for callback in callbacks)]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import errno
-import importlib.util
 import json
 import math
 import os
 import pickle
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -641,13 +639,12 @@ def test_of_two_loggers_of_a_kind_only_the_last_accepts_whole_lines() -> None:
     assert split_plain([]) == ([], [])
 
 
-def test_a_logger_whose_package_cannot_be_imported_is_left_out_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+def test_a_default_logger_is_added_unless_there_is_one_of_its_kind() -> None:
+    class Mine(CSVLoggerCallback):
+        pass
+
     assert [type(one) for one in default_loggers([])] == [CSVLoggerCallback, JsonLoggerCallback]
-    assert "TBXLoggerCallback is not used: TBXLoggerCallback needs tensorboardX" in caplog.text
+    assert [type(one) for one in default_loggers([Mine()])] == [JsonLoggerCallback]
 
 
 def test_a_users_logger_needs_five_methods(trial: Trial) -> None:

@@ -85,7 +85,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     """A terminal; a parameter is its encoding."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # tensorboardX adds a line at the end
     return Terminal(encoding=getattr(request, "param", "utf-8"))
 
 

@@ -17,7 +17,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.logger import TBXLoggerCallback, default_loggers
+from minitune.logger import TBXLoggerCallback
 from minitune.logger.tensorboardx import TBXLoggerCallback as SameLogger
 
 
@@ -184,14 +184,12 @@ def test_hundreds_of_trials_need_few_threads(tmp_path: Path) -> None:
     assert [step for step, _ in scalars(Path(trials[0].local_path))["ray/tune/loss"]] == [1, 2]
 
 
-def test_the_logger_is_added_once() -> None:
+def test_a_run_writes_event_files_only_when_asked() -> None:
     assert SameLogger is TBXLoggerCallback
-    assert any(isinstance(logger, TBXLoggerCallback) for logger in default_loggers([]))
-
-    class Mine(TBXLoggerCallback):
-        pass
-
-    assert not any(isinstance(logger, TBXLoggerCallback) for logger in default_loggers([Mine()]))
+    plain = fit(report_n(1), {}, name="plain")
+    assert not [*Path(plain.experiment_path).glob("*/events.out.tfevents.*")]
+    asked = fit(report_n(1), {}, name="asked", callbacks=[TBXLoggerCallback()])
+    assert len([*Path(asked.experiment_path).glob("*/events.out.tfevents.*")]) == 1
 
 
 def test_importing_minitune_does_not_load_it() -> None:
@@ -204,5 +202,5 @@ def test_a_logger_that_has_written_nothing_has_nothing_to_show() -> None:
 
 
 def test_a_run_says_how_to_look_at_it(capsys: pytest.CaptureFixture[str]) -> None:
-    grid = fit(report_n(1), {}, name="my run", verbose=1)
+    grid = fit(report_n(1), {}, name="my run", verbose=1, callbacks=[TBXLoggerCallback()])
     assert f"tensorboard --logdir '{grid.experiment_path}'\n" in capsys.readouterr().out
