@@ -12,8 +12,8 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from minitune._version import __version__
 from minitune.base.collecting import collector_paused
@@ -84,8 +84,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps the lines of a help, except those of examples; see `commands.add_examples`."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("minitune "):
+            return "\n".join(f"{indent}{line}" for line in text.splitlines())
+        return super()._fill_text(text, width, indent)
+
+
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors begin as all messages do, and are safe to print."""
+    """A parser whose help has examples, and whose errors begin as all messages do, and are safe to print."""
+
+    def __init__(self, **options: Any):
+        options.setdefault("formatter_class", _HelpFormatter)
+        super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit with status 2."""
@@ -110,6 +123,31 @@ def _similar_option(unknown: Sequence[str], parser: argparse.ArgumentParser) -> 
     return did_you_mean(option, parser._option_string_actions) if option.startswith("--") else ""
 
 
+@contextlib.contextmanager
+def _named_warnings() -> Iterator[None]:
+    """Inside the `with` block, our warnings that no handler takes begin as all messages do."""
+    import logging
+
+    class Named(logging.Formatter):
+        """Begins our messages with our name."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            """The message, as text."""
+            text = super().format(record)
+            return f"minitune: {text}" if record.name.partition(".")[0] == "minitune" else text
+
+    handler = logging.lastResort
+    if handler is None:
+        yield
+        return
+    before = handler.formatter
+    handler.setFormatter(Named())
+    try:
+        yield
+    finally:
+        handler.setFormatter(before)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with the arguments after `minitune`; return the exit status (see `minitune.commands`)."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
@@ -132,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             way_out = "" if own_begins is len else "; a program and its arguments go behind --"
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{_similar_option(unknown, parser)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
-        with collector_paused() if name in _BRIEF else contextlib.nullcontext():
+        with _named_warnings(), collector_paused() if name in _BRIEF else contextlib.nullcontext():
             status: int = options.command(options)
         sys.stdout.flush()
     except argparse.ArgumentError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,34 @@ def test_a_command_loads_nothing_that_only_others_need(
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_help_of_a_command_has_two_examples_that_it_takes(name: str) -> None:
+    parser = cli.parser_of(name)
+    lines = parser.format_help().partition("\nexamples:\n")[2].split("\n\n")[0].splitlines()
+
+    assert len(lines) == 2
+    for line in lines:
+        program, command, *arguments = shlex.split(line.partition(" > ")[0].partition(" >> ")[0])
+        assert (program, command) == ("minitune", name)
+        own_begins = parser.get_default("own_begins") or len
+        parser.parse_args(arguments[: own_begins(arguments)])
+
+
+def test_warnings_of_a_command_begin_as_its_errors_do(script: Script) -> None:
+    done = script.run_minitune("run", "--name", "equal", "--", "echo", "report v=1")
+    assert done.returncode == 0
+    assert done.stderr.startswith("minitune: the command has no parameter, so all trials are equal")
+
+
+def test_an_option_has_one_name_in_all_commands() -> None:
+    meant: dict[str, set[str]] = {}
+    for name in cli.COMMANDS:
+        for action in cli.parser_of(name)._actions:
+            meant.setdefault(action.dest, set()).update(action.option_strings)
+    assert {dest: names for dest, names in meant.items() if sum(name.startswith("--") for name in names) > 1} == {}
+    assert not meant.keys() & {"samples", "budget", "budget_s"}
+
+
 def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -108,7 +137,7 @@ def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     command = (
-        f"'{sys.executable}' -m minitune demo --samples 2 --storage '{tmp_path}' | head -1; exit ${{PIPESTATUS[0]}}"
+        f"'{sys.executable}' -m minitune demo --num-samples 2 --storage '{tmp_path}' | head -1; exit ${{PIPESTATUS[0]}}"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60, cwd=tmp_path)

@@ -33,6 +33,12 @@ from __future__ import annotations
 import argparse
 from typing import TypeAlias
 
+
+def add_examples(parser: argparse.ArgumentParser, *lines: str) -> None:
+    """Show these command lines in the help."""
+    parser.add_argument_group("examples", "\n".join(lines))
+
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Makes the parser of a command: `commands.add_parser(name, description=...)`."""
 

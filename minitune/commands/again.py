@@ -26,7 +26,7 @@ from minitune.base.shared_values import ObjectRef, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
-from minitune.commands import Commands, behind_dashes
+from minitune.commands import Commands, add_examples, behind_dashes
 from minitune.commands.selecting import (
     CANNOT,
     ENDED_EARLY,
@@ -80,6 +80,7 @@ def add_parser(commands: Commands) -> None:
         "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
     )
     parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
+    add_examples(parser, "minitune rerun valley 3 --pdb", "minitune rerun valley 3 --script train.py")
     parser.set_defaults(command=rerun, own_begins=behind_dashes)
     parser = commands.add_parser(
         "resume",
@@ -109,6 +110,7 @@ def add_parser(commands: Commands) -> None:
             return arguments.index(target) + 1
         return behind_dashes(arguments)
 
+    add_examples(parser, "minitune resume train.py", "minitune resume valley --errored")
     parser.set_defaults(command=resume, own_begins=own_begins)
 
 
@@ -388,7 +390,8 @@ def _run_script(options: argparse.Namespace) -> int:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no script {path}")
     if options.errored or options.restart_errored or options.add_samples:
-        raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
+        rule = "--errored, --restart-errored and --add-samples are for runs: pass the run's directory"
+        raise argparse.ArgumentError(None, rule)
     os.environ[RESUME] = existing_run(options.run) if options.run else "1"
     if options.force:
         os.environ[RESUME_FORCE] = "1"
@@ -426,7 +429,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     from minitune.tuner import Tuner
 
     if options.force:
-        raise ValueError("--force is for scripts: a run keeps its own search space")
+        raise argparse.ArgumentError(None, "--force is for scripts: a run keeps its own search space")
     run = read_run(path)
     state = state_of(run)
     if state.name == RUNNING:

@@ -15,8 +15,9 @@ import argparse
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from typing import get_args
 
-from minitune.commands import Commands, behind_dashes
+from minitune.commands import Commands, add_examples, behind_dashes
 
 Candidates = Mapping[str, str]
 """The descriptions of candidates; they may be empty. A shell with descriptions shows them."""
@@ -81,10 +82,14 @@ def add_parser(commands: Commands) -> None:
         usage="minitune completion [-h] {bash,zsh,fish}",
         description="Print a script for a shell. With it, Tab completes commands, options, runs, trials, metrics and "
         "columns.",
-        epilog='Examples: eval "$(minitune completion bash)" in ~/.bashrc, or with zsh in ~/.zshrc; minitune '
-        "completion fish > ~/.config/fish/completions/minitune.fish.",
+        epilog='A line in ~/.bashrc loads it: eval "$(minitune completion bash)"; for zsh, a line in ~/.zshrc.',
     )
     parser.add_argument("shell", choices=tuple(_SCRIPTS), help="the shell for which the script is")
+    add_examples(
+        parser,
+        "minitune completion bash >> ~/.bashrc",
+        "minitune completion fish > ~/.config/fish/completions/minitune.fish",
+    )
     parser.set_defaults(command=completion, own_begins=behind_dashes)
 
 
@@ -263,6 +268,18 @@ def _pages(_: str | None) -> Candidates:
     return dict.fromkeys(sorted(read_pages()), "")
 
 
+def _searchers(_: str | None) -> Candidates:
+    from minitune.search.by_name import SearcherName
+
+    return dict.fromkeys(get_args(SearcherName), "")
+
+
+def _schedulers(_: str | None) -> Candidates:
+    from minitune.schedulers import SchedulerName
+
+    return dict.fromkeys(get_args(SchedulerName), "")
+
+
 _SOURCES: dict[str, Callable[[str | None], Candidates]] = {
     "run": _runs,
     "runs": _runs,
@@ -272,6 +289,8 @@ _SOURCES: dict[str, Callable[[str | None], Candidates]] = {
     "sort": _columns,
     "columns": _columns,
     "filter": _columns,
+    "search": _searchers,
+    "scheduler": _schedulers,
     "subject": _pages,
 }
 """Where the values of an argument come from, by its name. They get the run in the words before, if there is one."""

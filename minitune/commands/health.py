@@ -35,7 +35,7 @@ from minitune.actor.launcher import start_method
 from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo, number_text
-from minitune.commands import Commands, behind_dashes
+from minitune.commands import Commands, add_examples, behind_dashes
 from minitune.commands.facts import JSON_HELP, print_json
 from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
@@ -75,6 +75,7 @@ def add_parser(commands: Commands) -> None:
         epilog="The exit status is 0 if trials can run, else 1.",
     )
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune doctor", "minitune doctor --json")
     parser.set_defaults(command=doctor)
     parser = commands.add_parser(
         "ci",
@@ -91,13 +92,19 @@ def add_parser(commands: Commands) -> None:
         "--at-most", type=float, metavar="X", help="fail if the best value is above X (the smallest is the best)"
     )
     parser.add_argument(
-        "--samples", type=count_from(1), metavar="N", help="use at most N samples in each run (of a grid: N rounds)"
+        "--num-samples", type=count_from(1), metavar="N", help="use at most N samples in each run (of a grid: N rounds)"
     )
     parser.add_argument(
-        "--budget-s",
+        "--time-budget",
         type=seconds,
         metavar="S",
-        help=f"end the runs S seconds after the script has started; kill the script {GRACE_S:g} s later",
+        help="end the runs so long after the script has started, in seconds or such as 10m; kill the script "
+        f"{GRACE_S:g} s later",
+    )
+    add_examples(
+        parser,
+        "minitune ci tuning.py --num-samples 10 --time-budget 5m",
+        "minitune ci tuning.py --metric accuracy --at-least 0.9",
     )
     parser.set_defaults(command=ci, own_begins=behind_dashes)
 
@@ -327,14 +334,14 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
     """Run the script. Blocks until it has ended or is killed. Returns its exit status; None if its time was up."""
     # By variables, not by an import hook: the script may start its runs in processes of its own.
     environ = {**os.environ, ENDED_RUNS: str(runs)}
-    if options.samples is not None:
-        environ["MINITUNE_MAX_SAMPLES"] = str(options.samples)
+    if options.num_samples is not None:
+        environ["MINITUNE_MAX_SAMPLES"] = str(options.num_samples)
     bound_s = None
-    if options.budget_s is not None:
-        environ["MINITUNE_END_AT"] = repr(time.time() + options.budget_s)
+    if options.time_budget is not None:
+        environ["MINITUNE_END_AT"] = repr(time.time() + options.time_budget)
         # Trials must be gone before the script is killed, or their results would be lost with it.
         environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{GRACE_S / 2:g}")
-        bound_s = options.budget_s + GRACE_S
+        bound_s = options.time_budget + GRACE_S
     sys.stdout.flush()
     with _ended(subprocess.Popen(command, env=environ)) as process, _passing_on(process):
         try:

@@ -22,7 +22,7 @@ from typing import Any
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table
 from minitune.base.text import counted, date, echo
-from minitune.commands import Commands
+from minitune.commands import Commands, add_examples
 from minitune.commands.about import (
     about_best,
     about_run,
@@ -112,7 +112,8 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
-    parser.add_argument("--json", action="store_true", help=f"{JSON_HELP}, with all columns")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune ls", 'minitune ls valley --filter "loss < 0.5" --columns trial,loss,lr')
     parser.set_defaults(command=ls)
     parser = commands.add_parser(
         "show",
@@ -122,6 +123,7 @@ def add_parser(commands: Commands) -> None:
     add_run(parser, "; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune show valley", "minitune show valley 3")
     parser.set_defaults(command=show)
     parser = commands.add_parser(
         "best",
@@ -143,6 +145,7 @@ def add_parser(commands: Commands) -> None:
         choices=CONFIG_FORMS,
         help="only the configuration, in this form; args: the options of a command line",
     )
+    add_examples(parser, "minitune best valley", "minitune best valley --config yaml")
     parser.set_defaults(command=best)
     parser = commands.add_parser(
         "compare",
@@ -153,6 +156,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_objective(parser)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune compare valley hills", "minitune compare valley hills --metric accuracy --mode max")
     parser.set_defaults(command=compare)
 
 
@@ -330,7 +334,7 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
 
     Raises:
         NotFoundError: If a column does not exist.
-        ValueError: If a filter is malformed.
+        argparse.ArgumentError: If a filter is malformed.
     """
     items = list(listing.items)
     if options.filter or options.sort:
@@ -356,7 +360,8 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
 def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]:
     match = _FILTER.fullmatch(text)
     if match is None:
-        raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
+        rule = f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}'
+        raise argparse.ArgumentError(None, rule)
     column = listing.column(match["column"])
     holds = _OPERATORS[match["sign"]]
     text = match["value"].strip("\"'")
@@ -368,7 +373,8 @@ def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]
     # A text can only be compared with a column of numbers by mistake: two conditions in one, or a typing error. An
     # empty table would hide it.
     if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
-        raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition")
+        rule = f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition"
+        raise argparse.ArgumentError(None, rule)
     for row in rows:
         value = row.get(column)
         if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from minitune.base import files
 from minitune.base.text import counted, echo
-from minitune.commands import Commands
-from minitune.commands.selecting import RUN_HELP, NotFoundError, add_run, existing_run
+from minitune.commands import Commands, add_examples
+from minitune.commands.selecting import RUN_HELP, NotFoundError, add_run, existing_run, note
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import RunLock, check_trusted, read_holder
 from minitune.record.standing import read_standing
@@ -27,20 +27,20 @@ def add_parser(commands: Commands) -> None:
         "stop",
         description="End a run that goes on, as Ctrl-C does: its trials are saved, and `minitune resume` continues it. "
         "Its process ends, too. The command does not wait for that.",
-        epilog="Examples: minitune stop; minitune stop valley && minitune watch valley. The exit status is 1 if there "
-        "is no such run, or it does not go on, else 0.",
+        epilog="The exit status is 1 if there is no such run, or it does not go on, else 0.",
     )
     add_run(parser)
+    add_examples(parser, "minitune stop", "minitune stop valley")
     parser.set_defaults(command=stop)
     parser = commands.add_parser(
         "rm",
         description="Remove runs with all their files. The command says how much it removes, and asks first. A run "
         "that goes on is refused.",
-        epilog="Examples: minitune rm valley; minitune rm --yes valley results/old. The exit status is 1 if there is "
-        "no such run, if one goes on, or if you decline, else 0.",
+        epilog="The exit status is 1 if there is no such run, if one goes on, or if you decline, else 0.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_examples(parser, "minitune rm valley", "minitune rm --yes valley results/old")
     parser.set_defaults(command=rm)
 
 
@@ -75,7 +75,7 @@ def rm(options: argparse.Namespace) -> int:
         echo(f"{path}: {counted(len(sizes), 'file')}, {_size_text(sum(sizes))}")
         freed += sum(sizes)
     if not options.yes and not _agrees(len(paths)):
-        echo("minitune: nothing is removed", file=sys.stderr)
+        note("nothing is removed")
         return 1
     for path in paths:
         with RunLock(RunDirectory(path).lock):  # so that no driver starts to work on it meanwhile

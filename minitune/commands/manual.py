@@ -10,7 +10,7 @@ import re
 import sys
 from importlib.resources import files
 
-from minitune.commands import Commands
+from minitune.commands import Commands, add_examples
 
 INDEX = "index"
 _PLACES_SHOWN = 20
@@ -24,6 +24,7 @@ def add_parser(commands: Commands) -> None:
         epilog="The exit status is 1 if there is no such page or word, else 0.",
     )
     parser.add_argument("subject", nargs="*", help="a page, or words to find (default: the list of all pages)")
+    add_examples(parser, "minitune help schedulers", "minitune help early stopping")
     parser.set_defaults(command=show_manual)
 
 
@@ -44,7 +45,9 @@ def show_manual(options: argparse.Namespace) -> int:
         return 0
     places = _places(words, pages)
     if not places:
-        echo(f"no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr)
+        echo(
+            f"minitune: no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr
+        )
         return 1
     echo(f"{words!r} is in these sections; `minitune help PAGE` shows a page:")
     width = max(len(page) for page, _ in places)

@@ -16,7 +16,7 @@ from minitune.base.lines import shown_lines
 from minitune.base.numbers import known_number
 from minitune.base.text import echo
 from minitune.callback import Callback
-from minitune.commands import Commands, behind_dashes
+from minitune.commands import Commands, add_examples, behind_dashes
 from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
@@ -69,11 +69,10 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "run",
         usage="minitune run [options] -- PROGRAM ARGUMENTS\n       minitune run [options] SWEEP.yaml",
-        description="Tune a program. A parameter stands where its value goes: minitune run --metric loss --mode min "
-        "--num-samples 20 -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'. "
+        description="Tune a program. A parameter stands where its value goes: --lr '{lr: loguniform(1e-4, 1e-1)}'. "
         'The program reports with lines on its standard output, such as {"loss": 0.3} or `report loss=0.3`.',
         epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was interrupted, "
-        "or if a time budget ended it before all trials had started. `minitune help programs` has examples.",
+        "or if a time budget ended it before all trials had started. `minitune help programs` has more.",
     )
     parser.add_argument("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file: YAML or TOML")
     parser.add_argument("--metric", help="the metric to optimise")
@@ -117,6 +116,11 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
     parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
     parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
+    add_examples(
+        parser,
+        "minitune run --metric loss --mode min --num-samples 20 -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'",
+        "minitune run --time-budget 10m sweep.yaml",
+    )
     parser.set_defaults(command=run, own_begins=behind_dashes)
 
 
@@ -127,7 +131,10 @@ def _samples(text: str) -> int:
 
 
 def _amount(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, but got {text}") from None
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected 0 <= N < infinity, but got {text}")
     if value.is_integer():
@@ -256,11 +263,20 @@ def _check_program(command: CommandLine) -> None:
         raise FileNotFoundError(f"there is no script {script!r} in {os.getcwd()}")
 
 
+def _searcher_name(given: str) -> str:
+    from minitune.search.by_name import check_searcher_name
+
+    try:
+        return check_searcher_name(given)
+    except ValueError as error:
+        raise argparse.ArgumentError(None, f"--search: {error}") from None
+
+
 def _searcher(options: argparse.Namespace, sweep: SweepFile) -> SearchAlgorithm | str | None:
     from minitune import BasicVariantGenerator
 
     if options.search is not None:
-        return str(options.search)
+        return _searcher_name(options.search)
     if sweep.points is not None:
         return BasicVariantGenerator(points_to_evaluate=sweep.points)
     return sweep.search

@@ -40,6 +40,11 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ELSEWHERE = "set MINITUNE_STORAGE_PATH to the directory of the runs"
 
 
+def note(text: str) -> None:
+    """Print a message on standard error."""
+    echo(f"minitune: {text}", file=sys.stderr)
+
+
 def add_run(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the argument `run`, by default the newest one; `more` is the end of its help text."""
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}){more}")
@@ -105,7 +110,7 @@ def existing_run(run: str) -> str:
     found = locate_run(run)
     if found is not None:
         if run == LAST and os.path.basename(found) != LAST:
-            echo(f"{LAST}: {found}", file=sys.stderr)
+            note(f"{LAST} is {found}")
         return found
     # Only now the storage is searched, since that takes a while with many runs.
     storage = local_path(default_storage_path())

@@ -14,7 +14,7 @@ from typing import Any
 from minitune.base import files
 from minitune.base.files import local_path
 from minitune.base.text import echo
-from minitune.commands import Commands
+from minitune.commands import Commands, add_examples
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -22,6 +22,7 @@ from minitune.commands.selecting import (
     existing_run,
     exit_status,
     find_trial,
+    note,
     run_and_trial,
 )
 from minitune.config import default_storage_path
@@ -51,6 +52,7 @@ def add_parser(commands: Commands) -> None:
     shown.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
     parser.add_argument("--port", type=count_from(0), default=0, help="the port of --web (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="with --web, only print the address")
+    add_examples(parser, "minitune watch", "minitune watch valley --web")
     parser.set_defaults(command=watch)
     parser = commands.add_parser(
         "logs",
@@ -64,6 +66,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--file", metavar="NAME", help="show another file of the trial's directory, such as that of log_to_file"
     )
+    add_examples(parser, "minitune logs valley 3", "minitune logs valley 3 --follow")
     parser.set_defaults(command=logs)
 
 
@@ -76,7 +79,7 @@ def watch(options: argparse.Namespace) -> int:
         follower = RunFollower(existing_run(options.run))
         state = (_print_until_end if options.json else _show_until_end)(follower)
     except KeyboardInterrupt:
-        echo(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
+        note(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again")
         raise
     if not options.json:
         echo(f"{follower.run.path}: {state.text}")
@@ -186,7 +189,7 @@ def logs(options: argparse.Namespace) -> int:
             hint = "; --stderr shows its stderr"
             if options.stderr:
                 hint = "; without --stderr you see its stdout"
-        echo(f"(trial {trial.number} has printed nothing to {name}{hint})", file=sys.stderr)
+        note(f"trial {trial.number} has printed nothing to {name}{hint}")
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from minitune.base.checks import did_you_mean
 from minitune.base.text import counted, echo, number_text
-from minitune.commands import Commands
+from minitune.commands import Commands, add_examples
 from minitune.commands.about import decision_data, identity_of, identity_of_trial
 from minitune.commands.facts import JSON_HELP, Facts, print_json
 from minitune.commands.selecting import (
@@ -50,6 +50,7 @@ def add_parser(commands: Commands) -> None:
     add_run(parser)
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: show all decisions about this trial")
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune explain valley", "minitune explain valley 3")
     parser.set_defaults(command=explain)
     parser = commands.add_parser(
         "replay",
@@ -73,6 +74,7 @@ def add_parser(commands: Commands) -> None:
     add_objective(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune replay valley", "minitune replay valley --scheduler asha --set grace_period=2")
     parser.set_defaults(command=replay)
     parser = commands.add_parser(
         "report",
@@ -84,6 +86,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
     add_objective(parser)
+    add_examples(parser, "minitune report valley", "minitune report valley hills --output both.html")
     parser.set_defaults(command=report)
     parser = commands.add_parser(
         "importance",
@@ -94,6 +97,7 @@ def add_parser(commands: Commands) -> None:
     add_run(parser)
     add_objective(parser)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_examples(parser, "minitune importance valley", "minitune importance valley --metric accuracy --mode max")
     parser.set_defaults(command=importance)
 
 
@@ -144,7 +148,10 @@ def replay(options: argparse.Namespace) -> int:
     metric, mode = Goal(run.metric, run.mode).require_one(metric, options.mode, run.path)
     if options.workers is None:
         options.workers = run.num_workers
-    scheduler = _make_scheduler(options, run)
+    try:
+        scheduler = _make_scheduler(options, run)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentError(None, f"--scheduler {options.scheduler}: {error}") from None
     fifo = _replayed(run, metric, mode, None, options)
     other = _replayed(run, metric, mode, scheduler, options)
     if options.json:
@@ -174,7 +181,7 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
         arguments.setdefault("max_t", longest)
     unknown = sorted(set(arguments) - set(known))
     if unknown:
-        raise ValueError(f"{kind.__name__} does not take {', '.join(unknown)}; it takes {', '.join(known)}")
+        raise ValueError(f"{kind.__name__} does not take {', '.join(unknown)}; it takes {', '.join(known) or 'none'}")
     return create_scheduler(options.scheduler, **arguments)
 
 

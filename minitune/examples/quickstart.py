@@ -206,13 +206,17 @@ def command_of_this_installation() -> str:
 
 def add_parser(commands: Any) -> None:
     """Add the example to the `minitune` command, as `minitune demo`."""
-    add_arguments(commands.add_parser("demo", description=DESCRIPTION))
+    parser = commands.add_parser("demo", description=DESCRIPTION)
+    parser.add_argument_group("examples", "minitune demo\nminitune demo --num-samples 10")
+    add_arguments(parser)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Give the parser of a command line the arguments of the example, and `run` as its command."""
     parser.add_argument("--seed", type=int, default=1, help="decides the split, the weights and the configurations")
-    parser.add_argument("--samples", type=count, default=40, metavar="N", help="configurations to try (default: 40)")
+    parser.add_argument(
+        "--num-samples", type=count, default=40, metavar="N", help="configurations to try (default: 40)"
+    )
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     parser.set_defaults(command=run)
 
@@ -227,9 +231,9 @@ def count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run the example with the options of a command line; returns the exit status."""
-    grid = tune(options.seed, options.samples, options.storage)
+    grid = tune(options.seed, options.num_samples, options.storage)
     if grid.errors:
-        print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
+        print(f"minitune: {len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
         return 1
     show(grid, options.seed)
     return 0

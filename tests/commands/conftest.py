@@ -19,6 +19,20 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def called(capsys: pytest.CaptureFixture[str]) -> Minitune:
+    """Calls a command; gives exit status, output and errors."""
+
+    def call(*arguments: str | os.PathLike[str]) -> tuple[int, str, str]:
+        try:
+            status = cli.main([os.fspath(argument) for argument in arguments])
+        except SystemExit as ended:  # wrong arguments
+            status = int(ended.code or 0)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return call
+
+
 @pytest.fixture
 def minitune(
     storage: Path,
@@ -29,12 +43,7 @@ def minitune(
     """Runs a command, in this process, with that storage; gives exit status, output and errors."""
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(storage))
 
-    def run(*arguments: str | os.PathLike[str]) -> tuple[int, str, str]:
-        status = cli.main([os.fspath(argument) for argument in arguments])
-        shown = capsys.readouterr()
-        return status, shown.out, shown.err
-
-    return run
+    return called(capsys)
 
 
 @pytest.fixture
@@ -45,12 +54,4 @@ def run(
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        try:
-            status = cli.main(list(arguments))
-        except SystemExit as ended:  # wrong arguments
-            status = int(ended.code or 0)
-        shown = capsys.readouterr()
-        return status, shown.out, shown.err
-
-    return call
+    return called(capsys)

@@ -39,8 +39,12 @@ def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: 
 
     assert by_path == minitune("ls", "run")
     # The newest run may be in another storage path, so a line says which one is meant.
-    assert minitune("list-trials", "last") == minitune("ls", "last") == (*by_path[:2], f"last: {storage / 'run'}\n")
-    assert minitune("best")[2] == f"last: {storage / 'run'}\n"
+    assert (
+        minitune("list-trials", "last")
+        == minitune("ls", "last")
+        == (*by_path[:2], f"minitune: last is {storage / 'run'}\n")
+    )
+    assert minitune("best")[2] == f"minitune: last is {storage / 'run'}\n"
     assert by_path[1].startswith(f"{storage / 'run'}: 3 trials, finished\n")
 
 
@@ -193,9 +197,6 @@ def test_a_csv_file_has_the_columns_that_were_chosen_and_programs_get_them_too(
         (["ls", "rum"], "did you mean run?"),
         (["ls", "nowhere"], "there is no run 'nowhere'"),
         (["ls", "run", "--sort", "lass"], "there is no column 'lass'; did you mean loss?"),
-        (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
-        (["ls", "run", "--filter", "x>="], "COLUMN OP VALUE"),
-        (["ls", "run", "--filter", "x > 0 and loss < 2"], "once for each condition"),
         (["show", "run", "7"], "there is no trial '7'; pass one of 0: "),
         (["best", "run", "--metric", "acc"], "no trial of 3 has reported 'acc'; reported were: loss"),
         (["logs", "run", "0"], "(inline) print to its console"),
@@ -207,7 +208,21 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, argu
     status, out, err = minitune(*arguments)
 
     assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("minitune: ")
     assert text in err
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [("x is 1", "COLUMN OP VALUE"), ("x>=", "COLUMN OP VALUE"), ("x > 0 and loss < 2", "once for each condition")],
+)
+def test_a_condition_that_is_none_is_a_wrong_argument(minitune: Minitune, condition: str, text: str) -> None:
+    status, out, err = minitune("ls", "run", "--filter", condition)
+
+    assert (status, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("minitune: ")
+    assert text in last
 
 
 def test_functions_take_the_names_of_runs_as_commands_do(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,7 +532,8 @@ def test_a_trial_that_has_printed_nothing_is_told(minitune: Minitune, storage: P
     trial = ExperimentAnalysis(storage / "run").trials[0]
     (Path(trial.local_path) / "empty").touch()
 
-    assert minitune("logs", "run", "0", "--file", "empty")[1:] == ("", "(trial 0 has printed nothing to empty)\n")
+    _, out, err = minitune("logs", "run", "0", "--file", "empty")
+    assert (out, err) == ("", "minitune: trial 0 has printed nothing to empty\n")
 
 
 @pytest.mark.parametrize(
@@ -525,9 +541,9 @@ def test_a_trial_that_has_printed_nothing_is_told(minitune: Minitune, storage: P
     [
         (["0"], "to stdout\n", ""),
         (["0", "--stderr"], "to std\ufffderr\n", ""),
-        (["1"], "", "(trial 1 has printed nothing to stdout; --stderr shows its stderr)\n"),
-        (["2", "--stderr"], "", "(trial 2 has printed nothing to stderr; without --stderr you see its stdout)\n"),
-        (["1", "--file", "stdout"], "", "(trial 1 has printed nothing to stdout)\n"),
+        (["1"], "", "trial 1 has printed nothing to stdout; --stderr shows its stderr"),
+        (["2", "--stderr"], "", "trial 2 has printed nothing to stderr; without --stderr you see its stdout"),
+        (["1", "--file", "stdout"], "", "trial 1 has printed nothing to stdout"),
     ],
 )
 def test_the_two_outputs_of_a_trial(minitune: Minitune, tmp_path: Path, options: list[str], out: str, err: str) -> None:
@@ -535,7 +551,7 @@ def test_the_two_outputs_of_a_trial(minitune: Minitune, tmp_path: Path, options:
     for result, texts in zip(fit_three(tmp_path, third), outputs, strict=True):
         for name, text in zip(("stdout", "stderr"), texts, strict=True):
             Path(result.path, name).write_bytes(text)
-    assert minitune("logs", tmp_path / "run", *options) == (0, out, err)
+    assert minitune("logs", tmp_path / "run", *options) == (0, out, f"minitune: {err}\n" if err else "")
 
 
 def test_the_output_of_a_trial_that_has_ended_is_not_followed_while_the_run_goes_on(
@@ -570,7 +586,10 @@ def test_a_run_is_watched_record_by_record(minitune: Minitune, tmp_path: Path, m
     monkeypatch.setattr("minitune.commands.watch.time.sleep", raiser(KeyboardInterrupt()))
     left.append(b"")
     status, _, err = minitune("watch", path)
-    assert (status, err.splitlines()[0]) == (130, f"the run continues; `minitune watch {path}` shows it again")
+    assert (status, err.splitlines()[0]) == (
+        130,
+        f"minitune: the run continues; `minitune watch {path}` shows it again",
+    )
 
 
 def test_the_newest_run_is_watched_by_default_with_the_trials_that_a_resume_continues(
@@ -623,7 +642,7 @@ def test_looking_unpickles_nothing(minitune: Minitune, storage: Path, monkeypatc
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
     for arguments in (["ls"], ["ls", "run"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
-        assert minitune(*arguments)[2] in ("", f"last: {storage / 'run'}\n")
+        assert minitune(*arguments)[2] in ("", f"minitune: last is {storage / 'run'}\n")
 
 
 def seconds_of(text: str) -> list[float]:

@@ -194,16 +194,23 @@ def test_replay_refuses_unsuitable_runs(tmp_path: Path, capsys: pytest.CaptureFi
 
     for arguments, text in (
         ([str(tmp_path / "nowhere")], "there is no run"),
-        ([path, "--scheduler", "fifo", "--set", "max_t=9"], "FIFOScheduler does not take max_t"),
-        ([path, "--scheduler", "sooner"], "scheduler must be one of"),
         ([path, "--metric", "accuracy"], "reported were: loss"),
         ([path, "--metric", "los"], "has the metric 'los' (did you mean 'loss'?)"),
-        ([path, "--set", "brackets"], "NAME=VALUE"),
     ):
         status = cli.main(["replay", *arguments])
         captured = capsys.readouterr()
         assert text in captured.err
         assert status == 1
+    for arguments, text in (
+        (["--scheduler", "fifo", "--set", "max_t=9"], "FIFOScheduler does not take max_t; it takes none"),
+        (["--scheduler", "sooner"], "scheduler must be one of"),
+        (["--set", "brackets"], "NAME=VALUE"),
+        (["--set", "reduction_factor=0"], "reduction_factor"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["replay", path, *arguments])
+        assert ended.value.code == 2
+        assert text in capsys.readouterr().err
 
 
 def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_demo_agrees_with_its_files_and_depends_on_its_seed(script: Script, 
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
-        done = script.run_minitune("demo", "--seed", str(seed), "--samples", "3", "--storage", str(storage))
+        done = script.run_minitune("demo", "--seed", str(seed), "--num-samples", "3", "--storage", str(storage))
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         output = done.stdout
         figures[seed] = _check(output, storage, seed, 3)
@@ -84,7 +84,7 @@ def test_demo_ends_with_commands_that_work_without_minitune_on_path(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
-    output = script.run_minitune("demo", "--samples", "2").stdout
+    output = script.run_minitune("demo", "--num-samples", "2").stdout
     commands = output.partition("\nNext: ")[2].splitlines()[1:]
     assert len(commands) == 3, output
     for command in commands:
@@ -94,9 +94,9 @@ def test_demo_ends_with_commands_that_work_without_minitune_on_path(
 
 def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["demo", "--samples", "0"])
+        cli.main(["demo", "--num-samples", "0"])
 
-    assert "argument --samples: expected N >= 1, but got 0" in capsys.readouterr().err
+    assert "argument --num-samples: expected N >= 1, but got 0" in capsys.readouterr().err
 
 
 def test_the_data_are_split_into_parts_that_share_no_flower() -> None:

@@ -54,7 +54,7 @@ def ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
 
 def test_a_good_run_passes_within_its_bounds(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
-    options = ("--samples", "3", "--budget-s", "60", "--metric", "eval/accuracy", "--at-least", "0.5")
+    options = ("--num-samples", "3", "--time-budget", "60", "--metric", "eval/accuracy", "--at-least", "0.5")
     status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
     assert status == 0, told
     assert "3 trials in" in told
@@ -65,7 +65,7 @@ def test_a_good_run_passes_within_its_bounds(ci: Run, tmp_path: Path, monkeypatc
 
 
 def test_a_failed_trial_and_a_missed_target_fail(ci: Run, tmp_path: Path) -> None:
-    options = ("--samples", "3", "--metric", "loss", "--at-most", "1e-6")
+    options = ("--num-samples", "3", "--metric", "loss", "--at-most", "1e-6")
     status, told = ci(SCRIPT, *options, arguments=("0", str(tmp_path)))
     assert status == 1
     assert "  failed: 3 x ValueError: too large\n" in told
@@ -74,7 +74,7 @@ def test_a_failed_trial_and_a_missed_target_fail(ci: Run, tmp_path: Path) -> Non
 
 
 def test_an_unknown_metric_is_told_with_the_known_ones(ci: Run, tmp_path: Path) -> None:
-    options = ("--samples", "1", "--metric", "acuracy", "--at-least", "0")
+    options = ("--num-samples", "1", "--metric", "acuracy", "--at-least", "0")
     status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
     assert status == 1
     hint = "as 'acuracy' (did you mean 'eval/accuracy'?); trials have reported numbers for: eval/accuracy, loss, "
@@ -111,7 +111,7 @@ def test_a_script_that_fails_or_runs_nothing_fails(ci: Run, script: str, status:
 
 def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minitune.commands.health.GRACE_S", 0.2)
-    status, told = ci("import threading; threading.Event().wait()", "--budget-s", "0.1")
+    status, told = ci("import threading; threading.Event().wait()", "--time-budget", "0.1")
     assert status == 1
     assert "did not end in time and was killed" in told
 
@@ -127,7 +127,7 @@ def test_children_of_a_killed_script_go_with_it(ci: Run, tmp_path: Path, monkeyp
         f"time.sleep(600)\n"
     )
     pids = tmp_path / "pids"
-    status, told = ci(script, "--budget-s", "2", arguments=(str(pids),))  # two shells are there long before
+    status, told = ci(script, "--time-budget", "2", arguments=(str(pids),))  # two shells are there long before
     assert (status, "did not end in time and was killed" in told) == (1, True)
     found = read_pids(pids, 4)
     wait_until(lambda: all(is_gone(pid) for pid in found), "the children are gone")
@@ -157,7 +157,7 @@ def test_a_run_that_the_budget_cuts_short_passes_and_says_so(
     ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
-    status, told = ci(ENDLESS, "--budget-s", "60", arguments=(str(tmp_path),))
+    status, told = ci(ENDLESS, "--time-budget", "60", arguments=(str(tmp_path),))
     assert (status == 0) == ("minitune ci passed; " in told), told
     assert "s is used up; 0 of 3 trials had ended, " in told
     cut = re.compile(r"; run long ended early, after 0 of 3 trials( \(\d not started\))?\n+\Z")
@@ -182,7 +182,7 @@ def test_the_script_hears_of_the_limits_by_variables(ci: Run) -> None:
         "left_s = float(os.environ['MINITUNE_END_AT']) - time.time()\n"
         "print(0 < left_s <= 500, os.environ['MINITUNE_MAX_SAMPLES'], os.environ['MINITUNE_FORCE_TRIAL_CLEANUP_S'])\n"
     )
-    assert ci(script, "--budget-s", "500", "--samples", "3")[1].startswith("True 3 5\n")
+    assert ci(script, "--time-budget", "500", "--num-samples", "3")[1].startswith("True 3 5\n")
     _, told = ci("import os; print([name for name in os.environ if name.startswith('MINITUNE_MAX')])")
     assert told.startswith("[]\n")
 
@@ -266,10 +266,10 @@ def test_the_verdict_follows_from_all_runs(
     [
         (["--metric", "loss"], "a target must have a metric and a bound"),
         (["--at-least", "3"], "a target must have a metric and a bound"),
-        (["--samples", "0"], "expected N >= 1, but got 0"),
-        (["--budget-s", "-1"], "expected 0 < S < infinity, but got -1"),
-        (["--budget-s", "0"], "expected 0 < S < infinity, but got 0"),
-        (["--budget-s", "inf"], "expected 0 < S < infinity, but got inf"),
+        (["--num-samples", "0"], "expected N >= 1, but got 0"),
+        (["--time-budget", "-1"], "expected 0 < S < infinity, but got -1"),
+        (["--time-budget", "0"], "expected 0 < S < infinity, but got 0"),
+        (["--time-budget", "inf"], "expected 0 < S < infinity, but got inf"),
         ([], "SCRIPT must be a file, but got 'nowhere.py'"),
     ],
 )
