@@ -1,8 +1,8 @@
 """Trials as values, which know neither the driver nor plug-ins.
 
 A trial has a state (`trial`), a lifecycle (`lifecycle`), reasons why it ends (`endings`) and statistics of its metrics
-(`metric_analysis`). `trial_maker` makes the trials of an experiment. `trial_info` is what a worker gets of a trial, and
-`parameter_files` writes its configuration for users. `goal` says what a run optimises, and which trials are the best.
+(`metric_analysis`). `trial_maker` makes the trials. `trial_info` is what a worker gets of one, and `parameter_files`
+writes its configuration. `goal` says what a run optimises, and which trials are the best.
 """
 
 from minitune._alias import listing, submodules

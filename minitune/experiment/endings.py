@@ -1,7 +1,7 @@
-"""Endings: why a trial or a run has ended, or an attempt of a trial has failed or was lost, as data.
+"""Endings: why a trial, an attempt or a run has ended, as data.
 
-An `Ending` has a kind, a text for people, and the facts that the text mentions. Code asks the kind and the facts, never
-the text, so every text can be reworded.
+An `Ending` has a kind, a text for people, and the facts that the text mentions. Code asks kind and facts, never the
+text, so texts can be reworded.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 
 class EndKind(Enum):
-    """A kind of ending. Its value stands in journals and in the output of `--json`."""
+    """A kind of ending. Its value stands in journals and `--json`."""
 
     text: str
 
     __hash__ = object.__hash__  # the hash of Enum is written in Python and slow
 
     def __new__(cls, value: str, text: str = "") -> EndKind:
-        """Make a member from its value and its text. `EndKind(value)` finds a member."""
         member = object.__new__(cls)
         member._value_ = value
         member.text = text
@@ -74,14 +73,13 @@ _FOR_GOOD = frozenset((EndKind.FINISHED, EndKind.STOPPER, EndKind.FAIL_FAST))
 
 
 class Ending(NamedTuple):
-    """Why a trial or a run has ended, or an attempt of a trial has failed or was lost.
+    """Why a trial, an attempt or a run has ended.
 
     Attributes:
-        text: The reason as a text for people. No code may read it.
-        facts: The facts of this kind, as plain data. `CRITERION` has `criterion` (what was reached), `SCHEDULER` has
-            `scheduler` (its name) and the facts of its decision, `INTERRUPTED` has `signal`, `FAIL_FAST` has `trial`
-            (the id of the failed one), and `FAILED` and `LOST` have `died_at` if the trial's process has died: its time
-            of death in seconds since the epoch.
+        text: The reason for people, which no code may read.
+        facts: The facts of this kind, as plain data. `CRITERION` has `criterion`, `SCHEDULER` has `scheduler` and the
+            facts of its decision, `INTERRUPTED` has `signal`, `FAIL_FAST` has `trial` (the failed one), and `FAILED`
+            and `LOST` have `died_at` if the process has died (seconds since the epoch).
     """
 
     kind: EndKind
@@ -90,7 +88,7 @@ class Ending(NamedTuple):
 
     @classmethod
     def of(cls, kind: EndKind, detail: str = "", **facts: Any) -> Ending:
-        """An ending with the text of its kind, and after it a colon and the detail, if there is one."""
+        """An ending with the text of its kind, and after a colon the detail."""
         return cls(kind, f"{kind.text}: {detail}" if detail else kind.text, facts)
 
 

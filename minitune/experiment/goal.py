@@ -1,7 +1,6 @@
 """Goal: what a run optimises, and which trials are the best.
 
-All functions named `best_...` in the package use `best_trial` or `best_of`, so that they treat ties and values that are
-not finite in the same way.
+All functions named `best_...` use `best_trial` or `best_of`, so ties and odd values are treated alike.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _T = TypeVar("_T")
 MODES = ("min", "max", "obs")
 """The modes of objectives. With several objectives, `obs` marks one that is only observed."""
 Metric = str | list[str] | None
-"""The name of a metric, or a list of names for several objectives; None if it is unknown."""
+"""The name of a metric, or a list; None if it is unknown."""
 Mode = Literal["min", "max"] | list[str] | None
-"""The mode of a metric, or those of several objectives; None if it is unknown. For arguments of users."""
+"""The mode of a metric, or a list, as users give it."""
 
 
 def check_mode(mode: str) -> None:
@@ -66,7 +65,7 @@ def check_several(metric: Sequence[Any], mode: Any) -> None:
     """Check the lists of several objectives.
 
     Raises:
-        ValueError: If there are fewer than two objectives, one is named twice, or all are only observed.
+        ValueError: If there are fewer than two, one comes twice, or all are only observed.
     """
     check_objectives(list(metric), mode)
     good = len(metric) > 1 and len(set(metric)) == len(metric)
@@ -80,8 +79,7 @@ class Goal:
     """The objectives of a run.
 
     Attributes:
-        objectives: The modes by metric of a run with several objectives. `"obs"` marks one that is only observed. Then
-            `metric` and `mode` are None.
+        objectives: The modes by metric of a run with several; then `metric` and `mode` are None.
     """
 
     metric: str | None = None
@@ -108,9 +106,9 @@ class Goal:
         return list(self.objectives) or ([self.metric] if self.metric else [])
 
     def one(self, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
-        """Complete a metric and a mode, each of which may be None, from the goal; None if the goal does not have it.
+        """Complete a metric and a mode, each of which may be None, from the goal, if it has them.
 
-        The goal's mode is that of its own metric, and of any metric if it has only a mode.
+        Its mode is that of its own metric, and of any metric if it has only a mode.
         """
         if metric is None:
             metric = self.metric
@@ -126,7 +124,7 @@ class Goal:
     def require_one(
         self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
     ) -> tuple[str, str]:
-        """Complete a metric and a mode as `one`. An error lists the metrics that the trials have reported.
+        """Complete a metric and a mode as `one`. An error lists the reported metrics.
 
         Raises:
             ValueError: If there is no metric or no mode, or the mode is unknown.
@@ -160,7 +158,7 @@ class Goal:
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
 
-        Trials without a finite value of each objective are left out. Failed trials count, too, as in `best_trial`.
+        Those without a finite value of each objective are left out; failed ones count.
         """
         signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
         scored = []
@@ -197,8 +195,8 @@ def best_trial(
     """The best trial, failed ones included, the first one of equals; None if no trial has the metric. `scope` is one of
     `SCOPES`. With `filter_nan_and_inf`, only finite values count; otherwise NaN wins only if it comes first.
 
-    If the run has confirmed its most promising trials by this metric, the best is the one that `confirmations` has
-    first. A repeat itself is never the best trial.
+    If the run has confirmed its most promising trials by this metric, it is the first of `confirmations`. A repeat is
+    never the best trial.
 
     Raises:
         ValueError: If the mode or the scope is unknown.
@@ -224,9 +222,8 @@ class Confirmation(NamedTuple):
     """A promising trial that was run again with other seeds; see `TuneConfig.confirm`.
 
     Attributes:
-        trial: The trial.
-        seen: Its own value of the metric. It was chosen for this value, so it was probably lucky.
-        values: The values of its repeats, in their order. They were not chosen, so their mean has no bias.
+        seen: Its own value of the metric, for which it was chosen, and so probably a lucky one.
+        values: The values of its repeats, in their order, whose mean has no bias.
     """
 
     trial: Trial
@@ -248,8 +245,8 @@ class Confirmation(NamedTuple):
 def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> list[Confirmation]:
     """The trials that the run has repeated because they were promising by this metric, the best mean first.
 
-    Empty as long as one of them has no repeat with a finite value, and one that may still get it: so the best trial
-    does not change with each repeat that ends first. A trial whose repeats have all ended without a value is left out.
+    Empty as long as one of them may still get its first value by a repeat, so that the best trial does not change with
+    each. A trial whose repeats have all ended without one is left out.
     """
     statistic = mode if scope == "all" else scope
     values: dict[str, list[float]] = {}
@@ -322,7 +319,7 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
 
 
 def is_unreported(trials: Sequence[Trial], metric: str) -> bool:
-    """Whether trials have reported, but none of them `metric`. So its name is probably misspelt."""
+    """Whether trials have reported, but none of them `metric`. Its name is probably misspelt."""
     have_reported = [trial for trial in trials if trial.progress.metrics]
     return bool(have_reported) and not any(
         metric in flatten(trial.progress.metrics) or trial.progress.analysis.get(metric, "last") is not None
@@ -334,7 +331,7 @@ def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
     """Refuse a metric that `is_unreported`.
 
     Raises:
-        ValueError: With the metrics that were reported. `path` is the run's directory.
+        ValueError: With the reported metrics.
     """
     if is_unreported(trials, metric):
         raise ValueError(f"{why_no_best(trials, metric)} ({path})")
@@ -350,7 +347,6 @@ def reported_metrics(trials: Iterable[Trial]) -> list[str]:
 
 
 def _what_it_was(values: Sequence[Any]) -> str:
-    """Describe the values that trials have reported instead of a finite number, and what to do about it."""
     kinds = Counter(map(_kind_of_value, values))
     shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
     return f"it was {shown}. " + (

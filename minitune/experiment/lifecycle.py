@@ -3,16 +3,15 @@
 Theory
 ------
 A trial waits (QUEUED), gets a worker (STARTING), and loads a checkpoint if it has one (RESTORING). Then the driver
-pulls one result after the other from it (TRAINING). A class trainable is saved between two pulls (SAVING). The trial
-pauses (PAUSED) or ends (TERMINATED, ERROR). A retry and a resume lead back to QUEUED, so that every trial starts in the
-same way::
+pulls results from it (TRAINING), and saves a class between two pulls (SAVING). The trial pauses (PAUSED) or ends
+(TERMINATED, ERROR). A retry and a resume lead back to QUEUED::
 
     QUEUED -> STARTING -> [RESTORING] -> TRAINING <-> SAVING -> PAUSED | TERMINATED | ERROR
       ^                                                            |
       +------------- RETRY, UNPAUSE, REVIVE (of a later driver) ----+
 
 Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
-flight. In every other phase it owns no actor. The five statuses that users see are derived from the phase.
+flight. In every other phase it owns no actor. The statuses that users see follow from the phase.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Step(Enum):
     UNPAUSE = "unpause"
     """A paused trial waits for a worker again."""
     RETRY = "retry"
-    """The attempt failed, or its worker was lost. The trial waits for another attempt."""
+    """The attempt failed, or its worker was lost: the trial waits for another one."""
     REVIVE = "revive"
     """A resumed run continues a trial that had ended."""
     STOP = "stop"
@@ -74,7 +73,7 @@ _RELEASES = {
     Step.STOP: Phase.TERMINATED,
     Step.FAIL: Phase.ERROR,
 }
-"""The steps by which a trial releases its actor. Each phase that owns one allows all of them."""
+"""The steps by which a trial releases its actor, allowed in each phase that owns one."""
 
 TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.QUEUED: {

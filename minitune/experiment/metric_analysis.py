@@ -16,9 +16,9 @@ _NO_METRICS = frozenset((str, bool, type(None), bytes, dict, list, tuple))
 """Frequent types of values that are not metrics."""
 _WINDOW = 10
 _LARGEST_INT = 10**300
-"""Ints up to this size can be added to floats. Larger ints count as infinite."""
+"""Larger ints count as infinite, as they cannot be added to floats."""
 _ROWS = 32
-"""The number of results that are processed together. This takes a fraction of the time of processing each alone."""
+"""The number of results that are processed together, which is much faster."""
 _SHAPES_KEPT = 256
 # The statistics of a metric without a value.
 _UNKNOWN = [-math.inf, math.inf, 0, 0, []]
@@ -90,7 +90,6 @@ class MetricAnalysis:
         return {key: _statistics(known) for key, known in self._metrics.items()}
 
     def _take_in(self) -> None:
-        """Process the collected rows."""
         if self._rows:
             for key, is_plain, column in zip(
                 self._shape.metrics, self._shape.are_plain, zip(*self._rows, strict=True), strict=True
@@ -100,8 +99,8 @@ class MetricAnalysis:
             self._rows = []
 
     def _take_in_plain(self, key: str, column: Sequence[Any]) -> bool:
-        """Add a column of floats, or of ints. Return False, without a change, if it has NaN or a very large number.
-        Adds one value after the other, so that the sum does not depend on how rows are grouped.
+        """Add a column of floats, or of ints. Return False, without a change, for NaN or a very large number. Adds in
+        order, so that the sum does not depend on how rows are grouped.
         """
         # With a NaN in the column, `max` and `min` may miss it, but the sum below does not.
         highest = max(column)
@@ -117,7 +116,7 @@ class MetricAnalysis:
         return True
 
     def _take_in_one_by_one(self, key: str, column: Sequence[Any]) -> None:
-        """Add a column of values of any type. Values that are not numbers are ignored."""
+        """Add a column of values of any type. What is no number is ignored."""
         for value in column:
             if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
                 number = as_number(value)
@@ -139,7 +138,7 @@ class MetricAnalysis:
 
 
 class _Shape:
-    """The keys and types of a result. Results with equal keys and types share one shape."""
+    """The keys and types of a result, which equal ones share."""
 
     __slots__ = ("are_plain", "kinds", "metrics", "names", "pick")
 
@@ -169,7 +168,6 @@ _NO_SHAPE = _Shape((), ())
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape:
-    """The shape of these keys and types. All trials share it."""
     return _Shape(names, kinds)
 
 

@@ -1,6 +1,6 @@
 """The files of a trial with its configuration: `params.json` for people and other tools, and `params.pkl`.
 
-Nothing of ours reads them: the journal has each configuration, so they can be written again at any time.
+Nothing of ours reads them: the journal has each configuration.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ logger = logging.getLogger("minitune")
 def write_parameters(directory: str, config: dict[str, Any]) -> None:
     """Write a configuration to `params.json`, and to `params.pkl` if JSON does not hold it exactly. Blocks.
 
-    Large values of the configuration are stored in separate files. They are short texts in `params.json` and references
-    in `params.pkl`.
+    Large values are stored in separate files: short texts in `params.json`, references in `params.pkl`.
     """
     text, is_exact = pretty(config)
     is_new = files.write_again(f"{directory}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))

@@ -1,7 +1,7 @@
 """What a driver runs, as far as a resume compares it: the objective, the plug-ins, the samples, the trainables.
 
-Each driver records its description. A driver that continues the run compares its own with the one before: `compared`
-returns the differences, and says for each whether the run can go on.
+Each driver records its description, and one that continues the run compares its own: `compared` says for each
+difference whether the run can go on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minitune.experiment.goal import Goal, Metric
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What a driver runs. A field that is None is unknown, and is not compared."""
+    """What a driver runs. A field that is None is not compared."""
 
     metric: Metric = None
     mode: Metric = None
@@ -27,7 +27,7 @@ class RunDescription:
 
     @classmethod
     def of_fields(cls, recorded: Mapping[str, Any]) -> RunDescription:
-        """The description in a record. Other fields are ignored, because a later version may write more."""
+        """The description in a record; unknown fields are ignored."""
         return cls(**{field.name: recorded.get(field.name) for field in fields(cls)})
 
     def as_fields(self) -> dict[str, Any]:
@@ -52,11 +52,7 @@ class RunDescription:
 
 
 class Difference(NamedTuple):
-    """A difference between two descriptions.
-
-    Attributes:
-        refusal: Why the run cannot go on; empty if it can.
-    """
+    """A difference between two descriptions; `refusal` says why the run cannot go on, or is empty."""
 
     text: str
     refusal: str = ""
@@ -66,7 +62,7 @@ def compared(
     before: RunDescription, now: RunDescription, has_only_others: Callable[[Sequence[str]], bool]
 ) -> list[Difference]:
     """Compare the description of a run with that of the next driver. `has_only_others` says whether the run has
-    results, but none with these metrics; it may read the run.
+    results, but none with these metrics.
     """
     found = list(_of_goals(before.goal, now.goal, has_only_others))
     for what, then, present in (
@@ -88,7 +84,6 @@ def compared(
 
 
 def _of_goals(before: Goal, now: Goal, has_only_others: Callable[[Sequence[str]], bool]) -> list[Difference]:
-    """The difference between two objectives: none or one."""
     if before == now or not before.metrics:
         return []
     text = f"the objective is {now if now.metrics else 'not set'} and was {before}"

@@ -1,7 +1,6 @@
 """The words for a trial's state that all views show: tables, the page, commands and `--json`.
 
-The statuses of the Python API (`PENDING`, `RUNNING`, `PAUSED`, `TERMINATED`, `ERROR`) are Ray Tune's. They do not tell
-how a trial has ended, so people get these words instead; see `Trial.state`.
+The statuses of the Python API are Ray Tune's, and do not tell how a trial has ended; see `Trial.state`.
 """
 
 RUNNING = "running"

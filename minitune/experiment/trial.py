@@ -1,7 +1,7 @@
 """Trial: one configuration and its state in the run.
 
 A trial is pure data: it refers to no process and no plug-in. Its parts are the present `Attempt`, the `Progress` that a
-rollback undoes, and the checkpoints that it has kept.
+rollback undoes, and its checkpoints.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LIMIT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "==": operator.eq,
 }
-"""The comparisons of a result with a limit. A limit without an operator must be reached (`>=`)."""
+"""The comparisons of a result with a limit, by default `>=`."""
 
 
 @dataclass(slots=True)
@@ -66,8 +66,8 @@ class Attempt:
     """One attempt to run a trial: it has one actor and one configuration.
 
     Attributes:
-        actor_id: The name of its actor. Events of actors of earlier attempts have other names, so they are told apart.
-        config: The configuration to which its reports belong, even if the trial gets another one meanwhile.
+        actor_id: The name of its actor, by which late events of earlier ones are told apart.
+        config: That of its reports, even if the trial gets another one meanwhile.
         start_time: When its worker was ready, in seconds since the epoch; None until then.
     """
 
@@ -83,7 +83,7 @@ class Usage(NamedTuple):
 
     Attributes:
         cpu_s: CPU seconds, with those of child processes that have ended.
-        peak_bytes: The largest amount of memory that one process had. Memory that it shares with others counts in full.
+        peak_bytes: The largest memory of one process, with what it shares.
     """
 
     cpu_s: float = 0.0
@@ -112,7 +112,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there."""
+    """How far a trial has come. It goes back to that of a checkpoint from which an attempt continues."""
 
     num_reports: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -144,17 +144,15 @@ class Trial:
         trial_id: Unique within the run; by default eight random hex digits.
         evaluated_params: The drawn values of the searched parameters by path (`"a/b"`).
         experiment_tag: `"<counter>_k=v,..."`.
-        resources: The resources that it needs.
         experiment_path: Directory of the run.
         max_failures: How often it is tried again after a failure; -1 for no limit.
-        stub: Accepted for Ray Tune's signature. It has no effect.
+        stub: For Ray Tune's signature, without effect.
         placement_group_factory: Ray Tune's name for `resources`.
-        restore_path: Directory of a checkpoint to start from.
-        storage: Ray Tune's form of `experiment_path`, such as `Experiment.storage`.
+        restore_path: A checkpoint to start from.
+        storage: Ray Tune's form of `experiment_path`.
 
     Raises:
-        ValueError: If the resources or the run's directory are given under two names, or the name of the trial's
-            directory has a `/`.
+        ValueError: If one thing is given under two names, or the directory's name has a `/`.
     """
 
     PENDING = lifecycle.PENDING
@@ -271,7 +269,7 @@ class Trial:
         """Take one step of the lifecycle.
 
         Raises:
-            TuneError: If the table does not allow the step. The trial is unchanged, and the text has its history.
+            TuneError: If the table does not allow it; the trial is unchanged, and the text has its history.
         """
         ending = None
         if isinstance(reason, Ending):
@@ -311,7 +309,7 @@ class Trial:
         self.phase = _PHASE_OF[status]
 
     def set_status(self, status: str) -> None:
-        """Set the status of a trial that belongs to no run, for example in a test; see `status`."""
+        """Set the status of a trial that belongs to no run; see `status`."""
         self.status = status
 
     def is_finished(self) -> bool:
@@ -327,7 +325,7 @@ class Trial:
     def state(self) -> str:
         """The state for people, one of the words in `states`.
 
-        A paused trial is pending. So is one that waits for its next attempt, as long as a driver works on the run.
+        A paused trial is pending, and so is one that waits for its next attempt while a driver works on the run.
         """
         status = self.status
         if status == lifecycle.RUNNING:
@@ -382,7 +380,7 @@ class Trial:
         self.update_resources(resources)
 
     def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
-        """Change the resources of the trial, from its next start on. ValueError if it is RUNNING."""
+        """Change the resources from the next start on. ValueError if it is RUNNING."""
         if self.status == self.RUNNING:
             raise ValueError(
                 f"resources of trial {self.trial_id} can be changed while it waits, not while it is RUNNING"
@@ -454,7 +452,7 @@ class Trial:
 
     @property
     def run_metadata(self) -> Trial:
-        """The trial itself, which has `last_result`, `start_time`, `num_failures` and so on as attributes."""
+        """The trial itself, which has these attributes."""
         return self
 
     @property
@@ -466,7 +464,7 @@ class Trial:
     def last_result(self) -> dict[str, Any]:
         """The last nested result as plug-ins and users get it, with `config`: a copy; empty without a result.
 
-        The driver itself uses `progress.metrics`, which have no `config`.
+        The driver uses `progress.metrics`, without `config`.
         """
         return _for_users(self.progress)
 
@@ -477,7 +475,7 @@ class Trial:
         self.progress.metrics = metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
-        """Make a nested result of the present attempt the last one, count it, and add it to the statistics."""
+        """Make a nested result the last one, count it, and add it to the statistics."""
         config = self.attempt.config
         progress = self.progress
         progress.num_reports += 1
@@ -493,7 +491,7 @@ class Trial:
         return {"count": progress.num_reports, "last": progress.metrics, "analysis": progress.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
-        """Restore the state that `sum_up` has returned, instead of recording each result."""
+        """Restore the state of `sum_up`."""
         metrics = total["last"]
         self.progress = Progress(total["count"], metrics, self.attempt.config)
         self.progress.analysis.set_state(total["analysis"])
@@ -507,7 +505,7 @@ class Trial:
         return kept
 
     def returns(self) -> None:
-        """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
+        """Give a trial whose trainable has returned a last result, even without a report."""
         if not self.progress.metrics:
             self.progress.metrics = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
@@ -526,7 +524,7 @@ class Trial:
         self.progress.metrics = shared
 
     def roll_back(self, to: KeptCheckpoint | None) -> None:
-        """Return to the progress at a checkpoint, or to the beginning if `to` is None.
+        """Return to the progress at a checkpoint, or to the beginning for None.
 
         Later results no longer count.
         """
@@ -620,7 +618,6 @@ class Trial:
 
 
 def _for_users(progress: Progress) -> dict[str, Any]:
-    """A copy of the last metrics and of the configuration with which they were reported, if there is one."""
     metrics = copy_of_metrics(progress.metrics)
     if progress.config is None:
         return metrics
@@ -636,7 +633,7 @@ def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_dirname(name: str) -> str:
-    """Return `name` if it is a single part of a path. Otherwise raise a ValueError."""
+    """Return `name` if it is a single part of a path, or raise a ValueError."""
     if not name or os.path.basename(name) != name:
         raise ValueError(f"the name of a trial's directory must not be empty or contain '/', but got {name!r}")
     return name
@@ -671,8 +668,8 @@ class EarlierRun:
     """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 
     Attributes:
-        tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
-            has None in place of the metrics.
+        tried: The configuration and the flattened numbers of the last metrics of each ended trial; None for those of a
+            failed one.
     """
 
     path: str

@@ -8,12 +8,12 @@ from minitune.resources import Resources
 
 
 class TrialInfo(NamedTuple):
-    """The data that a worker gets about its trial. User code gets only the configuration.
+    """What a worker gets about its trial; user code gets only the configuration.
 
     Attributes:
-        seed: The trial's seed, which is derived from the run's seed.
+        seed: Derived from the run's seed.
         attempt: 1 for the first attempt, 2 for the first retry.
-        failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
+        failures: How many attempts have failed, so that a retry draws other random numbers.
     """
 
     trial_id: str
@@ -29,5 +29,5 @@ class TrialInfo(NamedTuple):
     resources: Resources = Resources.of(None)
 
     def fields(self) -> tuple[Any, ...]:
-        """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly."""
+        """All fields but the resources, which many trials share, as plain values."""
         return self[:-1]

@@ -1,11 +1,9 @@
 """The code that runs in a worker: trainables, and the functions that they can call.
 
 `trial_actor` makes the object that the driver calls: a `FunctionTrainable` (`function_runner`) around a function, or a
-user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`. The user's code calls `report`;
-`session` connects that call with the running `train`. `util` prepares a trainable in the driver, before workers start.
-`old_forms` adapts functions that take `checkpoint_dir` or `reporter`, and classes that define `_train`; a script
-without them never imports it. `program` is a trainable that runs a command: `command_line` finds the parameters in it,
-and `printed` the reports in its output.
+user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`; `session` connects `report` with
+the running `train`. `util` prepares a trainable in the driver. `program` is a trainable that runs a command:
+`command_line` finds its parameters, and `printed` the reports in its output.
 """
 
 from minitune._alias import listing

@@ -1,8 +1,7 @@
 """A hash of a user's code: of a trainable, and of the user's own functions and classes that it names.
 
-It reads bytecode, not source, so it needs no file, and comments do not count. Installed packages do not count either.
-Of a program of `minitune run`, it reads the script. A hash names the version of Python, because another version
-compiles the same source to other bytecode.
+It reads bytecode, so comments and installed packages do not count; of a program of `minitune run`, the script. A hash
+names the version of Python, which decides the bytecode.
 """
 
 from __future__ import annotations
@@ -36,15 +35,12 @@ def code_hash(trainable: Any) -> str:
 
 
 class _Code:
-    """Collects the code that a trainable may run."""
-
     def __init__(self) -> None:
         self.parts: set[bytes] = set()
         self._waiting: list[Any] = []
         self._seen: dict[int, Any] = {}  # with the objects, so that no other object gets the id of one of them
 
     def add(self, value: Any) -> None:
-        """Add the code of a trainable, and all that it names."""
         self._waiting.append(value)
         while self._waiting and len(self._seen) < _LIMIT:
             value = self._waiting.pop()
@@ -102,7 +98,7 @@ class _Code:
 
 
 def _texts_of(code: CodeType, names: set[str]) -> list[str]:
-    """What a code object does, without its place in a file."""
+    """The content of a code object, without its place in a file."""
     names.update(code.co_names)
     texts = [code.co_code.hex(), " ".join((*code.co_names, *code.co_varnames, *code.co_freevars))]
     for constant in code.co_consts:
@@ -121,5 +117,5 @@ def _is_users_module(name: str) -> bool:
 
 
 def _is_users(path: str) -> bool:
-    """Whether a file is the user's own, and not part of an installed package, of Python or of this package."""
+    """Whether a file is the user's own."""
     return bool(path) and not path.startswith(_NOT_USERS) and INSTALLED.isdisjoint(path.split(os.sep))

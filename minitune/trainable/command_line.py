@@ -1,9 +1,8 @@
 """A command line with parameters in it: `python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'`.
 
-In a word, `{name: domain}` stands for a value of that domain, and `{name}` for the same value again. All other braces
-are plain text, so JSON arrives as it is; `{{name}}` is the text `{name}`. A domain is a call of a function of this
-package, such as `choice(["relu", "tanh"])`, with literal arguments. It is read with Python's parser and never
-evaluated.
+In a word, `{name: domain}` stands for a value of that domain, and `{name}` for the same value again. Other braces are
+plain text, so JSON arrives as it is; `{{name}}` is the text `{name}`. A domain is a call of a function of this package
+with literal arguments, such as `choice(["relu", "tanh"])`. It is read with Python's parser and never evaluated.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ DOMAINS = (
 )
 """The functions that a domain may call."""
 OF_THE_TRIAL = ("trial_dir", "seed")
-"""Names that every command line may use: the trial's directory, and its seed. A parameter of that name comes first."""
+"""Names that every command line may use: the trial's directory, and its seed. Parameters come first."""
 ARGS_FILE = "args.json"
 """The file in the trial's directory to which a `JsonSlot` may write."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _NO_COLON = re.compile(rf"(?<!\{{)\{{\s*(?:(?P<name>{_NAME})\s*=\s*)?(?P<domain>{'|'.join(DOMAINS)})\(")
-"""What people write who have forgotten the colon: `{uniform(0, 1)}` or `{lr=uniform(0, 1)}`."""
+"""What people write who have forgotten the colon."""
 _SHELL = ("sh", "-c")
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser raises for a text that is no expression, or a very deep one."""
+"""What Python's parser raises for a text that is no expression."""
 
 
 class ParameterSlot(NamedTuple):
@@ -112,7 +111,7 @@ class CommandLine:
     """The words of a command, with slots for values.
 
     Attributes:
-        is_for_shell: Whether the only word is a command of a shell. Values are quoted for the shell then.
+        is_for_shell: Whether the only word is a command of a shell, for which values are quoted.
     """
 
     words: tuple[Word, ...]
@@ -130,7 +129,7 @@ class CommandLine:
         return [*_SHELL, *words] if self.is_for_shell else words
 
     def write_files(self, config: Mapping[str, Any], trial_dir: str) -> None:
-        """Write the file that the words name, if they name one. The program may read it as soon as it starts."""
+        """Write the file that the words name, if they do, before the program starts."""
         for word in self.words:
             for part in word:
                 if isinstance(part, JsonSlot) and part.is_file:
@@ -174,7 +173,7 @@ def read_command(
     of parameters that the words only name.
 
     Raises:
-        ValueError: If a domain cannot be read, or a parameter has none, has two, or does not stand in the command.
+        ValueError: If a domain cannot be read, or a parameter has none, has two, or is not in the command.
     """
     if not words:
         raise ValueError("a command is needed: minitune run -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'")
@@ -214,7 +213,7 @@ def read_command(
 
 
 def slot_of(name: str, domain: Any) -> ParameterSlot:
-    """The slot of a parameter with this domain; anything but a domain is its only value."""
+    """The slot of a parameter with this domain, or with its only value."""
     return ParameterSlot(name, _has_whole_step(domain))
 
 
@@ -248,11 +247,7 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterSlot, Any]]:
 
 
 def _plain(text: str) -> str:
-    """Refuse a domain in braces that lacks its name or its colon: as plain text it would reach the program.
-
-    Raises:
-        ValueError: If there is one.
-    """
+    """Refuse a domain in braces that lacks its name or its colon: as plain text it would reach the program."""
     found = _NO_COLON.search(text)
     if found is not None:
         name = found["name"] or "NAME"

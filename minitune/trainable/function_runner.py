@@ -3,17 +3,17 @@
 Theory
 ------
 For the driver a trial is an object whose `train()` returns the next report. A function has only one call for all its
-reports, so its first `train()` stays on the stack until the function ends, and `report()` answers meanwhile::
+reports, so its first `train()` stays on the stack until it ends, and `report()` answers meanwhile::
 
     driver      train() ------------------> (answer) ........... train() ------------------> (answer)
     function         runs ... report()                            returns ... report()
 
-A `Host` carries the reports. In a worker process it writes and reads the pipe to the driver, on the thread that
-reports. Elsewhere, as in an inline run, the function has a thread of its own, an `ActorThread`.
+A `Host` carries the reports. In a worker process it is the pipe to the driver, on the thread that reports. Elsewhere,
+the function has a thread of its own, an `ActorThread`.
 
-The changes that a report makes here (it counts an iteration) are prepared first and committed when the report counts.
-So if an exception of a signal handler comes up in `report()`, either all changes are made or none. Several threads of
-the function may report, but only one at a time, so that the driver sees the iterations in their order.
+The changes that a report makes here are prepared first and committed when the report counts. So an exception of a
+signal handler in `report()` leaves all of them or none. Several threads may report, one at a time, so that iterations
+stay in order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Host(Protocol):
     """What carries the reports of an actor's object to the driver: a worker's `Worker`, or an `ActorThread`."""
 
     at_stop: Callable[[], object]
-    """Is called once the driver has said so, on another thread than the function's. It does not block or raise."""
+    """Is called at a stop, on another thread than the function's. It does not block or raise."""
 
     @property
     def is_stopped(self) -> bool:
@@ -64,8 +64,8 @@ class Host(Protocol):
     def exchange(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> bool:
         """Answer the running call with the report that `make` returns, and block until the call may continue.
 
-        Once the report counts, the other function that `make` returns is called. Any thread may call this; one at a
-        time reports. Returns whether the call may continue; if not, no report counts any more.
+        Then the other function that `make` returns is called. Any thread may call this, one at a time. Returns whether
+        the call may continue; if not, no report counts any more.
         """
 
     def abandon(self) -> None:
@@ -87,8 +87,8 @@ class FunctionRunner:
         session.check_stopping = self._check_stopping
 
     def run(self) -> Report:
-        """Run the function. Blocks until it has ended. Its reports answer this call, and those that follow, meanwhile.
-        Returns a report of what it has returned, or `Report(None, done=True)`.
+        """Run the function, and block until it has ended. Its reports answer this call, and those that follow. Returns
+        a report of what it has returned, or `Report(None, done=True)`.
         """
         if self.has_begun or self._host.is_stopped:
             return _END
@@ -143,14 +143,13 @@ class FunctionRunner:
         """Hand over a report, and block until the function may continue. Called by `report()`, on any thread.
 
         Raises:
-            RuntimeError: If a signal handler has interrupted a report, and reports itself or has raised an exception.
+            RuntimeError: If a signal handler has interrupted a report.
             TrialStopped: If the trial has to stop, or the function has returned while another thread reports.
         """
         if not self._host.exchange(make):
             self._stop()
 
     def _check_stopping(self) -> None:
-        """Raise TrialStopped if the trial has to stop."""
         if self._host.is_stopped:
             self._stop()
 
@@ -167,7 +166,7 @@ class FunctionRunner:
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
         """Report each value that `generator` yields; return its return value.
 
-        An exception of `report()` is raised at the generator's `yield`, so that its `finally` blocks run.
+        An exception of `report()` is raised at the `yield`, so that `finally` blocks run.
         """
         error: BaseException | None = None
         while True:
@@ -187,11 +186,10 @@ class FunctionRunner:
                 error = raised
 
     def _as_metrics(self, value: Any, verb: str) -> dict[str, Any]:
-        """Return the value that the function has returned or yielded, as metrics.
+        """The value that the function has returned or yielded, as metrics.
 
         Raises:
-            ValueError: If it is neither a dict nor a number. The text names the place of the function, because the
-                traceback no longer has a frame of it.
+            ValueError: If it is neither a dict nor a number, with the place of the function, which the traceback lacks.
         """
         if isinstance(value, dict):
             return value
@@ -205,10 +203,9 @@ class FunctionRunner:
 
 
 def old_parameters(function: Any) -> frozenset[str]:
-    """Return the old parameters that a function takes: `checkpoint_dir` and `reporter`, unless values are bound to
-    them.
+    """The old parameters that a function takes, `checkpoint_dir` and `reporter`, unless values are bound to them.
 
-    This runs in each worker, so it reads the code object: `inspect.signature` takes as long as a short trial.
+    `inspect.signature` would take as long as a short trial.
     """
     bound: set[str] = set()
     while True:
@@ -246,7 +243,6 @@ def is_clean_end(error: BaseException) -> bool:
 
 
 def _source_of(function: Any) -> str:
-    """Return where a function is defined, in brackets; empty if unknown."""
     function = getattr(function, "function", function)  # with values or resources bound to it
     code = getattr(function, "__code__", None)
     if code is not None:
@@ -257,7 +253,7 @@ def _source_of(function: Any) -> str:
 class FunctionTrainable(Trainable):
     """A function as a class: each `train()` is one report.
 
-    Under a driver only the function is used; without one, this class runs the function on a separate thread.
+    Without a driver, this class runs the function on a separate thread.
     """
 
     _name = "func"
@@ -265,12 +261,10 @@ class FunctionTrainable(Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
-        """Return the resources that `with_resources` has set for the function, or None."""
         request = getattr(cls._tune_function, "resources", None)
         return request(config) if callable(request) else request
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Prepare the function; it starts with the first `train()`."""
         from minitune.base.actor_thread import ActorThread  # here, because workers, which load this module, need none
 
         info = TrialInfo(
@@ -289,8 +283,7 @@ class FunctionTrainable(Trainable):
         self._tune_runner = FunctionRunner(function, config, self._tune_session, self._tune_thread)
 
     def train(self) -> dict[str, Any]:
-        """Run the function until its next report. Blocks until then. After the function has returned, the last result
-        comes again, with `done`.
+        """Run the function until its next report. Blocks. At the end the last result comes again, with `done`.
 
         Raises:
             BaseException: The error of the function.
@@ -307,15 +300,10 @@ class FunctionTrainable(Trainable):
         return result
 
     def step(self) -> dict[str, Any]:
-        """Same as `train`: the results of a function are complete."""
         return self.train()
 
     def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
-        """Return the last reported checkpoint.
-
-        Raises:
-            RuntimeError: If the function has not reported a checkpoint.
-        """
+        """Return the last reported checkpoint; RuntimeError if there is none."""
         checkpoint = self._tune_session.checkpoint
         if checkpoint is None:
             raise RuntimeError("there is no checkpoint to save: the function has not reported one yet")
@@ -325,11 +313,7 @@ class FunctionTrainable(Trainable):
         return TrainingResult(checkpoint, dict(self._tune_last_result))
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Make the function start from a checkpoint.
-
-        Raises:
-            RuntimeError: If the function has been started.
-        """
+        """Make the function start from a checkpoint; RuntimeError if it has been started."""
         if self._tune_runner.has_begun:
             raise RuntimeError("a function can only be restored before its first train()")
         path, metrics = path_and_metrics(checkpoint_path)
@@ -351,7 +335,7 @@ class FunctionTrainable(Trainable):
             logger.warning("the function of %s did not end within %g s", self.trial_name, _STANDALONE_STOP_S)
 
     def _tune_next(self) -> Report:
-        """Return the next report of the function. Its thread ends with it."""
+        """Return the next report of the function, whose thread ends with it."""
         if self._tune_runner.has_ended:
             return _END
         try:

@@ -37,7 +37,6 @@ class OldFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, config: dict[str, Any]) -> Any:
-        """Call the function with the wanted parameters."""
         given: dict[str, Any] = {}
         session = current_session()
         if "checkpoint_dir" in self._wanted:
@@ -55,7 +54,6 @@ class Reporter:
     """The `reporter` of `train(config, reporter)`: calling it with keywords reports them."""
 
     def __call__(self, _metrics: dict[str, Any] | None = None, **metrics: Any) -> None:
-        """Report a result; see `minitune.report`."""
         report(with_neg_mean_loss({**(_metrics or {}), **metrics}))
 
     @property
@@ -81,7 +79,7 @@ class Reporter:
 
 
 def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Add `neg_mean_loss` to metrics with a `mean_loss`, as Ray Tune did: old schedulers could only maximise."""
+    """Add `neg_mean_loss` to metrics with a `mean_loss`: old schedulers could only maximise."""
     loss = known_number(metrics.get("mean_loss"))
     if loss is not None:
         return {**metrics, "neg_mean_loss": metrics.get("neg_mean_loss", -loss)}
@@ -89,8 +87,8 @@ def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def use_old_methods(kind: Any, base: Any) -> None:
-    """Add the present methods to a class that defines `_train` instead of `step`. They call the old methods. If the
-    class defines `step` itself, `_train` is its own helper.
+    """Add the present methods to a class that defines `_train` instead of `step`, for the old ones. If the class
+    defines `step` itself, `_train` is its own helper.
     """
     # A subclass of a class that was adapted before has the adapted `step`, and its own `_train` comes first.
     if not (kind.step is base.step or getattr(kind.step, _IS_CALLER, False)):

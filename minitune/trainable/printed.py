@@ -1,8 +1,7 @@
 """Reports as lines on the standard output of a program: how Python code in it prints one, and how lines are read.
 
-A report of `print_report` begins with a mark. So it is found behind a text without a newline, and `--pattern` does not
-hide it. It goes to descriptor 1, past Python's buffer and past a replaced `sys.stdout`. So it comes at once, and also
-from a process that the program has started.
+A report of `print_report` begins with a mark, so it is found behind a text without a newline, and `--pattern` does not
+hide it. It goes to descriptor 1, past Python's buffer and a replaced `sys.stdout`: at once, and also from a child.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from minitune.base.text import cut, plain_numbers
 from minitune.result import AUTO_RESULT_KEYS, EPISODES_THIS_ITER, TIMESTEPS_THIS_ITER
 
 MARK = "\x1e"
-"""The record separator of ASCII. It stands before a report of `print_report`."""
+"""The record separator of ASCII, before a report of `print_report`."""
 RESERVED = frozenset((*AUTO_RESULT_KEYS, TIMESTEPS_THIS_ITER, EPISODES_THIS_ITER))
-"""Keys of a result that have a meaning of their own, such as `done` and `config`."""
+"""Keys of a result with a meaning of their own."""
 _NUMBER = r"[-+.\de]+"
 _LIKE_A_METRIC = re.compile(rf"\b([A-Za-z_]\w*)\s*([:=])\s*(?=[-+.]?\d){_NUMBER}(?![\w:])", re.ASCII)
-"""A name and a number, as programs print their metrics: `loss: 2.0`, `acc=0.9`."""
+"""A name and a number: `loss: 2.0`, `acc=0.9`."""
 _PAIRS = re.compile(r"report((?:\s+[^\s=]+=\S.*)+)")
 
 
@@ -35,7 +34,7 @@ def print_report(metrics: dict[str, Any]) -> None:
 
     Raises:
         TypeError: If `metrics` is not a dict.
-        ValueError: If they are too large for a line.
+        ValueError: If they are too large.
     """
     if not isinstance(metrics, dict):
         raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
@@ -52,14 +51,11 @@ def print_report(metrics: dict[str, Any]) -> None:
 
 
 def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, Any] | None:
-    """The metrics in a line of a program's output; None if it is no report. The named groups of a match of `pattern`
-    are the metrics; without it, the line must be a JSON object, or pairs `name=value` after the word `report`. A name
-    that minitune itself uses in results gets an underscore (`own_name`), except in a line of `print_report`.
+    """The metrics in a line of a program's output; None if it is no report. They are the named groups of a match of
+    `pattern`; without it, those of a JSON object, or pairs `name=value` after the word `report`. A name that minitune
+    uses in results gets an underscore (`own_name`).
 
-
-    In a report of `print_report`, `done`, `config` and the like mean what they mean in any report. In a line of the
-    program's own they are its own metrics. They get other names, because these names have a meaning in a result; see
-    `own_name`.
+    In a line of `print_report`, `done`, `config` and the like mean what they mean in any report.
     """
     _, mark, marked = line.partition(MARK)
     if mark:
@@ -111,7 +107,6 @@ def _unmarked(line: str) -> dict[str, Any] | None:
 
 
 def _as_json(value: Any) -> Any:
-    """A value that JSON lacks, as a number if it is one, else as text."""
     number = as_number(value)
     if number is None:
         return str(value)
@@ -127,7 +122,6 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _value(text: str) -> Any:
-    """A number, or the text itself."""
     for kind in (int, float):
         try:
             return kind(text)

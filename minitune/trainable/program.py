@@ -1,12 +1,10 @@
 """Program: a trainable that runs a command and reports what the command prints.
 
-The main thread reads the standard output of the program, and reports its lines one after the other. The end of a stream
-is the end of what the program has printed, however late it is read. Only a process that the program has left behind may
-hold a stream open, so such a process gets a limited time.
+The main thread reads the program's standard output, and reports its lines. The end of a stream is the end of what was
+printed, however late it is read; only a process that the program has left behind may hold it open, for a limited time.
 
-A stop comes in `report`, as for any function, or through `on_stop` while the program prints nothing. The process group
-of the program then gets SIGTERM, and SIGKILL if it has not ended in time. Processes that have left the group end with
-the trial, as those of any trial do.
+A stop comes in `report`, or through `on_stop` while the program prints nothing. The process group gets SIGTERM, and
+later SIGKILL. Processes that have left it end with the trial.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ class Program:
         self.__name__ = command.name
 
     def code(self) -> bytes:
-        """The contents of the files among the first words of the command, such as a script. Blocks while it reads."""
+        """The contents of the files among the first words of the command. Blocks."""
         found = b""
         for parts in self.command.words[:_WORDS_BEFORE_ARGUMENTS]:
             if parts and isinstance(parts[0], str):
@@ -85,7 +83,7 @@ class Program:
         return found
 
     def __call__(self, config: dict[str, Any]) -> None:
-        """Run the program of a trial. Blocks until it has ended.
+        """Run the program of a trial, and block until it has ended.
 
         Raises:
             ProgramError: See there.
@@ -120,7 +118,7 @@ class Program:
 
 
 def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, pattern: re.Pattern[str] | None) -> None:
-    """Raise an error if the program has failed or has reported nothing, now and before a pause."""
+    """Raise an error if the program has failed or has reported nothing."""
     status = process.popen.returncode
     if status == 0 and has_reported:
         return
@@ -157,11 +155,7 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
 
 
 class _ProgramProcess:
-    """The process of a program, with its streams.
-
-    Raises:
-        ProgramError: If it cannot be started.
-    """
+    """The process of a program, with its streams. ProgramError: it cannot be started."""
 
     def __init__(self, words: list[str], directory: str, env: Mapping[str, str], pattern: re.Pattern[str] | None):
         self.is_stopped = False
@@ -197,11 +191,10 @@ class _ProgramProcess:
 
     @property
     def too_long(self) -> int:
-        """The number of lines that were too long to look at."""
         return self._splitter.too_long
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """Yield the reports in the standard output, and pass all of it on to that of this process.
+        """Yield the reports in the standard output, and pass all of it on.
 
         Blocks until the program has ended and its output is read.
         """
@@ -230,7 +223,6 @@ class _ProgramProcess:
         self._signal(signal.SIGTERM)
 
     def close(self) -> None:
-        """End the program if it still runs. Blocks until it has ended."""
         self.terminate()
         for _ in self._all_reports:
             pass  # a full pipe would block the program
@@ -243,7 +235,7 @@ class _ProgramProcess:
         self._errors.close()
 
     def last_lines(self) -> list[str]:
-        """The last lines that the program printed: to its standard error if it has failed, else to its output."""
+        """The last lines of its standard error if it has failed, else of its output."""
         output = self._output.last_lines()
         errors = self._errors.last_lines()
         if errors and (self.popen.returncode or not output):
@@ -251,7 +243,6 @@ class _ProgramProcess:
         return output
 
     def output_lines(self) -> list[str]:
-        """The last lines of its standard output."""
         return self._output.last_lines()
 
     def _read_output(self) -> Iterator[dict[str, Any]]:
@@ -298,11 +289,7 @@ class _ProgramProcess:
 
 
 class _Stream:
-    """A stream of a program.
-
-    Attributes:
-        refused: The first error of passing on what was read.
-    """
+    """A stream of a program; `refused` is the first error of passing on."""
 
     def __init__(self, pipe: IO[bytes] | None, popen: subprocess.Popen[bytes], kill: Callable[[], None]):
         assert pipe is not None, "it was opened"
@@ -313,7 +300,7 @@ class _Stream:
         self._kept = bytearray()  # the end of what was passed on
 
     def read(self) -> Iterator[bytes]:
-        """Yield what comes. Blocks until the stream ends, or others have held it too long after the program's end."""
+        """Yield what comes. Blocks until it ends, or others have held it too long after the program's end."""
         descriptor = self._pipe.fileno()
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
@@ -336,7 +323,6 @@ class _Stream:
             self._kill()
 
     def pass_on(self, data: bytes | bytearray, stream: TextIO | None) -> None:
-        """Write bytes to a stream of this process, whatever its encoding is."""
         self._kept += data
         if len(self._kept) > 2 * _KEPT_BYTES:
             del self._kept[:-_KEPT_BYTES]
@@ -353,17 +339,15 @@ class _Stream:
             self.refused = self.refused or error
 
     def last_lines(self) -> list[str]:
-        """The last lines that were passed on, without empty ones."""
         lines = [line.rstrip() for line in shown_lines(bytes(self._kept))]
         return [cut(line, _COLUMNS_SHOWN) for line in lines if line][-_LINES_SHOWN:]
 
     def close(self) -> None:
-        """Close the pipe."""
         self._pipe.close()
 
 
 class _ProgramCheckpoint:
-    """The directory that `MINITUNE_CHECKPOINT_DIR` names. What it holds when a report comes is the checkpoint."""
+    """The directory that `MINITUNE_CHECKPOINT_DIR` names: its content at a report is the checkpoint."""
 
     def __init__(self, path: str):
         self.path = path
@@ -371,7 +355,6 @@ class _ProgramCheckpoint:
         self._kept: dict[str, tuple[int, int]] = {}
 
     def restore(self) -> None:
-        """Make the directory, with the content of the checkpoint from which the trial continues."""
         self.remove()
         os.mkdir(self.path)
         checkpoint = get_checkpoint()
@@ -397,11 +380,9 @@ class _ProgramCheckpoint:
                     raise
 
     def remove(self) -> None:
-        """Remove the directory."""
         files.discard_tree(self.path)
 
     def _content(self) -> dict[str, tuple[int, int]]:
-        """The size and the time of the last change of each file, by its path."""
         try:
             mode = os.stat(self.path).st_mode
         except FileNotFoundError:

@@ -1,8 +1,7 @@
 """Session: connects user code to its trial and to the driver, through `report` and `get_checkpoint`.
 
-This module adds the automatic keys to each result, of functions and of classes. A session belongs to a thread. If the
-trial has the process to itself, the threads that it starts share the session. A forked child has no session, because
-the connection to the driver belongs to its parent.
+It adds the automatic keys to each result. A session belongs to a thread, and to all threads of a process that the trial
+has to itself. A forked child has none, because the connection to the driver belongs to its parent.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ _HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
 _NODE_IP = "127.0.0.1"
 LIMIT_BYTES = 64_000_000
-"""The largest size of a pickled report. The limit of a message is higher, because it has more than the report."""
+"""The largest size of a pickled report; that of a message is higher."""
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
 _SIZED = frozenset({str, bytes, int})
 # An upper bound for the size of any other plain value.
@@ -89,8 +88,9 @@ _NESTED_LIMIT = 2_000
 _Path = tuple[Any, ...]
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
-"""Hands a report to the driver and blocks until the driver asks for the next one. Its argument makes the report and a
-commit function, which is called when the report counts."""
+"""Hands a report to the driver and blocks until the next one is asked for. Its argument makes the report and a commit
+function, for when it counts.
+"""
 _of_process: Session | None = None
 
 
@@ -98,9 +98,9 @@ class Session:
     """The connection of user code to its trial: the trial's data, its checkpoint, and the reports to the driver.
 
     Attributes:
-        check_stopping: Raises `TrialStopped` if the trial must stop. `FunctionRunner` sets it, too.
-        at_end: Functions that are called on the user's thread after the user's function has ended. The argument is
-            whether it failed. Not used for class trainables.
+        check_stopping: Raises `TrialStopped` if the trial must stop.
+        at_end: Functions for the end of the user's function, on its thread, with whether it failed; not for class
+            trainables.
     """
 
     def __init__(self, info: TrialInfo, allocation: Allocation, fields: AutoFields):
@@ -123,15 +123,15 @@ class Session:
         self._next_checkpoint = info.next_checkpoint
 
     def seed_generators(self, iteration: int) -> None:
-        """Seed the process's global random generators from the trial's seed, if they belong to the trial.
+        """Seed the process's global random generators, if they belong to the trial.
 
-        `iteration` is that from which the trial continues. Call it on the thread that runs user code.
+        `iteration` is that from which the trial continues. For the thread that runs user code.
         """
         if user_thread.has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
 
     def on_stop(self, function: Callable[[], object]) -> None:
-        """Call a function when the trial is told to stop; see `TuneContext.on_stop`."""
+        """See `TuneContext.on_stop`."""
         if self.hand_over is None:
             raise RuntimeError(
                 "on_stop() is for functions: a class ends between two steps, and then cleanup() is called"
@@ -141,7 +141,7 @@ class Session:
             function()  # the stop may have come before the list had this function
 
     def tell_stop(self) -> None:
-        """Call the functions of `on_stop`, the first time that the trial is told to stop. From the control thread."""
+        """Call the functions of `on_stop`, at the first stop. From the control thread."""
         # First the mark, then the calls: `on_stop` adds first and then looks, so no function is missed.
         if self.is_stopping:
             return
@@ -154,7 +154,7 @@ class Session:
                 logger.warning("a function of on_stop() raised an exception", exc_info=error)
 
     def take_checkpoint_number(self) -> int:
-        """Return the number for the next checkpoint. Each call returns a new number."""
+        """Return the next number of a checkpoint."""
         number = self._next_checkpoint
         self._next_checkpoint += 1
         return number
@@ -163,8 +163,8 @@ class Session:
     def making_checkpoint(self) -> Iterator[str]:
         """Yield a directory to fill. A report within the `with` block may name it; see `checkpoint_dir`.
 
-        Otherwise it is a checkpoint after the block, and the next report includes it. If an earlier checkpoint has no
-        report yet, this first hands it over, which blocks like a report.
+        Otherwise it is a checkpoint after the block, for the next report. An earlier one without a report is handed
+        over first, which blocks like a report.
 
         Raises:
             TrialStopped: If the trial must stop.
@@ -191,7 +191,7 @@ class Session:
             raise
 
     def _commit_filled(self, directory: str) -> CheckpointRecord:
-        """Commit a directory of `making_checkpoint`. It is renamed, not copied."""
+        """Commit a directory of `making_checkpoint`, by renaming."""
         number = self._filling[directory]
         temporary = directory
         if self._next_checkpoint > number + 1:  # others were made meanwhile, and numbers grow in the order of reports
@@ -203,7 +203,7 @@ class Session:
         return record
 
     def hand_over_made(self) -> None:
-        """Hand over a checkpoint that has no report yet, if there is one. Blocks like a report."""
+        """Hand over a checkpoint that has no report yet. Blocks like a report."""
         record = self._unreported
         if record is not None and self.hand_over is not None:
             self.hand_over(lambda: (Report(None, record), lambda: setattr(self, "_unreported", None)))
@@ -235,7 +235,7 @@ class Session:
         self.fields.begin()
 
     def complete(self, metrics: dict[str, Any]) -> _Made:
-        """The report of the value that a function has returned, and a function to call when it counts.
+        """The report of a function's return value, and a function for when it counts.
 
         Raises:
             TypeError, ValueError: As in `report`.
@@ -267,8 +267,7 @@ class Session:
     def bound(self) -> Iterator[None]:
         """Make this the session of the calling thread inside a `with` block.
 
-        If the trial has the process to itself, it also becomes the session of all threads without a session: any thread
-        that reports belongs to the trial.
+        If the trial has the process to itself, it is also that of all threads without one.
         """
         global _of_process
         previous = getattr(_of_thread, "session", None)
@@ -294,7 +293,7 @@ _of_thread = _OfThread()
 
 
 def current_session() -> Session | None:
-    """The session of the calling thread, or else of the process; None outside of trials and in a forked child."""
+    """The session of the calling thread, or of the process; None outside of trials."""
     session = _of_thread.session or _of_process
     if session is None or not session.origin.is_here():
         return None
@@ -302,10 +301,9 @@ def current_session() -> Session | None:
 
 
 class _Program:
-    """Stands for a session in a program of `minitune run`, which may use this package, although it is no trial."""
+    """Stands for a session in a program of `minitune run`."""
 
     def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
-        """Print the report."""
         if checkpoint is not None:
             raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
         from minitune.trainable.printed import print_report
@@ -314,7 +312,6 @@ class _Program:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The directory for the program's checkpoint, if there is anything in it."""
         path = shared_variable(CHECKPOINT_DIR)
         if path and os.path.isdir(path) and os.listdir(path):
             return Checkpoint(path)
@@ -325,17 +322,14 @@ class _Outside:
     """Stands for a session where there is neither a trial nor a program: it warns once."""
 
     def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
-        """Do nothing."""
         warn_once("report() was called outside of a trial: nothing is recorded")
 
     @property
     def checkpoint(self) -> None:
-        """There is none."""
         warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
 
 
 def _session_or_stand_in() -> Session | _Program | _Outside:
-    """The session of the calling code, or what stands for one."""
     session = current_session()
     if session is not None:
         return session
@@ -387,16 +381,15 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
     """A directory for a large checkpoint. It lies in the trial's directory, and is renamed when it is reported.
 
     `report(metrics, checkpoint=Checkpoint(directory))` in the `with` block reports it without a copy; `directory` is
-    gone after that. Without such a report, the checkpoint belongs to the first report after the block, or is recorded
-    alone if the function makes another checkpoint before that, or returns. After an error in the block it does not
-    count.
+    gone after that. Otherwise the checkpoint belongs to the first report after the block, or is recorded alone if
+    another one is made before that, or the function returns. After an error in the block it does not count.
 
     Outside of a trial and in a class trainable, it warns once and yields a temporary directory.
 
     Raises:
         TrialStopped: If the trial must stop.
         OSError: If the directory cannot be made.
-        ValueError: If it contains something other than files, directories and links.
+        ValueError: If it has something other than files, directories and links.
     """
     session = current_session()
     if session is not None and session.hand_over is not None:
@@ -433,18 +426,17 @@ def _checked(metrics: Any, checkpoint: Any) -> dict[str, Any]:
 class AutoFields:
     """Counts the iterations and the time of one trainable, and adds the automatic keys to its results.
 
-    If the user reports `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`,
-    `timesteps_total` or `episodes_total`, the user's value stays. All other automatic keys replace the user's values.
+    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`, `timesteps_total`
+    and `episodes_total` stay; all other automatic keys replace the user's values.
 
     Args:
-        trial_id: The trial's id, for every result.
-        config: The configuration, which every result refers to. None if the driver adds it (`Trial.complete`), so that
-            reports do not send the configuration each time.
+        trial_id: For every result.
+        config: The configuration of every result; None if the driver adds it.
         log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
 
     Attributes:
-        iteration: The number of results so far, including those before a restore.
-        time_total_s: The training time so far in seconds, including the time before a restore.
+        iteration: The number of results so far, also before a restore.
+        time_total_s: The training time so far in seconds, also before a restore.
     """
 
     def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
@@ -461,9 +453,7 @@ class AutoFields:
         self.restore({})
 
     def restore(self, metrics: Mapping[str, Any]) -> None:
-        """Continue the counts from the result that a checkpoint belongs to; `{}` for a fresh start. A missing count is
-        0.
-        """
+        """Continue the counts from a checkpoint's result; `{}` for a fresh start. A missing count is 0."""
         self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
         self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
         self.timesteps_total = _number(metrics.get(TIMESTEPS_TOTAL), None)
@@ -485,7 +475,7 @@ class AutoFields:
 
     def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Count one iteration, and return its result: the user's metrics, then the automatic keys. `about_checkpoint`
-        has the keys about the checkpoint of a function's report; None for a class.
+        has the keys about a function's checkpoint; None for a class.
         """
         now = clock.current
         time_s = now.time()
@@ -526,7 +516,7 @@ class AutoFields:
         return result
 
     def _count(self, result: dict[str, Any]) -> None:
-        """Add the user's increments to the totals. A total that the user reports only stays in the result."""
+        """Add the user's increments to the totals, unless only a total is reported."""
         steps = None
         if TIMESTEPS_THIS_ITER in result:
             steps = _number(result[TIMESTEPS_THIS_ITER], None)
@@ -570,14 +560,13 @@ class AutoFields:
         return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
 
     def _date(self, time_s: int) -> str:
-        """The local date of a whole second."""
         if self._date_of[0] != time_s:
             self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
         return self._date_of[1]
 
 
 class _MachineUsage:
-    """CPU and memory use of the whole machine in percent, from psutil. Does not block."""
+    """CPU and memory use of the machine in percent. Does not block."""
 
     def __init__(self) -> None:
         import psutil
@@ -593,7 +582,7 @@ class _MachineUsage:
 
 
 def _number(value: Any, default: Any) -> Any:
-    """`value` as a plain number if it is a finite number, which can be summed up, else `default`."""
+    """`value` as a plain finite number, else `default`."""
     number = as_number(value)
     if number is None or not math.isfinite(number):
         return default
@@ -602,12 +591,10 @@ def _number(value: Any, default: Any) -> Any:
 
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------
 def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
-    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts; the
-    same dict if all keys are plain.
+    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts.
 
     Raises:
-        TypeError: If a key has no text (see `with_plain_keys`), or a value, at any depth, cannot be pickled and loaded
-            again; the text has key, type and reason.
+        TypeError: If a key has no text, or a value cannot be pickled and loaded again, with key, type and reason.
         ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
     """
     metrics = with_plain_keys(metrics)
@@ -636,7 +623,7 @@ def _plain_bytes(value: Any) -> int:
 
 
 def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
-    """Measure the exact size of metrics that may be too large, without a whole pickle in memory; raise if they are."""
+    """Measure metrics that may be too large, without a whole pickle in memory; raise if they are."""
     counter = ByteCounter()
     try:
         pickle.Pickler(counter, PROTOCOL).dump(metrics)
@@ -653,11 +640,7 @@ def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
 
 
 def _check_nested(key: Any, value: Any) -> int:
-    """Check a value and its members, at any depth. Uses no recursion, because Python limits it.
-
-    Raises:
-        TypeError, ValueError: See `check_metrics`.
-    """
+    """Check a value and its members, without recursion, which Python limits. Raises like `checked_metrics`."""
     size_bytes = 0
     waiting: list[tuple[_Path, Any]] = [((key,), value)]
     while waiting:

@@ -1,7 +1,7 @@
 """Trainable: the base class of class trainables.
 
-In a trial, the driver keeps iteration and totals. Without a driver, `save` stores them with the checkpoint, so that the
-path of the checkpoint is enough to restore them.
+In a trial, the driver keeps iteration and totals; without one, `save` stores them with the checkpoint, whose path is
+enough to restore them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TrainingResult:
 
 
 class _Settable:
-    """An attribute that is computed, such as a property. But a subclass or an object may set another value."""
+    """A computed attribute, of which a subclass or an object may set another value."""
 
     def __init__(self, compute: Callable[[Any], Any]):
         self._compute = compute
@@ -70,10 +70,7 @@ class Trainable:
 
     Args:
         config: The configuration; `setup` gets a deep copy of it.
-        storage: Accepted for Ray Tune's signature. It must be None.
-
-    Raises:
-        ValueError: If `storage` is given.
+        storage: For Ray Tune's signature; must be None.
 
     Examples:
         >>> class Doubling(Trainable):
@@ -141,8 +138,8 @@ class Trainable:
             checkpoint_dir: An empty directory for files.
 
         Returns:
-            None or `checkpoint_dir` if the state is in files there, or a dict, which is pickled. As in Ray 1, the path
-            of one file in `checkpoint_dir` is possible, too; `load_checkpoint` then gets the path of that file.
+            None or `checkpoint_dir` if the state is in files there, or a dict, which is pickled. As in Ray 1, it may be
+            the path of one file there, for `load_checkpoint`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define save_checkpoint(), so it cannot be saved")
 
@@ -170,7 +167,7 @@ class Trainable:
     # -- called by users and the driver ----------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
-        """Do one step and complete its result: the metrics, then the automatic keys. Blocks as long as the step does.
+        """Do one step and complete its result: the metrics, then the automatic keys. Blocks.
 
         Raises:
             TypeError: If `step` did not return a dict.
@@ -189,7 +186,7 @@ class Trainable:
         return result
 
     def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
-        """Save the state to disk. Blocks while it writes. By default it makes a directory in `logdir`, named after the
+        """Save the state to disk. Blocks while it writes. By default in a directory of `logdir`, named after the
         iteration.
 
         Returns:
@@ -197,7 +194,7 @@ class Trainable:
 
         Raises:
             NotImplementedError: If the class does not define `save_checkpoint`.
-            ValueError: If `save_checkpoint` returned a path outside of the directory, or of a missing file.
+            ValueError: If `save_checkpoint` returned a path outside of it, or of a missing file.
         """
         import tempfile
 
@@ -212,7 +209,7 @@ class Trainable:
         """Save the state to an existing directory, without iteration and totals. Blocks while it writes.
 
         Raises:
-            ValueError: If `save_checkpoint` returned a path outside of the directory, or of a missing file.
+            ValueError: If `save_checkpoint` returned a path outside of it, or of a missing file.
         """
         returned = self.save_checkpoint(directory)
         if isinstance(returned, dict):
@@ -231,11 +228,11 @@ class Trainable:
     def restore(self, checkpoint_path: Any) -> None:
         """Load the state from disk. Blocks while it reads.
 
-        Iteration, time and totals continue from the result that the checkpoint belongs to, if it is known. The
-        `..._since_restore` keys start at 0.
+        Iteration, time and totals continue from the checkpoint's result, if it is known. The `..._since_restore` keys
+        start at 0.
 
         Raises:
-            FileNotFoundError: If the directory does not exist.
+            FileNotFoundError: If there is no such directory.
         """
         self.restore_from(*path_and_metrics(checkpoint_path))
 
@@ -243,7 +240,7 @@ class Trainable:
         """Load the state from directory `path`, and continue from the result `metrics`. Blocks while it reads.
 
         Raises:
-            FileNotFoundError: If the directory does not exist.
+            FileNotFoundError: If there is no such directory.
         """
         require_directory(path)
         state: Any = read_dict(path)
@@ -256,8 +253,8 @@ class Trainable:
         self._tune_fields.restore(metrics)
 
     def reset(self, new_config: dict[str, Any]) -> bool:
-        """Prepare this object for another trial, if `reset_config` allows it, and return whether it does. `config` is
-        set in any case; the counters start at 0.
+        """Prepare this object for another trial, and return whether `reset_config` allows it. `config` is set in any
+        case; the counters start at 0.
         """
         self.config = new_config
         # If it refuses, a new object is made, so the counters do not matter.
@@ -268,7 +265,7 @@ class Trainable:
         return True
 
     def reset_for(self, info: TrialInfo) -> bool:
-        """Like `reset`, for trial `info`. The object has the new name and directory before `reset_config` is called."""
+        """Like `reset`, for trial `info`. It has the new name and directory before `reset_config` is called."""
         self._tune_info = info
         return self.reset(info.config)
 
@@ -335,7 +332,7 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """The trial's directory. Outside of trials it is a new directory, which the first access creates."""
+        """The trial's directory. Outside of trials a new one, made at the first access."""
         if self._tune_info is not None:  # its directory exists; if it was removed, a new one would hide this
             return self._tune_info.directory
         if self._tune_own_directory is None:
@@ -384,9 +381,9 @@ _building = _Building()
 
 @contextmanager
 def building_for(info: TrialInfo) -> Iterator[None]:
-    """Make the first Trainable that this thread creates inside the `with` block belong to trial `info`.
+    """Make the first Trainable that this thread creates in the `with` block belong to trial `info`.
 
-    Only the first Trainable belongs to the trial, because its `setup` may create others, which belong to no trial.
+    Its `setup` may create others, which belong to no trial.
     """
     _building.info = info
     try:
@@ -403,10 +400,10 @@ def _take_info() -> TrialInfo | None:
 
 # -- counters in a checkpoint ------------------------------------------------------------------------------------------
 def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
-    """The absolute directory of a checkpoint, and the result that it belongs to, or what the directory tells of it.
+    """The directory of a checkpoint, and its result, or what the directory tells of it.
 
     Raises:
-        TypeError: If `checkpoint` has another type.
+        TypeError: If it has another type.
     """
     metrics: dict[str, Any] = {}
     if isinstance(checkpoint, TrainingResult):
@@ -424,7 +421,7 @@ def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
 
 
 def write_state(directory: str, fields: AutoFields) -> None:
-    """Write iteration and totals into a checkpoint, so that its path is enough to restore them."""
+    """Write iteration and totals into a checkpoint."""
     state = {
         TRAINING_ITERATION: fields.iteration,
         TIME_TOTAL_S: _plain(fields.time_total_s),
@@ -446,7 +443,6 @@ def read_state(directory: str) -> dict[str, Any]:
 
 
 def _plain(number: Any) -> int | float | None:
-    """`number` as a plain number for JSON. It may be a numpy scalar."""
     if number is None or isinstance(number, (int, float)):
         return number
     return int(number) if int(number) == number else float(number)
@@ -461,11 +457,7 @@ def _is_same_path(returned: Any, directory: str) -> bool:
 
 # -- asynchronous code -------------------------------------------------------------------------------------------------
 def refuse_async(function: Any, name: str) -> None:
-    """Raise an error if a function, or the `__call__` of an object, is an `async def`.
-
-    Raises:
-        TypeError: If it is asynchronous.
-    """
+    """Refuse a function, or an object, whose call is an `async def`. TypeError."""
     while isinstance(function, functools.partial):
         function = function.func
     ways = (function, type(function).__call__)
@@ -477,9 +469,9 @@ def refuse_async(function: Any, name: str) -> None:
 
 
 def way_out(value: Any) -> str:
-    """Advice for a value that was returned instead of metrics and has not run, such as a coroutine; else empty.
+    """Advice for a return value that has not run, such as a coroutine; else empty.
 
-    A coroutine is closed, so that Python does not also warn that it was never awaited.
+    A coroutine is closed, so that Python does not warn, too.
     """
     if isinstance(value, Coroutine):
         value.close()

@@ -76,7 +76,7 @@ class FunctionActor:
         self._runner = FunctionRunner(self._function, info.config, self._session, self._host)
 
     def train(self) -> tuple[Any, ...]:
-        """Run the function. Returns the fields of a `Report`: a plain tuple, which is pickled by C code alone."""
+        """Run the function, and return the fields of a `Report` as a plain tuple, for C code."""
         return tuple(self._runner.run())
 
     def save(self) -> CheckpointRecord | None:
@@ -98,13 +98,13 @@ class FunctionActor:
         self._session.checkpoint = Checkpoint(path)
 
     def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
-        """Become the actor of another trial of the same function. True: the previous function has ended."""
+        """Become the actor of another trial of the same function. True: the last one has ended."""
         self._prepare(_info_of(fields, self._session.info.resources, directory), allocation or self._session.allocation)
         return True
 
 
 class ClassActor:
-    """The actor of a Trainable subclass. Making one sets the class up."""
+    """The actor of a Trainable subclass, which is set up."""
 
     def __init__(self, kind: type[Trainable], info: TrialInfo, allocation: Allocation):
         self._can_save = kind.save_checkpoint is not Trainable.save_checkpoint
@@ -124,7 +124,7 @@ class ClassActor:
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
 
     def train(self) -> tuple[Any, ...]:
-        """Run one step. Returns the same as `FunctionActor.train`."""
+        """Run one step, as `FunctionActor.train`."""
         with self._session.bound():
             try:
                 result = dict(self._trainable.train())
@@ -158,9 +158,7 @@ class ClassActor:
             self._session.checkpoint = Checkpoint(path)
 
     def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
-        """Become the actor of another trial of the same class, if its `reset_config` allows it. `allocation` is None if
-        it stays.
-        """
+        """Become the actor of another trial of the same class, if `reset_config` allows it."""
         info = _info_of(fields, self._session.info.resources, directory)
         self._enter(info, allocation or self._session.allocation)
         with self._session.bound():
@@ -168,7 +166,7 @@ class ClassActor:
             return self._trainable.reset_for(info)
 
     def stop(self) -> None:
-        """Clean up. An exception of `cleanup` is logged; the trial keeps its status."""
+        """Clean up by `cleanup`. Its exception is logged."""
         with self._session.bound():
             try:
                 self._trainable.stop()
@@ -178,7 +176,6 @@ class ClassActor:
 
 
 def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | None) -> TrialInfo:
-    """The data of a trial; see `make_trial_actor`."""
     info = TrialInfo._make((*fields, resources))
     if directory is not None:
         info = info._replace(directory=directory)
@@ -186,7 +183,6 @@ def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | Non
 
 
 def _write_parameters(info: TrialInfo) -> None:
-    """Write the parameter files, if the worker is to do this."""
     if not info.writes_parameters:
         return
     try:

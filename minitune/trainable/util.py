@@ -27,8 +27,8 @@ class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
     Attributes:
-        handles: The same, but stored once per run and loaded when the function is called.
-        resources: The resources of a trial: a request, a function of the configuration, or None.
+        handles: The same, stored once per run and loaded at the call.
+        resources: A request, a function of the configuration, or None.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BoundFunction:
 
     @property
     def run_config(self) -> RunConfig | None:
-        """The config of a `Tuner` that gets none; trainers have one."""
+        """The config of a `Tuner` that gets none."""
         return None
 
     def space(self, param_space: Any) -> Any:
@@ -67,7 +67,6 @@ class BoundFunction:
         return signature.replace(parameters=free)
 
     def __call__(self, config: dict[str, Any]) -> Any:
-        """Call the function with `config` and the bound values."""
         return self.function(config, **self.parameters, **_load(self.handles))
 
     def __repr__(self) -> str:
@@ -80,8 +79,8 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     Args:
         trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as `setup(config,
             **kwargs)`.
-        **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value. A
-            trial may write to large arrays in them, which no other trial sees; treat all other values as read-only.
+        **kwargs: The values, or references of `put` to them. A later call replaces a value of the same name. A trial
+            may write to large arrays, which no other trial sees; treat all other values as read-only.
 
     Returns:
         A new trainable of the same name and resources; the given one does not change.
@@ -107,8 +106,8 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
 
     Args:
         trainable: A function or a Trainable subclass.
-        resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one of
-            these for a configuration.
+        resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one for
+            a configuration.
 
     Raises:
         ValueError: If `trainable` is not a trainable, or `resources` is not a request.
@@ -128,8 +127,8 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
 
 
 def bind_parameters(trainable: Any, share: Callable[[Any], ObjectRef]) -> Any:
-    """Store the values of `with_parameters` once, by `share`, and return a copy of the trainable with handles, which a
-    worker loads when it needs them. May block to write.
+    """Store the values of `with_parameters` once, by `share`, and return a copy of the trainable with handles. May
+    block.
 
     Raises:
         TypeError: If a value cannot be pickled.
@@ -181,10 +180,10 @@ def trainable_name(trainable: Any) -> str:
 
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
-    """The resources of `with_resources` or `default_resource_request` for this configuration; None if neither sets any.
+    """The trainable's resources for this configuration; None if it sets none.
 
     Raises:
-        ValueError: If the user's function returned something that is not a request.
+        ValueError: If the user's function returned no request.
     """
     request: Any = None
     if isinstance(trainable, type):
@@ -211,7 +210,7 @@ def validate_trainable(trainable: Any) -> None:
 
     Raises:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
-        ValueError: If it is a function that cannot be called with only the configuration.
+        ValueError: If it cannot be called with only the configuration.
     """
     if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
         kind = _trainable_class(trainable, TypeError)
@@ -260,9 +259,9 @@ def _subclass(
     handles: Mapping[str, ObjectRef],
     resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
 ) -> type[Trainable]:
-    """Return a subclass of the user's class with the same name, with values and resources bound to it.
+    """A subclass of the user's class with the same name, and values and resources bound to it.
 
-    Binding again starts from `_tune_base`, the user's class, so that wrappers do not pile up.
+    Binding again starts from `_tune_base`, so that wrappers do not pile up.
     """
     base: type[Trainable] = vars(trainable).get("_tune_base", trainable)
     if resources is None:
@@ -291,15 +290,12 @@ def _subclass(
 
 
 def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, ObjectRef]]:
-    """Return values and handles bound to a class itself. Those of a base class do not count: `super().setup` passes
-    them.
-    """
+    """Values and handles bound to a class itself; `super().setup` passes those of a base class."""
     own = vars(trainable)
     return own.get("_tune_parameters", {}), own.get("_tune_handles", {})
 
 
 def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFunction:
-    """Return `function` with the values bound to it so far; raise `error` if it is not a function."""
     if not callable(function):
         raise error(
             f"trainable must be a function or a Trainable subclass, but got {function!r:.200}{way_to_class(function)}"
@@ -310,7 +306,7 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
 
 
 def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, ObjectRef], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords `parameters` and `handles` after `new` values were bound. References of `put` are handles."""
+    """The keywords `parameters` and `handles` with `new` values; references of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
     # A name is bound once: a new value takes the place of an old handle of that name, and the other way round.
     values = {name: value for name, value in {**parameters, **new}.items() if name not in references}
@@ -323,7 +319,7 @@ def _load(handles: Mapping[str, ObjectRef]) -> dict[str, Any]:
 
 
 def way_to_class(value: Any) -> str:
-    """Return a hint for an error if an object was passed instead of its class; else an empty text."""
+    """A hint if an object was passed instead of its class; else empty."""
     if isinstance(value, Trainable):
         return f"; pass the class itself: {type(value).__name__}"
     return ""
@@ -346,7 +342,6 @@ def _refuse_objective(bound: BoundFunction) -> None:
 
 
 def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:
-    """Return `trainable` if it is a class that can be tuned; else raise `error`."""
     if not issubclass(trainable, Trainable):
         raise error(
             f"a class must be a subclass of Trainable to be tuned, but {trainable.__qualname__} is not; "
