@@ -1,7 +1,7 @@
 """ActorThread: runs the code of one actor on a thread, for executors whose actors have no main thread to themselves.
 
 The control side asks, and the thread answers. A call may answer before it returns: `exchange` hands over a report, and
-blocks until the control side makes the same call again. Other calls are made meanwhile::
+blocks until the same call is made again. Other calls are made meanwhile::
 
     control   ask("train") -----> (answer) ........ ask("train") -----> (answer)
     thread         runs ... exchange()                     returns ... exchange()
@@ -25,9 +25,9 @@ class _Call(NamedTuple):
 
 
 class ActorThread:
-    """A thread, the calls that it has to make, and the answers.
+    """A thread, its calls, and the answers.
 
-    The thread is a daemon, so that code that never ends does not delay the exit.
+    It is a daemon, so that code that never ends does not delay the exit.
     """
 
     def __init__(self, name: str):
@@ -43,7 +43,7 @@ class ActorThread:
 
     def ask(self, name: str, function: Callable[[], Any]) -> Future[Any]:
         """Queue a call, and return its value, or its next report. Never blocks. A call of this name that has reported
-        and waits continues; then `function` is not called.
+        and waits continues, without `function`.
 
         Raises:
             TuneError: If the system does not allow another thread.
@@ -55,14 +55,14 @@ class ActorThread:
         return call.answer
 
     def stop(self) -> None:
-        """Make the current and each later report return False. Never blocks."""
+        """Make each report return False. Never blocks."""
         self.is_stopped = True
         self._calls.put(None)
         self.at_stop()
 
     def end(self, timeout_s: float) -> bool:
-        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds. Returns whether
-        it has ended.
+        """End the thread after the calls in its queue. Blocks at most `timeout_s` seconds. Returns whether it has
+        ended.
         """
         self._has_ended = True
         self._calls.put(None)
@@ -85,9 +85,9 @@ class ActorThread:
                 return
 
     def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
-        """Answer the running call with a report, and wait until the control side makes the same call again. `make`
-        makes the report, and a function that is called once it counts. Blocks. Returns whether the call may continue;
-        if not, no report counts any more.
+        """Answer the running call with a report, and block until the control side makes the same call again. `make`
+        makes the report, and a function for when it counts. Returns whether the call may continue; if not, no report
+        counts any more.
         """
         with self._reporting:
             running = self._running

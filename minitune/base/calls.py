@@ -1,8 +1,7 @@
 """Errors of calls whose arguments do not fit: they name the argument that was probably meant.
 
-Python's own error names only the wrong argument, and for an inherited constructor another class than the one that the
-user has called. Errors from inside the function pass unchanged. The two are told apart by the traceback: if the call
-itself has failed, no frame of the function is in it.
+Python's own error names only the wrong argument, and for an inherited constructor another class. Errors from inside the
+function pass unchanged: if the call itself has failed, no frame of the function is in the traceback.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from minitune.base.checks import did_you_mean
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 Hint = Callable[[Sequence[Any], Mapping[str, Any]], str]
-"""A function of the arguments of a wrong call. It returns what to write instead, or an empty text."""
+"""Returns for the arguments of a wrong call what to write instead, or an empty text."""
 
 
 def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Callable[[_Target], _Target]:
-    """Make a decorator of a function or class: a call whose arguments do not fit raises a TypeError with help. The text
-    of `hint` replaces the name of a similar argument.
+    """Make a decorator of a function or class: a call with wrong arguments raises a TypeError with help. The text of
+    `hint` replaces the name of a similar argument.
     """
 
     def decorate(target: _Target) -> _Target:

@@ -16,8 +16,7 @@ def own_groups(
 ) -> Iterator[str]:
     """The directories of this process's groups for a controller, and of their ancestors.
 
-    In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
-    do not exist.
+    In a container, the path may belong to the host, with only its top mounted, so directories may not exist.
     """
     top = os.fspath(root)
     lines = [line.split(":", 2) for line in read_text(own).splitlines() if line.count(":") >= 2]

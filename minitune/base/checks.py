@@ -56,7 +56,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def made_with(kind: Callable[..., _Made], arguments: Mapping[str, Any]) -> _Made:
-    """Call a class with the arguments that it takes. A warning names the others, once."""
+    """Call a class with the arguments that it takes. A warning names the others."""
     import inspect  # here, because it takes milliseconds and workers do not need it
 
     known = inspect.signature(kind).parameters
@@ -72,7 +72,7 @@ def require_flag(name: str, value: object) -> None:
     """Require a bool. Text such as `"no"` would count as true.
 
     Raises:
-        ValueError: If the value is text, a container or another object. Numbers, numpy's bools and None are valid.
+        ValueError: If the value is neither a bool, a number nor None.
     """
     require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
 
@@ -87,7 +87,7 @@ def require_texts(name: str, values: Any) -> None:
 
 
 def instance_of(name: str, value: Any, kind: type) -> Any:
-    """Return `value`, or a new object of `kind` for None. A value of another class raises a TypeError."""
+    """`value`, or a new object of `kind` for None. TypeError: another class."""
     if value is None:
         return kind()
     if not isinstance(value, kind):
@@ -101,14 +101,14 @@ def require_metric(name: str, metric: object) -> None:
 
 
 def check_num_samples(num_samples: Any) -> int:
-    """Return `num_samples` as an int. Raise a ValueError if it is neither >= 1 nor -1."""
+    """`num_samples` as an int. ValueError: it is neither >= 1 nor -1."""
     good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
     require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
     return int(num_samples)
 
 
 def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
-    """Return a duration in seconds: seconds or a timedelta. None and 0 mean no limit, for which the result is None.
+    """Seconds or a timedelta as seconds; None for None and 0, which mean no limit.
 
     Raises:
         ValueError: If it is not a duration, or negative.

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector. It would look at all new objects again and again, for a fifth of the time of a long
-    reading.
-    """
+    """Pause the collector, which would take a fifth of the time of a long reading."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,7 @@
 """Descriptors: how many files a driver may have open, and how the limit is divided.
 
-Each worker needs up to three descriptors in the driver. If workers used all descriptors (`ulimit -n`: 256 on macOS,
-1024 on most Linux systems), the driver could not open the file for a trial's next result. If there are not enough
-descriptors for all workers, fewer run at the same time.
+Each worker needs up to three descriptors in the driver. If workers used all of them (`ulimit -n`: 256 on macOS, 1024 on
+most Linux systems), the driver could not open a trial's file. So fewer workers run at the same time.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ def limit() -> int | None:
 
 
 def share(part: int, most: int) -> int:
-    """How many files may stay open for one purpose: 1/`part` of the limit, but at least 1 and at most `most`.
+    """How many files may stay open for one purpose: 1/`part` of the limit, from 1 to `most`.
 
-    The shares of all purposes together must not exceed the reserved part of the limit.
+    All shares together must not exceed the reserved part.
     """
     soft = limit()
     return most if soft is None else max(1, min(most, soft // part))
 
 
 def is_lack(error: BaseException) -> bool:
-    """Whether an error means that this process or the system has too many open files, which may change."""
+    """Whether an error means too many open files."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def has_room_for_worker() -> bool:
-    """Whether there are enough descriptors for another worker and the driver. Called before each start of a worker."""
+    """Whether there are enough descriptors for another worker and the driver. Asked before each start."""
     soft = limit()
     if soft is None:
         return True

@@ -1,6 +1,6 @@
 """Errors of the disk: a write, a sync or a rename in a run's directory that the system refuses ends the run.
 
-The run can be resumed, because everything that was acknowledged is on record.
+All that was acknowledged is on record for a resume.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
 
 
 def refuses_writes(error: OSError) -> bool:
-    """Whether an error means that a disk is full or read-only. Reading does not raise it."""
+    """Whether an error means that a disk is full or read-only. Reading raises other ones."""
     return error.errno in (*_FULL, errno.EROFS)
 
 

@@ -1,13 +1,13 @@
 """Paths and files of a run: open, replace atomically, sync to disk, remove, and append.
 
-Trials and other programs read and write a run's directory at the same time. So this module keeps three rules:
+Trials and other programs read and write a run's directory at the same time. So three rules hold:
 
-* It opens only regular files. A FIFO or a device might block forever, or never end.
-* It replaces a file that others read in one step, so that they see either the old or the new content.
-* It follows no link when it removes something, because a link may lead anywhere.
+* It opens only regular files. A FIFO or a device might block for ever.
+* It replaces a file in one step: readers see the old or the new content.
+* It follows no link when it removes something.
 
-A `mode` is that of a new file or directory, before the umask. The functions raise `SpecialFileError` for a file that is
-not regular, and `OSError` if the system refuses an operation.
+A `mode` is that of a new file or directory, before the umask. `SpecialFileError`: a file is not regular; `OSError`: the
+system refuses.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ logger = logging.getLogger("minitune")
 TEMPORARY_PREFIX = ".tmp-"
 """The prefix of files and directories that are not complete yet."""
 BLOB_MODE = 0o600
-"""The mode of pickles: only their owner may read them, because they may contain any data of the user."""
+"""The mode of pickles, which may contain any data of their owner."""
 OWN_DIRECTORY_MODE = 0o755
-"""The mode of a run's directory and of those in it. A resume refuses what others may write, whatever the umask was."""
+"""The mode of a run's directories: a resume refuses what others may write."""
 OWN_FILE_MODE = 0o644
 """The same for a file that a resume reads."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 
 
 class SpecialFileError(OSError):
-    """A path is not a regular file but a FIFO, a socket, a device or another special file."""
+    """A path is a FIFO, a socket, a device or another special file."""
 
     def __init__(self, path: str | os.PathLike[str], mode: int):
         super().__init__(errno.EINVAL, f"{os.fspath(path)} is {kind_of(mode)}, but it must be a regular file")
@@ -75,9 +75,8 @@ def kind_of(mode: int) -> str:
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, allows_devices: bool = False) -> int:
     """Open a regular file, and return the descriptor. Never waits for the other end of a FIFO.
 
-    Every file that user code may have replaced is opened here, for reading and for writing. A link is followed.
-    `O_TRUNC` is not allowed, because it would come before the check. `allows_devices` admits a character device, such
-    as `/dev/null`.
+    Every file that user code may have replaced is opened here. A link is followed. `O_TRUNC` would come before the
+    check. `allows_devices` admits a character device, such as `/dev/null`.
     """
     try:
         if flags & os.O_CREAT:  # the files of most trials are new, and what this call creates needs no look
@@ -104,7 +103,7 @@ def open_to_read(path: str | os.PathLike[str]) -> io.BufferedReader:
 
 
 def open_to_append(path: str | os.PathLike[str], *, allows_devices: bool = False) -> io.BufferedWriter:
-    """Open a regular file for appending, and create it if it does not exist. See `open_regular`."""
+    """Open a regular file for appending, or create it. See `open_regular`."""
     return io.BufferedWriter(io.FileIO(open_regular(path, TO_APPEND, allows_devices=allows_devices), "ab"))
 
 
@@ -130,8 +129,8 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[BinaryIO]:
-    """A temporary file that replaces the file at `path`, or a link there, when the `with` block ends without an error.
-    Its directory must exist. With `sync`, content and name are synced, which blocks.
+    """A temporary file that replaces the one at `path` when the `with` block ends without an error. The directory must
+    exist. With `sync`, content and name are synced. Blocks.
     """
     path = os.path.abspath(path)
     directory = os.path.dirname(path)
@@ -153,7 +152,7 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[Binar
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
-    """Write a file so that a reader always sees either the old or the new content. See `new_file`."""
+    """Write a file that readers see in its old or its new form. See `new_file`."""
     with new_file(os.fspath(path), mode) as file:
         file.write(data)
 
@@ -161,8 +160,8 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -
 def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
     """Write a file that is usually new, without a temporary one. An existing file is replaced.
 
-    Use it only for files that are not read before their directory is complete: a kill leaves a part of the file.
-    Returns whether the file is new.
+    Only for files that are not read before their directory is complete: a kill leaves a part. Returns whether the file
+    is new.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -193,8 +192,8 @@ def free_name(prefix: str) -> str:
 
 
 def look_at_disk(trial_directory: str, error: BaseException) -> DiskError | None:
-    """Write a block to the disk of the run, after a trial's `error`: the error that ends the run if that is refused,
-    too; otherwise None. Then no trial is to blame.
+    """Write a block to the run's disk, after a trial's `error`; the error that ends the run if that is refused, too, as
+    then no trial is to blame, else None.
     """
     if not is_of_disk(error):
         return None
@@ -232,7 +231,7 @@ def sync_directory(path: str) -> None:
 
 
 def sync_tree_steps(directory: str) -> Generator[None, None, None]:
-    """Sync a directory to disk, from the inside out, and then its name. Blocks; a caller may work between the steps."""
+    """Sync a directory to disk, from the inside out, and its name. Blocks in steps."""
     for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
         for name in files:
             path = os.path.join(top, name)
@@ -277,7 +276,7 @@ def remove_tree(path: str) -> None:
 
 
 def discard_tree(path: str) -> None:
-    """`remove_tree`, but what the system refuses to remove stays without an error. Blocks."""
+    """`remove_tree`, without errors. Blocks."""
     with contextlib.suppress(OSError):
         remove_tree(path)
 
@@ -285,7 +284,7 @@ def discard_tree(path: str) -> None:
 def remove_tree_steps(path: str) -> Generator[None, None, None]:
     """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
-    A missing entry is not an error, because another program may remove the same files.
+    A missing entry is no error: another program may remove the same files.
     """
     with contextlib.suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
@@ -321,7 +320,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
 
     Raises:
         TypeError: If it is not a path.
-        ValueError: If it is an address outside this machine, such as `s3://bucket`.
+        ValueError: If it is elsewhere, such as `s3://bucket`.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a path must be text or a pathlib.Path, but got {shown(path)}")
@@ -352,7 +351,7 @@ def absolute(path: str) -> str:
 
 
 def search_path() -> list[str]:
-    """`sys.path` with absolute paths, for a process with another working directory. Keeps a notebook's empty entry."""
+    """`sys.path` with absolute paths, for another working directory. Keeps a notebook's empty entry."""
     try:
         here = os.getcwd()
     except OSError:  # the working directory has been removed
@@ -385,9 +384,7 @@ class StorageContext(NamedTuple):
 
 # -- appending ---------------------------------------------------------------------------------------------------------
 def finish_append(descriptor: int, data: bytes, written: int) -> None:
-    """Write the rest of a line of which only the first bytes were appended. After an error, it cuts them off again and
-    raises it. Blocks.
-    """
+    """Write the rest of a line of which the first bytes were appended; cut them off after an error. Blocks."""
     try:
         while written < len(data):
             written += os.write(descriptor, data[written:])
@@ -397,12 +394,10 @@ def finish_append(descriptor: int, data: bytes, written: int) -> None:
 
 
 class AppendFiles:
-    """Files that grow line by line, each with a key. Only some of them are open at a time.
+    """Files that grow line by line, each with a key. Only some are open at a time.
 
-    One system call writes a whole line, so a line is safe even if the process is killed right after. How many files may
-    be open depends on the process's own limit. To open another one, the file that was opened first is closed; its next
-    line opens it again. If descriptors run out anyway, all files are closed, and each is opened again for its next
-    line.
+    One system call writes a whole line, which survives a kill right after. Of more than the limit allows, the one that
+    was opened first is closed, until its next line. If descriptors run out anyway, all are closed.
     """
 
     def __init__(self) -> None:
@@ -414,7 +409,7 @@ class AppendFiles:
     def open(self, key: str, path: str) -> int:
         """Open a file for appending, and return its size in bytes.
 
-        An incomplete last line, which a killed process may have left, is cut off.
+        A torn last line of a killed process is cut off.
         """
         if key in self._paths:
             self.close(key)
@@ -435,9 +430,9 @@ class AppendFiles:
         return whole
 
     def append(self, key: str, line: bytes) -> bool:
-        """Append `line`, which ends in a newline, to a file: either the whole line or nothing.
+        """Append `line`, with its newline: the whole line or nothing.
 
-        Return False if there is no file with this key.
+        False for an unknown key.
         """
         descriptor = self._open.get(key)
         if descriptor is None:
@@ -451,9 +446,9 @@ class AppendFiles:
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
-        """Close a file that could not be written. If the disk has refused it, the run ends.
+        """Close a file that could not be written; if the disk has refused it, the run ends.
 
-        Otherwise, such as after the removal of the trial's directory, warn once for each path. The run continues.
+        Otherwise, such as after the removal of the trial's directory, a warning for each path is enough.
 
         Raises:
             DiskError: If the run ends.
@@ -481,7 +476,7 @@ class AppendFiles:
             return action()
 
     def close(self, key: str) -> None:
-        """Close a file and remove its key. Does nothing for an unknown key."""
+        """Close a file and remove its key, if there is one."""
         self._paths.pop(key, None)
         descriptor = self._open.pop(key, None)
         if descriptor is not None:

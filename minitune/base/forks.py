@@ -1,7 +1,7 @@
-"""Which process made an object. A fork copies all objects, also those that only one process may use or end.
+"""Which process made an object. A fork copies all objects, also a run, its workers, a temporary directory, or the pipes
+of a worker.
 
-Such objects are a run, its workers, a temporary directory, or the pipes of a worker. Each keeps its `Origin`. In a
-child that user code has forked, a copy of the object then leaves alone what belongs to the parent.
+Each of these keeps its `Origin`. In a child, the copy then leaves alone what belongs to the parent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ParamSpec
 _Params = ParamSpec("_Params")
 
 num_forks = 0
-"""How many forks lead from the first process to this one. `Origin` asks it, and so does the hottest path."""
+"""How many forks lead from the first process to this one: asked on the hottest path."""
 
 
 def _count_fork() -> None:
@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):  # Windows imports this module, and has no f
 
 
 class Origin:
-    """The process that made this object. To ask it is no system call, unlike `os.getpid`."""
+    """The process that made this object, without a system call."""
 
     __slots__ = ("_num_forks",)
 
@@ -35,7 +35,7 @@ class Origin:
         self._num_forks = num_forks
 
     def is_here(self) -> bool:
-        """Whether the calling process is the one that made this object, and not a child that was forked later."""
+        """Whether the calling process made this object, and is no child of it."""
         return self._num_forks == num_forks
 
 

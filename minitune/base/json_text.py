@@ -1,7 +1,7 @@
 """JSON: fast functions to encode and decode it, and strict JSON from any value that a trial reports.
 
-`dumps` never fails. It replaces each value that JSON cannot represent: NaN becomes `null`, an infinity becomes
-`"Infinity"` or `"-Infinity"`, a numpy scalar becomes a number, and a small array becomes a list.
+`dumps` never fails. It replaces what JSON cannot represent: NaN becomes `null`, an infinity `"Infinity"` or
+`"-Infinity"`, a numpy scalar a number, a small array a list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_ITEMS = 10_000
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
 PLAIN = frozenset(_SCALARS)
-"""The exact types of JSON values. JSON cannot represent some values of these types, such as NaN."""
+"""The exact types of JSON values, of which some, such as NaN, are none."""
 _TEXT = frozenset((str,))
 _CONTAINERS = frozenset((dict, list))
 
@@ -35,11 +35,11 @@ def json_chunks(
 ) -> Callable[[Any, int], Iterable[str]]:
     """Make a function that returns the pieces of a value's JSON, in ASCII.
 
-    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats in each call. User code may
-    replace parts of `json`, such as `JSONEncoder.default`, so none of them is used.
+    It is the standard library's encoder in C, without the set-up of `json.dumps` in each call. User code may replace
+    parts of `json`, which are not used.
 
     Args:
-        default: Replaces a value that JSON cannot represent. Without it, such a value raises a TypeError.
+        default: Replaces a value that JSON cannot represent. Without it, a TypeError is raised.
         separators: The texts between items and after keys.
     """
     between, behind_key = separators
@@ -54,9 +54,7 @@ def _refuse(value: Any) -> Any:
 
 
 def json_decoder() -> Callable[[str], Any]:
-    """Make a function that decodes JSON without surrounding spaces. It raises json.JSONDecodeError for any other
-    text.
-    """
+    """Make a function that decodes JSON without surrounding spaces. It raises json.JSONDecodeError."""
     decoder: Any = json.JSONDecoder()
     scan = decoder.scan_once  # not in the stubs
 
@@ -79,10 +77,7 @@ _indented_items = json_chunks(separators=(",\n  ", ": "))
 
 # -- any value as strict JSON ------------------------------------------------------------------------------------------
 def dumps(value: Any) -> str:
-    """Any `value` as one line of strict ASCII JSON, which every parser reads.
-
-    The encoder in C gets the value as it is.
-    """
+    """Any `value` as one line of strict ASCII JSON, which every parser reads."""
     try:
         line = "".join(try_chunks(value, 0))
         if line.count("[") + line.count("{") <= MAX_DEPTH:
@@ -120,7 +115,7 @@ _PLAIN_ITEMS = 50_000
 def is_plain(tree: dict[Any, Any]) -> bool:
     """Whether JSON keeps the types of everything in a value.
 
-    Exact types are compared, because an instance of a subclass (an enum, a numpy float) would lose its type.
+    Exact types count: an enum or a numpy float would lose its type.
     """
     level: list[Any] = [tree]
     for _ in range(_PLAIN_DEPTH):
@@ -190,7 +185,6 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """A plain value in place of another one."""
     number = scalar_of(value)
     if number is not None:
         return number
@@ -203,7 +197,7 @@ def _simple(value: Any) -> Any:
 
 
 try_chunks = json_chunks(_simple)
-"""The fast part of `dumps`. It raises an error if the value must be cleaned, but accepts any depth."""
+"""The fast part of `dumps`, which raises an error if the value must be cleaned."""
 
 
 def _clean(value: Any, depth: int, parents: set[int]) -> Any:
@@ -230,7 +224,6 @@ def _clean_container(value: Any, depth: int, parents: set[int]) -> Any:
 
 
 def _clean_scalar(value: Any) -> Any:
-    """A number, text, bool or None as JSON can represent it."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, float):

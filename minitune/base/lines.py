@@ -1,8 +1,7 @@
-"""Lines of what a program prints.
+"""Lines of what a program prints, in bytes.
 
-Output is bytes, and much of it is for a terminal: a progress bar writes its line again and again, and colours are
-escape sequences. A line is what a terminal shows as one: the text after the last carriage return, without escape
-sequences and without a byte order mark.
+Much is for a terminal: a progress bar writes its line again and again, with escape sequences. A line is what a terminal
+shows: the text after the last carriage return, without these.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def shown_lines(output: bytes) -> list[str]:
 class LineSplitter:
     """Splits an output into lines while it comes.
 
-    What a carriage return has overwritten is forgotten, and so is a line that is too long. So the memory has a bound.
+    What a carriage return has overwritten is forgotten, and so is a line that is too long: the memory has a bound.
     """
 
     def __init__(self) -> None:

@@ -2,8 +2,7 @@
 
 A number is a value that `float()` takes and that has one element and no unit: an int, a float, a Fraction, a Decimal, a
 scalar of NumPy, JAX, TensorFlow or torch, an array with one element. A text, a bool, a timedelta, a list or an array
-with several elements is no number. NaN is a number. So is a masked element of NumPy, as NaN: the number below the mask
-is not meant.
+with several elements is none. NaN is a number, and so is a masked element of NumPy, as NaN.
 
 `as_objective` converts the value of an objective where it enters.
 """
@@ -21,7 +20,7 @@ _TIMES = frozenset("mM")
 
 
 def as_objective(value: Any, name: str) -> float:
-    """The value of the objective `name` as a plain float or int. Whole numbers become ints, however large.
+    """The value of the objective `name` as a plain float or int. Whole numbers become ints.
 
     Raises:
         ValueError: If it is no number.
@@ -55,7 +54,7 @@ def known_number(value: Any) -> float | None:
 
 
 def sortable(value: Any) -> float | None:
-    """`known_number`, but a flag counts as 0 or 1. For what is sorted by a metric that need not be an objective."""
+    """`known_number`, but a flag counts as 0 or 1. For metrics that need not be objectives."""
     item = item_of(value)
     if isinstance(item, bool):
         return int(item)
@@ -139,7 +138,6 @@ def _element(value: Any) -> Any:
 
 
 def _infinite(value: Any) -> float:
-    """Infinity with the sign of a number that is too large for a float."""
     if value > 0:
         return math.inf
     return -math.inf

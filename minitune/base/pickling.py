@@ -1,12 +1,11 @@
 """Pickling between driver, workers and later processes, with errors that name the part that cannot be pickled.
 
-From the driver to a worker, lambdas, closures and objects of the user's main module are pickled by value (cloudpickle),
-because a worker does not import that module again. The worker enters them into its own `__main__`, so that plain
-`pickle` finds them there. For a later process, they are pickled by value, but that process prefers the class in its own
-main module.
+For a worker, which does not import the user's main module, lambdas, closures and its objects are pickled by value
+(cloudpickle). The worker enters them into its own `__main__`, where plain `pickle` finds them. For a later process, it
+is the same, but that prefers the class in its own main module.
 
-In all functions, `what` is the name of the value in errors, such as `the trainable`. If a value cannot be pickled, they
-raise a TypeError that names the path to the part that causes this.
+In all functions, `what` is the name of the value in errors, such as `the trainable`. A value that cannot be pickled
+raises a TypeError with the path to the part that causes this.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 PROTOCOL = 5
-"""The pickle protocol for everything that is written. It copies large buffers once less than older protocols."""
+"""The pickle protocol, which copies large buffers once less than older ones."""
 _PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
 _FILENAME = 10  # the position of a code object's file name among the arguments of `types.CodeType`
@@ -37,7 +36,7 @@ _DEEP_RECURSION = 5_000
 
 # -- pickling ----------------------------------------------------------------------------------------------------------
 def dumps(value: Any, what: str) -> bytes:
-    """Pickle any `value`, for `load_value` or `pickle.loads`. Objects of the main module are pickled by value."""
+    """Pickle any `value`, for `load_value` or `pickle.loads`. Objects of the main module go by value."""
     buffer = io.BytesIO()
     try:
         _PlainPickler(buffer, PROTOCOL).dump(value)
@@ -52,10 +51,9 @@ class _NotPlainError(Exception):
 
 
 class _PlainPickler(pickle.Pickler):
-    """Pickles numbers, strings, built-in containers and objects of this package, which every process can load."""
+    """Pickles what every process can load: numbers, strings, built-in containers and objects of this package."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for each object that has no built-in type."""
         if isinstance(value, (type, types.FunctionType)):
             kind = value
         else:
@@ -66,8 +64,8 @@ class _PlainPickler(pickle.Pickler):
 
 
 def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
-    """Pickle `value` to a binary file, like `dumps`. `buffer_callback` is called for each large buffer; if it returns a
-    true value, the buffer stays in the pickle. Blocks while it writes.
+    """Pickle `value` to a binary file, like `dumps`. `buffer_callback` is called for each large buffer, and keeps it in
+    the pickle by a true value. Blocks while it writes.
     """
     import cloudpickle
 
@@ -86,7 +84,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 def by_value_pickler() -> Any:
     """Cloudpickle's pickler class, except that code keeps the name of its file.
 
-    cloudpickle 3.1.3 replaces the name by a constant, so that equal functions of two notebook cells have equal pickles.
+    cloudpickle 3.1.3 replaces it by a constant, for equal pickles of equal functions.
     """
     import cloudpickle
 
@@ -115,7 +113,7 @@ def dumps_by_value(value: Any) -> bytes:
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
 def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` like `dumps` if the pickle is small. Otherwise stop early, without a copy, and return None."""
+    """Pickle `value` like `dumps` if the pickle is small. Otherwise stop early and return None."""
     try:
         sink = _Limited(limit_bytes)
         _PlainPickler(sink, PROTOCOL, buffer_callback=sink.take).dump(value)
@@ -145,14 +143,13 @@ class _TooLarge(BaseException):  # not an Exception, because pickling blames tho
 
 
 class _Limited:
-    """A file in memory with a maximum size. A larger pickle raises `_TooLarge`."""
+    """A file in memory with a maximum size, beyond which it raises `_TooLarge`."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.parts: list[bytes] = []
         self._left_bytes = limit_bytes
 
     def write(self, data: Any) -> int:
-        """Add a part of the pickle."""
         part_bytes = memoryview(data).nbytes  # a large buffer has no length
         self._left_bytes -= part_bytes
         if self._left_bytes < 0:
@@ -161,7 +158,6 @@ class _Limited:
         return part_bytes
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Keep a buffer in the pickle if it fits."""
         with memoryview(buffer) as view:
             if view.nbytes > self._left_bytes:
                 raise _TooLarge
@@ -191,8 +187,8 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
     """Pickle `value` for a process that may run another version of the user's script.
 
     Classes of the main module are pickled by value, as with `dumps`. If `refer` returns a reference for an object, that
-    is pickled in its place; `loads_referring` gets it. But the loading process prefers the class of the same name in
-    its own main module: `config["colour"] is Colour.RED` must also be true after a resume.
+    is pickled in its place, for `loads_referring`. But the loading process prefers the class of its own main module:
+    `config["colour"] is Colour.RED` must hold after a resume.
     """
     buffer = io.BytesIO()
     dump_for_later(value, buffer, what, refer=refer)
@@ -231,7 +227,7 @@ def dump_for_later(
 
 @functools.cache
 def _later_pickler() -> Any:
-    """The pickler class of `dumps_for_later`. Created on first use, because importing cloudpickle is slow."""
+    """The pickler class of `dumps_for_later`, made late, because cloudpickle is slow to import."""
 
     class LaterPickler(by_value_pickler()):  # type: ignore[misc]  # its base has no type information
         def reducer_override(self, value: Any) -> Any:
@@ -243,7 +239,7 @@ def _later_pickler() -> Any:
 
 
 def _of_main(qualified_name: str) -> Any:
-    """The object with this name in the main module of this process; None if there is none."""
+    """The object with this name in the main module, or None."""
     try:
         return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
     except AttributeError:
@@ -269,8 +265,7 @@ def find_unpicklable(value: Any) -> str | None:
     """Find the part of `value` that cannot be pickled. May take seconds for large objects.
 
     Returns:
-        The path from `value` to the part, such as `closure variable 'model' -> attribute 'lock' is a _thread.lock`;
-        None if `value` can be pickled.
+        The path to it, such as `closure variable 'model' -> attribute 'lock' is a _thread.lock`; None if there is none.
     """
     search = _CulpritSearch()
     if search.can_pickle(value):
@@ -289,7 +284,7 @@ def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
 
 
 class _CulpritSearch:
-    """One search for the unpicklable part. It remembers visited objects, so that cycles end, and counts attempts."""
+    """One search for the unpicklable part. It remembers visited objects and counts attempts."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Any] = {}  # keeps the objects alive, because an id is unique only among living objects
@@ -410,9 +405,8 @@ def _describe(value: Any) -> str:
 def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
     """Unpickle a pickle of `dumps` or cloudpickle. May run user code and import modules.
 
-    Classes and functions that came by value from the driver's `__main__` are entered into the `__main__` of this
-    process, because `pickle.dumps(Net())` in a trial looks up `Net` there. `buffers` are the large buffers that are not
-    in the pickle.
+    Classes and functions that came by value from the driver's `__main__` are entered into that of this process, where
+    `pickle.dumps(Net())` in a trial looks up `Net`. `buffers` are the large buffers that are not in the pickle.
     """
     return _EnteringUnpickler(file, buffers=buffers).load()
 
@@ -420,8 +414,7 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
 def load_value(data: bytes) -> Any:
     """In a worker, unpickle a value that the driver has pickled. May run user code and import modules.
 
-    Unlike `load`, it replaces existing names in `__main__`, because that module belongs to the worker, and the newest
-    pickle has the present class.
+    Unlike `load`, it replaces existing names in `__main__`: the newest pickle has the present class.
     """
     unpickler = _EnteringUnpickler(io.BytesIO(data))
     unpickler.replaces = True
@@ -429,7 +422,7 @@ def load_value(data: bytes) -> Any:
 
 
 class _EnteringUnpickler(pickle.Unpickler):
-    """Enters classes and functions that were pickled by value into the `__main__` of this process.
+    """Enters what was pickled by value into the `__main__` of this process.
 
     cloudpickle first creates an empty class or function, and then fills it with one of its state setters.
     """
@@ -455,12 +448,12 @@ def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------
 class _WaryPickler(pickle.Pickler):
-    """Records whether the value contains anything but numbers, strings, built-in containers and our own objects."""
+    """Notes whether the value has anything but numbers, strings, built-in containers and our own objects."""
 
     is_plain = True
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for each object that has no built-in type. Objects and classes of this package count as plain."""
+        """Called for each object that has no built-in type; ours are plain."""
         kind = value if isinstance(value, type) else type(value)
         if kind.__module__.partition(".")[0] != _PACKAGE:
             self.is_plain = False
@@ -470,8 +463,8 @@ class _WaryPickler(pickle.Pickler):
 def dump_value(value: Any) -> bytes:
     """In a worker, pickle a value for the driver, by reference if possible, because the driver has the main module.
 
-    A value that is not plain is loaded again at once as a test: if an object cannot be loaded, or crashes the process
-    that loads it, this happens here and not in the driver.
+    A value that is not plain is loaded at once as a test: if that fails, or crashes the process, it happens here and
+    not in the driver.
     """
     try:
         return _dump_value(value)

@@ -1,9 +1,8 @@
 """The imports at the beginning of a function, done in advance.
 
-Each call of such a function first runs these imports. A run does them once, before it forks the workers, which saves
-time in each trial. This is safe only for installed packages. When a user's own module is imported, it may do work that
-belongs to one trial: create a temporary directory, draw a random number, open a log file. So the preload ends before
-the first import of such a module.
+A run does them once, before it forks the workers, which saves time in each trial. This is safe only for installed
+packages. A user's own module may do work that belongs to one trial: create a directory, draw a random number, open a
+log file. So the preload ends before the first import of such a module.
 """
 
 from __future__ import annotations

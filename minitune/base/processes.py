@@ -1,10 +1,9 @@
 """What the system shows of processes: whether one lives, since when, its environment, and its children.
 
-Linux shows all of it in files below `/proc`, which are read here: psutil takes longer, and so does its import. psutil
-asks the other systems.
+On Linux, files below `/proc` show it, faster than psutil, which asks the other systems.
 
-A process is dead when its last thread has ended. On Linux, its main thread may end before the others. Then it looks
-like a zombie at first sight: its state is that of its main thread, and it shows no environment.
+A process is dead when its last thread has ended. On Linux, its main thread may end before: then it looks like a zombie,
+and shows no environment.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ def read(path: str) -> bytes:
 
 
 def stat(pid: int) -> list[bytes] | None:
-    """Return the fields of `/proc/<pid>/stat` from the third on (`proc(5)`); None if the process is dead. OSError: it
-    cannot be found out.
+    """Return the fields of `/proc/<pid>/stat` from the third on (`proc(5)`); None if the process is dead. OSError:
+    unknown.
     """
     try:
         fields = _fields(f"/proc/{pid}/stat")
@@ -166,7 +165,7 @@ def _has_lost_main_thread(pid: int) -> bool:
 
 
 def inode(pid: int) -> int:
-    """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another one."""
+    """Return the inode of a process in `/proc`; 0 if it has ended. A later one with this pid has another."""
     try:
         return os.stat(f"/proc/{pid}").st_ino
     except OSError:
@@ -207,10 +206,9 @@ def _is_childless() -> bool:
 
 
 def children(pid: int, has_one_thread: bool = False) -> list[int]:
-    """Return the processes whose parent is `pid`, including zombies. Empty if it has ended.
+    """The processes whose parent is `pid`, with zombies; empty if it has ended.
 
-    On Linux, a file lists them, a hundred times cheaper than psutil's scan; `has_one_thread` says that one file is
-    enough.
+    A file of Linux lists them, a hundred times cheaper than psutil; `has_one_thread`: one file is enough.
     """
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)

@@ -1,10 +1,10 @@
 """The global generators of `random`, numpy and torch: seeded in a worker, lent to user code in the driver.
 
 A worker process belongs to one trial, so `seed_process` seeds its global generators once. The driver's process belongs
-to the user's program. There, a function of the search space that calls `numpy.random.uniform()` would ignore the run's
-seed and change the program's next draws; the same is true of a trial that runs in the driver's process. So a run with a
-seed lends the generators to such code: it seeds them before the code runs, and restores them afterwards. A run without
-a seed does not touch them, because the user may have called `random.seed(0)` before `fit` to repeat the draws.
+to the user's program. There, a function of the search space that calls `numpy.random.uniform()`, or an inline trial,
+would ignore the run's seed and change the program's next draws. So a run with a seed lends the generators to such code:
+it seeds them before, and restores them afterwards. A run without a seed does not touch them: the user may have called
+`random.seed(0)` before `fit`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def lending(is_seeded: bool) -> Iterator[None]:
 
 
 class GlobalDraws:
-    """A stream of random numbers for some user code. Each loan continues where the last one ended."""
+    """A stream of random numbers for some user code. Each loan goes on where the last one ended."""
 
     def __init__(self, source: random.Random):
         self._source = source
@@ -41,7 +41,7 @@ class GlobalDraws:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Inside the `with` block, code draws from this stream, if the run lends generators. Not thread-safe."""
+        """In the `with` block, code draws from this stream, if the run lends generators. Not thread-safe."""
         if not _is_lent.get():
             yield
             return
@@ -62,7 +62,7 @@ class GlobalDraws:
 
 
 def is_on_loan() -> bool:
-    """Whether the global generators are lent now, so that their states will be restored."""
+    """Whether the global generators are lent now, and will be restored."""
     return _is_on_loan
 
 
@@ -106,9 +106,8 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
 def seed_process(seed: int, iteration: int = 0, failures: int = 0) -> None:
     """Seed the global generators of `random`, and of numpy and torch if they are loaded.
 
-    The seeds depend only on the arguments. A trial that continues from a checkpoint draws new numbers; they do not
-    depend on how many times it was paused. A retried trial also draws new numbers, because with the same ones it might
-    fail again.
+    Seeds depend only on the arguments. A trial that continues from a checkpoint, or is retried, draws new numbers: with
+    the same ones it might fail again.
     """
     again = f"/failures/{failures}" if failures else ""
     seed_global_generators(random.Random(f"{seed}/iteration/{iteration}{again}").getrandbits(32))

@@ -1,8 +1,8 @@
 """A list and a dict that refuse changes: the driver's own data, as plug-ins get it.
 
-Each method that changes the object raises a TypeError that says what to do instead. The owner of a `ReadOnlyList`
-changes it by the methods of `list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected.
-Copies and pickles are plain.
+Each method that changes one raises a TypeError with the way out. The owner of a `ReadOnlyList` changes it by the
+methods of `list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected. Copies and pickles
+are plain.
 """
 
 from __future__ import annotations

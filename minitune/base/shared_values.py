@@ -1,20 +1,19 @@
 """Values that are stored once, for any number of trials, and `ObjectRef`, the handle of such a value.
 
-A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. Who stores a
-value decides how long it lives: a `ValueFile` has those of a process, an `ObjectStore` those that the journal of a run
-names, in the run's directory, and `hold` keeps an object in this process.
+A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. A `ValueFile`
+has those of a process, an `ObjectStore` those that the journal names, in the run's directory, and `hold` keeps an
+object in this process.
 
-A file contains a value's pickle, followed by its large buffers.
+A file has a value's pickle, then its large buffers.
 
     header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
 
-Protocol 5 of pickle keeps the buffers of numpy arrays, of pandas' columns and of other supporting objects out of the
-pickle. So storing a value does not copy them, and loading it does not read them: the reader maps them. The mapping is
-private (copy-on-write): all processes share the file's pages, and a process that writes to a page gets its own copy of
-that page.
+Protocol 5 keeps the buffers of numpy arrays, of pandas' columns and the like out of the pickle. So storing a value does
+not copy them, and a reader maps them. The mapping is private (copy-on-write): all processes share the file's pages,
+and one that writes to a page gets its own copy.
 
-As in `pickling`, `what` is the name of a value in errors, and a value that cannot be pickled raises a TypeError. If a
-file cannot be read or written, an OSError is raised.
+As in `pickling`, `what` is the name in errors, and a value that cannot be pickled raises a TypeError; OSError: a file
+cannot be read or written.
 """
 
 from __future__ import annotations
@@ -78,13 +77,12 @@ class ObjectRef:
     """A small picklable reference to a stored value. A search space may contain the reference that `put` returns.
 
     Attributes:
-        path: The file. Empty if the value is an object of this process, or another store has it (`fetchers`).
-        token: The sha256 of a value in a run's directory, a random text elsewhere. The value's header has its first 16
-            characters, which shows whether the path still belongs to the same value. The empty one accepts any value.
-        number: The number of the value within the process that has called `put`; 0 if minitune itself has stored it.
-        size_bytes: The size of the file if the reference stands for a value in a configuration, else 0. Unpickling such
-            a reference returns the value. So a configuration with large values is small in the journal and in messages
-            to a worker.
+        path: The file; empty if the value is elsewhere.
+        token: The sha256 of a value in a run's directory, else a random text; the empty one accepts any value. Its
+            first 16 characters in the value's header show whether the path is still that of the value.
+        number: Of the value within the process that has called `put`; 0 if minitune has stored it.
+        size_bytes: The size of the file if the reference stands for a value in a configuration, which is then small in
+            the journal and in messages, else 0. Unpickling it returns the value.
     """
 
     path: str
@@ -113,9 +111,8 @@ class ObjectRef:
     def get(self) -> Any:
         """The value. Blocks while it is loaded.
 
-        Large buffers, such as those of numpy arrays, are mapped. So a value with large buffers belongs to the caller,
-        and so does a value of `put`: each call loads it again, and no trial sees another one's changes. All callers in
-        a process share any other value; treat it as read-only.
+        Large buffers are mapped. A value with such, and one of `put`, belongs to the caller: each call loads it again.
+        All callers in a process share any other value; treat it as read-only.
 
         Raises:
             ObjectLostError: If the value no longer exists.
@@ -130,7 +127,7 @@ class ObjectRef:
 
 
 def hold(value: Any) -> ObjectRef:
-    """A reference to an object of this process, which lives as long as the reference. It need not be picklable."""
+    """A reference to an object of this process, which lives as long as it. It need not be picklable."""
     ref = ObjectRef("", token=f"{os.getpid()}-{next(_tokens)}")
     _held[ref.token] = ref
     _loaded[_key(ref)] = value, False
@@ -152,7 +149,7 @@ def preload(ref: ObjectRef) -> None:
 
 
 def forget(ref: ObjectRef) -> None:
-    """Remove a value from this process's memory. The next `get` loads it again."""
+    """Remove a value from this process's memory, until the next `get`."""
     with _loading:
         _loaded.pop(_key(ref), None)
 
@@ -192,7 +189,7 @@ def _read_stored(path: str, token: str) -> Any:
 
 @contextlib.contextmanager
 def noting() -> Iterator[list[ObjectRef]]:
-    """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
+    """In the `with` block, each pickled reference to a value in a file of this machine goes into a list.
 
     Not thread-safe.
     """
@@ -220,9 +217,9 @@ def write_value(
     digest: Any = None,
     most_bytes: float = math.inf,
 ) -> tuple[str, int]:
-    """Write a value to an open file, at an offset where a mapping can begin; return its token, and the offset of its
-    end. `digest` is updated with everything after the header. More than `most_bytes` is an OSError, as on a full disk.
-    Blocks while it writes. After an error, the incomplete value is cut off.
+    """Write a value to an open file, where a mapping can begin; return its token, and the offset of its end. `digest`
+    is updated with everything after the header. More than `most_bytes` is an OSError, as on a full disk. Blocks while
+    it writes. After an error, it is cut off.
     """
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
     sink = _Sink(file, digest, most_bytes - _HEADER.size)
@@ -245,14 +242,14 @@ def write_value(
 
 
 def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> int:
-    """Update a digest as `write_value` does, without a file. Blocks while it pickles the value."""
+    """Update a digest as `write_value` does, without a file. Blocks."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
     return _HEADER.size + sink.written_bytes
 
 
 class _Sink:
-    """Writes the parts of a value to a file (if given) and to a digest (if given), at most `most_bytes` in all."""
+    """Writes the parts of a value to a file and a digest, at most `most_bytes`."""
 
     def __init__(self, file: BinaryIO | None, digest: Any, most_bytes: float = math.inf):
         self.written_bytes = 0
@@ -261,7 +258,6 @@ class _Sink:
         self._digest = digest
 
     def write(self, data: Any) -> int:
-        """See `io.BufferedWriter.write`."""
         if self.written_bytes + len(data) > self._most_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._digest is not None:
@@ -286,7 +282,7 @@ def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
 
 
 def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """The digest of a file with one value: the same as from `write_value`. Blocks while it reads."""
+    """The digest of a file with one value, as from `write_value`. Blocks."""
     with files.open_to_read(path) as file:
         if file.read(len(_MAGIC)) == _MAGIC:
             file.seek(_HEADER.size)
@@ -299,8 +295,7 @@ def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
 
 def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
     """Load a value, and return whether it has mapped buffers. FileNotFoundError: it is no longer there. Without `maps`,
-    buffers are read: each mapping needs a descriptor. Blocks while it reads the pickle; large buffers are only mapped.
-    May run user code.
+    buffers are read: each mapping needs a descriptor. Blocks while it reads the pickle. May run user code.
     """
     fetch = fetchers.get(ref.token)
     if fetch is not None:
@@ -334,7 +329,7 @@ def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
 
 
 def _open(path: str) -> BinaryIO:
-    """Open a file of values. Never block: a path below `/proc` may by now refer to anything, such as a pipe."""
+    """Open a file of values. Never block: a path below `/proc` may be a pipe by now."""
     try:
         return files.open_to_read(path)
     except files.SpecialFileError:
@@ -346,7 +341,7 @@ def _open(path: str) -> BinaryIO:
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
-    """Whether the pickler must copy a buffer. If not, the buffer is added to `taken`."""
+    """Whether the pickler must copy a buffer; if not, it is added to `taken`."""
     try:
         view = buffer.raw()
     except BufferError:  # the buffer is not contiguous
@@ -404,11 +399,10 @@ class _OpenFile:
 
 
 class ValueFile:
-    """Any number of stored values. They exist as long as this object and this process. Thread-safe.
+    """Any number of stored values, which exist as long as this object and this process. Thread-safe.
 
-    On Linux, values lie in anonymous memory, which is faster than a file, as long as `memory_bytes` is enough for them.
-    The others are in a file on disk. The system frees both when this process ends in any way. On other systems, the
-    file has a name, and `close` or the end of the interpreter removes it.
+    On Linux, they lie in anonymous memory, as long as `memory_bytes` is enough; the others in a file on disk. The
+    system frees both when this process ends. Elsewhere, `close` or the end of the interpreter removes the file.
     """
 
     def __init__(self, directory: str, elsewhere: str, memory_bytes: int = 0):
@@ -427,7 +421,7 @@ class ValueFile:
             return self._add_to_memory(value, what) or self._add_to_disk(value, what)
 
     def close(self) -> None:
-        """Free all values. May be called more than once."""
+        """Free all values; may be repeated."""
         self._finalizer()
 
     def _add_to_memory(self, value: Any, what: str) -> ObjectRef | None:
@@ -500,9 +494,9 @@ def _release(opened: list[_OpenFile]) -> None:
 
 
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> ObjectRef:
-    """Pickle `value` to a file that only this user can read, and return its handle. Blocks while it writes.
+    """Pickle `value` to a file of this user alone, and return its handle. Blocks while it writes.
 
-    Large buffers are written without a copy in memory. The file's directory must exist.
+    Large buffers are not copied. The directory must exist.
     """
     target = os.path.abspath(path)
     with files.new_file(target, files.BLOB_MODE) as file:
@@ -514,12 +508,11 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
 class ObjectStore:
     """The values of a run that are too large for its journal, in files named by the checksum of their content.
 
-    So equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file, so that
-    memory never holds a second copy.
+    Equal values are stored once, and a damaged file is noticed. A value is pickled directly into its file.
 
-    The background sync of the journal first syncs the files that its records name (`sync`), since 200 MB may take a
-    second. After a power cut before that, the journal may name a file that is not whole. Each load finds that by the
-    checksum, and `journal.repair` gives up the records from there on.
+    The background sync of the journal first syncs the files that its records name, which may take a second. After a
+    power cut before that, the journal may name a file that is not whole: a load finds that, and `journal.repair` gives
+    up the records from there on.
     """
 
     def __init__(self, directory: str):
@@ -539,7 +532,7 @@ class ObjectStore:
         return store
 
     def put(self, value: Any, text: str, about_bytes: int) -> ObjectRef:
-        """Store a value for a later process, and return a reference that stands for it. Blocks while it is written."""
+        """Store a value for a later process, and return a reference that stands for it. Blocks."""
         # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
         if about_bytes in self._sizes:
             digest = _sha256()
@@ -592,11 +585,7 @@ class ObjectStore:
         return True
 
     def sync(self) -> None:
-        """Sync the stored files to the disk. Blocks.
-
-        Raises:
-            OSError: If a sync fails.
-        """
+        """Sync the stored files to the disk. Blocks."""
         if not self._unsynced:
             return
         # The driver may add more meanwhile. They wait for the next sync.
@@ -610,10 +599,10 @@ class ObjectStore:
     def load(self, name: str, keep: bool = False) -> Any:
         """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
 
-        If `keep` is true, the next call returns the same object.
+        With `keep`, the next call returns the same object.
 
         Raises:
-            ObjectLostError: If the file is missing or its content does not match the checksum.
+            ObjectLostError: If the file is missing or does not match the checksum.
         """
         if name not in self._loaded:
             value = self._read(name)
@@ -646,7 +635,7 @@ class ObjectStore:
 
 
 def check_object_name(name: str) -> str:
-    """Check that a name is a checksum, because it becomes a part of a path. If it is not, raise a ValueError."""
+    """Check that a name, which becomes a part of a path, is a checksum. ValueError."""
     if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
         raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
     return name

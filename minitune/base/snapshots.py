@@ -1,6 +1,6 @@
 """The file of a snapshot: the states of a run's plug-ins, each as the contents of files.
 
-`minitune.driver.snapshot` writes and loads it. A searcher that is restored from a run's directory finds its state here.
+A searcher that is restored from a run's directory finds its state here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 NAME = "plugins-{}.pkl"
-"""The name of a snapshot's file in the run's directory. A longer journal makes a greater name."""
+"""The name of a snapshot's file; a longer journal makes a greater one."""
 
 SEARCHER = "searcher"
 SCHEDULER = "scheduler"
@@ -32,5 +32,5 @@ def encode(states: Mapping[str, PluginState]) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, PluginState]:
-    """The inverse of `encode`. The data is unpickled: read only what you trust."""
+    """The inverse of `encode`. It is unpickled: read only what you trust."""
     return {component: PluginState(*state) for component, state in pickle.loads(data).items()}

@@ -1,8 +1,7 @@
 """Tables and other parts of views: as text for terminals, and as HTML with the same columns and cells for notebooks.
 
-Cells hold users' values, so their length is limited, and a `__str__` that raises does no harm. HTML in a value is
-escaped. The HTML loads nothing from elsewhere. It takes its colours from the surrounding page, so it is readable on
-light and dark pages.
+Cells hold users' values: their length is limited, HTML is escaped, and a `__str__` that raises does no harm. The HTML
+loads nothing, and takes its colours from the page.
 """
 
 from __future__ import annotations
@@ -81,7 +80,6 @@ class _Rounded(ShortRepr):
     """Shows floats as `number_text` does."""
 
     def repr_float(self, value: float, level: int) -> str:
-        """Called by `reprlib` for a float."""
         return number_text(value)
 
 
@@ -101,8 +99,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-        max_length: The maximum number of characters of a cell; never less than those of the header.
-        least: The minimum width in a terminal, so that the column keeps its width while digits change.
+        max_length: The most characters of a cell, at least those of the header.
+        least: The minimum width in a terminal, which keeps it while digits change.
     """
 
     header: str
@@ -140,8 +138,8 @@ class Table:
     """Rows under headers, for a terminal, a file or a notebook.
 
     Attributes:
-        ranking: The positions of the columns, the most important first. A narrow terminal lacks the last ones. If it is
-            empty, no column is left out.
+        ranking: The positions of the columns, the most important first; a narrow terminal lacks the last ones. If it is
+            empty, all are shown.
     """
 
     columns: Sequence[Column]
@@ -274,7 +272,7 @@ def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: s
     """An SVG picture, as HTML: a dot for each (number, value) pair, and a line for the best value so far; empty if
     fewer than two are finite.
 
-    Values that are much worse than most are drawn at the edge, because they would leave no space for the others.
+    Values that are much worse than most are drawn at the edge.
     """
     values = [(x, y) for x, y in values if math.isfinite(y)]
     if len(values) < 2:

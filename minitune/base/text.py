@@ -1,7 +1,4 @@
-"""Text for people: short texts of values, text that fits a terminal, standard output, warnings logged once.
-
-Users' values may be anything: a huge list, or an object whose `__repr__` fails.
-"""
+"""Text for people: short texts of values, text that fits a terminal, standard output, warnings logged once."""
 
 from __future__ import annotations
 
@@ -24,14 +21,13 @@ from minitune.base.user_code import runs, user_code
 
 
 class _Logger(logging.Logger):
-    """The logger of this package. A handler that fails ends no run.
+    """The logger of this package, in which a handler that fails ends no run.
 
-    `logging` itself reports such a failure on standard error. If that cannot be written either, its error comes out of
-    the call that logs.
+    `logging` reports such a failure on standard error; if that cannot be written, the error comes out of the call that
+    logs.
     """
 
     def callHandlers(self, record: logging.LogRecord) -> None:
-        """Called for each record that is logged."""
         within_hook = user_code.running is not None  # then a signal handler names that one
         with contextlib.suppress(Exception), contextlib.nullcontext() if within_hook else runs("the log"):
             super().callHandlers(record)
@@ -128,7 +124,7 @@ class ShortRepr(reprlib.Repr):
         return super().repr1(plain_number(value), level)
 
     def repr_bytes(self, value: bytes, level: int) -> str:
-        """Called by `reprlib` for bytes. Its own version would first make the whole text."""
+        """Called by `reprlib`, whose own version would first make the whole text."""
         if len(value) <= self.maxstring:
             return self.repr_instance(value, level)
         return f"{value[: self.maxstring // 2]!r}...<{len(value)} bytes>"
@@ -182,10 +178,10 @@ def _width_of_character(character: str) -> int:
 def printable(text: str) -> str:
     """`text` without anything that controls a terminal.
 
-    Names, values and errors come from users' code and from files that other programs can write. All output of this
-    package passes through here, in `Console`, `echo` or the filter of the logger.
+    Names, values and errors come from users' code and files. All output passes through here, in `Console`, `echo` or
+    the filter of the logger.
 
-    An escape sequence, such as a colour, is removed. Each other control character becomes `?`.
+    An escape sequence is removed. Each other control character becomes `?`.
     """
     return _CONTROLS.sub(_replacement, text)
 
@@ -252,7 +248,7 @@ def duration(seconds: float) -> str:
 def date(at_s: float) -> str:
     """Seconds since the epoch as local date and time, such as `2026-11-23 02:09:28`.
 
-    Empty for 0, which stands for an unknown time, and for numbers that are no time.
+    Empty for 0, the unknown time, and for numbers that are no time.
     """
     try:
         if at_s:
@@ -285,10 +281,7 @@ def counted(count: int, noun: str) -> str:
 
 # -- output and warnings -----------------------------------------------------------------------------------------------
 class Console:
-    """Writes to standard output. After a failed write (closed stream, broken pipe, full disk), it writes nothing more.
-
-    It cleans texts (see `printable`).
-    """
+    """Writes clean texts (see `printable`) to standard output, until a write fails."""
 
     def __init__(self, stream: Any = None) -> None:
         self.is_off = False
@@ -358,7 +351,7 @@ def echo(*texts: object, sep: str = " ", end: str = "\n", file: TextIO | None = 
 
 
 def _clean_record(record: logging.LogRecord) -> bool:
-    """The filter of the logger `minitune`. It cleans messages (see `printable`), which usually go to a terminal."""
+    """The filter of the logger `minitune`, which cleans messages."""
     try:
         message = record.getMessage()
     except Exception:  # an argument's own `__str__`; the handler reports it

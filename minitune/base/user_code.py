@@ -1,8 +1,7 @@
 """The user's code that a thread runs for the driver: a hook of a plug-in, or a trial of the inline executor.
 
-An exception that a signal handler raises in the user's code leaves that code as its own exceptions do. In our own code
-it could come between the two halves of a step, such as a record and what follows from it. So a handler raises only
-where `user_code.running` is set.
+An exception of a signal handler leaves that code as its own ones do; in ours it could come between the two halves of a
+step. So a handler raises only where `user_code.running` is set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The thread that runs the code of a trial, in a process that the trial has to itself.
 
-It is the main thread of the process, unless the process needs its main thread for other work and says so.
+It is the main thread, unless the process needs that for other work and says so.
 """
 
 from __future__ import annotations

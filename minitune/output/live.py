@@ -1,6 +1,6 @@
 """The live view of a run: a few lines that a terminal redraws, or HTML for a notebook.
 
-It only needs a `RunSnapshot`. The run may belong to this process, or come from the journal of another one.
+It only needs a `RunSnapshot`, of a run of this process or of another one.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class RunSnapshot:
     """The state of a run at one moment.
 
     Attributes:
-        per_s: The number of trials that have ended per second; None if unknown.
-        left_s: The estimated seconds until all have ended; None without an estimate. See `pace.seconds_left`.
+        per_s: Ended trials per second; None if unknown.
+        left_s: The estimated seconds until the end, see `pace.seconds_left`; None without an estimate.
         goal: The optimised metric, and `min` or `max`; None if unknown.
-        values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
-        best: The best trials so far, the best first, some of which may be running; empty without a goal. The first
-            of their `metrics` is that of `goal`.
+        values: The number and the last value of each trial with a value of `goal`.
+        best: The best trials so far, the best first; empty without a goal. The first of their `metrics` is that of
+            `goal`.
         metrics: The headers of the metrics by flattened name, likewise; `goal` is the first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
         starting: A text to show before the first trial begins, such as `starting 2 workers`.
-        note: Why the run is ending, such as `interrupted by SIGINT`; empty if it is not.
+        note: Why the run is ending, such as `interrupted by SIGINT`, or empty.
     """
 
     title: str
@@ -109,7 +109,7 @@ def best_text(best: TrialRow) -> str:
 
 
 def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequence[TrialRow], width: int) -> Table:
-    """A table of the best trials and of other running ones. `width` is that of the terminal."""
+    """A table of the best trials and of other running ones, for a terminal of this width."""
     goal = snapshot.goal
     least = 0
     if width >= _WIDE_COLUMNS:
@@ -129,7 +129,7 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
 
 
 def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
-    """How long ago running trials have reported; no column while all do so often. It is the last one: it may go."""
+    """How long ago running trials have reported; no column while all do so often. It is the last one, which may go."""
     quiet = [row.quiet_s for row in rows]
     if all(quiet_s is None or quiet_s < _QUIET_S for quiet_s in quiet):
         return []
@@ -143,7 +143,7 @@ def _ago(quiet_s: float) -> str:
 def render(
     snapshot: RunSnapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False
 ) -> list[str]:
-    """The lines of the live view. If there is no space for all, the most important ones remain."""
+    """The lines of the live view that have space. The most important ones remain."""
     errors = [("error", line) for line in (*_error_lines(snapshot.errors, width), *_silence_lines(snapshot))]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
@@ -245,7 +245,7 @@ def _silence_lines(snapshot: RunSnapshot) -> list[str]:
 
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
-    """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
+    """The lines of the best trials and of other running ones. A last line counts those that do not fit."""
     # Half of the room at most, so that running trials are seen, too; but always the best one.
     best = snapshot.best[: max(1, (room - 2) // 2)]
     rows, running = _running_apart_from(snapshot, best)

@@ -1,7 +1,6 @@
 """The pace of trials by the clock: how long each has worked, whether it is silent, and how long the run will take.
 
-A trial reports when it likes, so its last report says nothing of the time since. All views count on from there, by
-these rules.
+All views count on from a trial's last report by these rules.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Pace:
     Attributes:
         counted_s: The seconds that it had worked at `since_s`, or at its end.
         since_s: From when on its time counts by the clock; None if it does not run.
-        reported_s: The time of its last report, or of its start if it has not reported since; None if it does not run.
+        reported_s: The time of its last report, or of its start before one; None if it does not run.
         usual_s: The mean seconds between two of its reports; None before the first one.
     """
 
@@ -103,8 +102,8 @@ def seconds_left(
     elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None], silent: int = 0
 ) -> float | None:
     """Estimate how many seconds a run will still take, at its speed so far; None for an endless run, before any
-    progress, or if it only waits for silent trials. `running` has the part of each running trial that is done (None
-    counts as a half), without silent ones.
+    progress, or if it only waits for silent trials. `running` has the part of each running one that is done (None: a
+    half), without silent ones.
     """
     if total is None or not (ended or any(part for part in running)):
         return None
@@ -123,8 +122,8 @@ def run_seconds_left(
     ended_before: int = 0,
     time_budget_s: float | None = None,
 ) -> float | None:
-    """Estimate how many seconds a run will still take; see `seconds_left`. The trials `ended_before` took no time of
-    this driver.
+    """Estimate how many seconds a run will still take; see `seconds_left`. The trials `ended_before` took none of
+    it.
     """
     silent = silent_trials(trials, now_s)
     left_out = {trial.trial_id for trial in silent}

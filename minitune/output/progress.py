@@ -26,29 +26,25 @@ logger = logging.getLogger("minitune")
 
 
 class TrialProgress(Callback):
-    """Passes starts, results and ends of trials to a reporter, after the user's callbacks and before the loggers."""
+    """Passes starts, results and ends of trials to a reporter, between the user's callbacks and the loggers."""
 
     def __init__(self, reporter: ProgressReporter):
         self._reporter = reporter
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A worker is ready."""
         call_plugin(self._reporter.trial_started, trial, trial)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """A trial has reported."""
         call_plugin(self._reporter.trial_result, trial, trial, result)
 
     def on_checkpoint(
         self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
     ) -> None:
-        """A trial was saved."""
         call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has finished, or failed for good."""
         call_plugin(self._reporter.trial_ended, trial, trial)
 
     on_trial_error = on_trial_complete
@@ -107,7 +103,7 @@ class ProgressDisplay:
             call_plugin(self.reporter.report, None, trials, done, *info.lines(done))
 
     def close(self) -> None:
-        """Release the terminal at the end of the run. May be called more than once."""
+        """Release the terminal; may be repeated."""
         if self.reporter is not None:
             call_plugin(self.reporter.close, None)
 
@@ -117,7 +113,7 @@ class ProgressDisplay:
         return left_s
 
     def loop_ends(self) -> None:
-        """All trials have ended. From now on, the driver only cleans up."""
+        """All trials have ended. Now the driver only cleans up."""
         self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:
@@ -164,7 +160,7 @@ class ProgressDisplay:
             tell_resume(self.run.path, interrupted_by)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
-        """Log at once that a signal has arrived, because running trials have `grace_s` seconds to end."""
+        """Log at once that a signal has arrived, and running trials have `grace_s` seconds to end."""
         self._ending = interruption(signal_name).text
         shortcut = ""
         if signal_name == "SIGINT":

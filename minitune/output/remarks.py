@@ -1,8 +1,7 @@
 """Remarks on a run: what its user may not have meant.
 
-This is the one place where they are made: at the start as far as the settings show it, and at the end as far as only
-the end shows it. Each is a line of the output. A remark that is wrong costs more than one that is missing, so each
-needs evidence that has hardly any other explanation.
+They are made at the start as far as the settings show it, and else at the end. A wrong one costs more than a missing
+one, so each needs evidence that has hardly any other explanation.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _FEWEST = 4
 """So many trials must agree before that is more than a coincidence."""
 _LONG_S = 10
-"""Seconds. An estimate of the best value takes up to 0.2, which a short run should not wait for."""
+"""Seconds: an estimate of the best value takes up to 0.2, too much for a short run."""
 _SINGLE_VALUES = (
     *("batch_size", "learning_rate", "lr", "max_depth", "momentum", "n_estimators", "num_layers"),
     *("optimizer", "subsample", "weight_decay"),
@@ -42,7 +41,7 @@ _SCALARS = frozenset((bool, int, float, str, type(None)))
 _MOST_VALUES = 100
 """A longer list is data."""
 _LOSS_WORDS = frozenset(("avg", "eval", "final", "loss", "mean", "test", "train", "training", "val", "validation"))
-"""The words of a name such as `eval/mean_loss`. Where it has others, such as `neg_loss`, a large value may be good."""
+"""The words of names such as `eval/mean_loss`, unlike `neg_loss`."""
 
 
 # -- at the start ------------------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 """Progress reporters: they show the state of a run in a terminal, a log or a notebook.
 
-In every turn of its loop, the driver calls `should_report`, and `report` if the answer is True. It also reports each
-trial's start, result and end at once. All of this runs on the driver's thread and delays the trials. So reporters limit
-their cost: by an interval and, for views that are drawn often, by a share of the driver's time.
+In every turn of its loop, the driver calls `should_report`, and perhaps `report`. It also reports each trial's start,
+result and end at once. All of this delays the trials, so reporters limit their cost: by an interval, or by a share of
+the driver's time.
 
 - `ProgressReporter` is the interface.
 - `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
-- `LiveReporter` is the default: a view that is redrawn in a terminal or a notebook; elsewhere, a few lines.
+- `LiveReporter` is the default: a view that is redrawn; elsewhere, a few lines.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _NOTEBOOK_S = 1.0
 """The pause between two updates of a notebook's cell."""
 _REDRAW_SHARE = 0.02
 _NOTEBOOK_SHARE = 0.05
-"""The part of the driver's time for redraws and for updates. With many trials or a slow terminal, they are rarer."""
+"""The most of the driver's time for redraws and for updates."""
 _FIRST_LINE_S = 5.0
 _LINE_GROWTH = 1.5
 _MAX_LINE_S = 600.0
@@ -85,7 +85,7 @@ _MAX_LINE_S = 600.0
 
 
 class ProgressReporter:
-    """Base class of reporters. A subclass must define `should_report` and `report`; the driver calls them."""
+    """Base class of reporters. A subclass defines `should_report` and `report`."""
 
     def setup(
         self,
@@ -95,8 +95,8 @@ class ProgressReporter:
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """Called at the start of the run, at `start_time` in seconds since the epoch. `total_samples` is a very large
-        number for an endless search. Only `configure` is called earlier.
+        """Called at the start of the run, at `start_time` in seconds since the epoch. `total_samples` is very large for
+        an endless search.
         """
 
     def configure(self, *, verbose: int, print_errors: bool) -> None:
@@ -108,7 +108,7 @@ class ProgressReporter:
         """Release the terminal. Called at the end of each run, also after a failure."""
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """Whether to call `report` now. The driver asks in every turn of its loop."""
+        """Whether to call `report` now. Asked in every turn of the driver's loop."""
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
     def note_run(self, info: table.RunInfo) -> None:
@@ -150,13 +150,13 @@ class TuneReporterBase(ProgressReporter):
     """Status blocks: time, machine, numbers of trials, a table, errors. A subclass shows them.
 
     Args:
-        metric_columns: Metrics to show: a list of names, or a dict from names to headers. By default, the usual ones
+        metric_columns: Metrics to show: a list of names, or a dict from names to headers. By default the usual ones
             (`DEFAULT_COLUMNS`) and the first few that trials report.
         parameter_columns: Parameters to show, in the same way. By default, all searched ones.
         total_samples: The number of trials; by default that of the run.
-        max_progress_rows: The maximum number of rows of the table.
-        max_error_rows: The maximum number of rows of the error table.
-        max_column_length: The maximum number of characters of a cell.
+        max_progress_rows: The most rows of the table.
+        max_error_rows: The most rows of the error table.
+        max_column_length: The most characters of a cell.
         max_report_frequency: Seconds between two blocks.
         infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
@@ -221,7 +221,7 @@ class TuneReporterBase(ProgressReporter):
         self._raised = None
 
     def failure_is_raised(self, trial: Trial) -> None:
-        """See `ProgressReporter.failure_is_raised`. The last block leaves the traceback to the exception."""
+        """The last block leaves the traceback to the exception."""
         self._raised = trial
 
     def setup(
@@ -232,7 +232,7 @@ class TuneReporterBase(ProgressReporter):
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """See `ProgressReporter.setup`. The reporter's own metric and mode have priority."""
+        """The reporter's own metric and mode have priority."""
         goal = Goal.of(metric, mode)
         if goal.mode is not None:
             check_mode(goal.mode)
@@ -273,7 +273,7 @@ class TuneReporterBase(ProgressReporter):
         """Show one more metric. The metrics that trials report then get no columns automatically.
 
         Raises:
-            ValueError: If there is such a column, or it has a header although the columns were given as a list.
+            ValueError: If there is one, or it has a header although the columns were given as a list.
         """
         _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
         self._infers = False
@@ -282,7 +282,7 @@ class TuneReporterBase(ProgressReporter):
         """Show one more parameter.
 
         Raises:
-            ValueError: If there is such a column, or it has a header although the columns were given as a list.
+            ValueError: If there is one, or it has a header although the columns were given as a list.
         """
         _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 
@@ -298,7 +298,6 @@ class TuneReporterBase(ProgressReporter):
         return is_due
 
     def seconds_left(self) -> float | None:
-        """Seconds until the next block."""
         if not self._verbose or self._console.is_off:
             return None
         if self._last_report_s is None:
@@ -311,7 +310,6 @@ class TuneReporterBase(ProgressReporter):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
-        """The parts of a status block."""
         statuses = table.by_state(trials)
         parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
@@ -345,7 +343,6 @@ class TuneReporterBase(ProgressReporter):
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        """A status block as text, with a newline at the end."""
         return printable(as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n")
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
@@ -357,7 +354,6 @@ class TuneReporterBase(ProgressReporter):
     # -- one trial -------------------------------------------------------------------------------------------------
     @property
     def _shows_trials(self) -> bool:
-        """Whether starts, results and ends of trials are shown."""
         return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
@@ -461,7 +457,6 @@ class ScreenReporter(TuneReporterBase):
             self._screen = None
 
     def say(self, text: str) -> None:
-        """Show a message of the driver above the block."""
         if self._screen is not None and self._verbose:
             self._screen.write(f"{text}\n")
         else:
@@ -475,18 +470,16 @@ class CLIReporter(ScreenReporter):
     """
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """True at the start, when the interval is over, at the end, and after other output has erased the block."""
+        """True at the start, after the interval, at the end, and after other output has erased the block."""
         return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
 
     def seconds_left(self) -> float | None:
-        """Seconds until the next block."""
         left_s = super().seconds_left()
         if left_s is None or not self._is_erased():
             return left_s
         return min(left_s, self._seconds_back())
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show a status block. May block as printing does."""
         text = self._progress_str(trials, done, *sys_info)
         if done:
             self._release(keeps=False)
@@ -513,8 +506,8 @@ class CLIReporter(ScreenReporter):
 class LiveReporter(ScreenReporter):
     """The default: a block that is redrawn, or a line now and then; at the end the best trials.
 
-    The block is redrawn after each event, but at most four times a second on a terminal, and once a second in a
-    notebook. Elsewhere, lines are printed with growing pauses of up to ten minutes.
+    It is redrawn after each event, at most four times a second on a terminal, and once a second in a notebook.
+    Elsewhere, lines are printed with growing pauses of up to ten minutes.
 
     The other arguments are those of `TuneReporterBase`; `max_report_frequency` has no effect.
     """
@@ -544,7 +537,6 @@ class LiveReporter(ScreenReporter):
         return done or self._seconds_left() <= 0
 
     def seconds_left(self) -> float | None:
-        """Seconds until the next redraw or line is due."""
         # In a simulation, hours pass in a moment, and redraws would be all that it does.
         if not self._verbose or self._console.is_off or clock.current is not clock.REAL:
             return None
@@ -567,7 +559,6 @@ class LiveReporter(ScreenReporter):
 
     # -- what ------------------------------------------------------------------------------------------------------
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show the state of the run. May block as printing does."""
         if self._ended_before is None:
             self._ended_before = self._info.ended_before
             if self._ended_before is None:
@@ -827,7 +818,6 @@ class JupyterNotebookReporter(TuneReporterBase):
         self._blocks = self._notebook
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show a status block in place of the last one."""
         begin_s = time.monotonic()
         parts = self._parts(trials, done, sys_info)
         if done:

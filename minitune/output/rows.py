@@ -1,8 +1,7 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
-The trials may be those of a live run or those of a journal. `row_of` makes the row of a trial, and `columns` is the
-only place that chooses and formats the columns of a table of trials. `facts_of` has the same with all digits and all
-metrics, for programs.
+`row_of` makes the row of a trial, of a live run or of a journal, and `columns` alone chooses and formats the columns of
+a table. `facts_of` has all digits and all metrics, for programs.
 """
 
 from __future__ import annotations
@@ -64,16 +63,16 @@ class TrialRow:
     Attributes:
         number: Its position in the order of submission.
         state: Its state, see `Trial.state`.
-        ending: The same with more about its end, such as `stopped at 4 by ASHA`.
-        brief_ending: The same without the scheduler, for a narrow terminal.
+        ending: The same with more about its end: `stopped at 4 by ASHA`.
+        brief_ending: Without the scheduler, for a narrow terminal.
         error: Its error on one line; empty if it has none.
-        params: The parameters that it has, by path: of those that were searched, or of those that were asked for.
-        metrics: Its latest values, by flattened name, in the order of their columns. None is left out.
-        process: The host and the process id of its worker, such as `127.0.0.1:77`; empty before it has one.
-        node: The address of its machine; None if it is not known yet.
-        quiet_s: In the live view, the seconds since its last report, or since its start; None if it does not run.
-        repeats: The id of the trial that it confirms; None for a trial of the search.
-        is_silent: Whether that is much longer than usual, see `pace`.
+        params: Those that it has of the searched ones, or of those that were asked for, by path.
+        metrics: Its latest values, by flattened name, in the order of their columns, without None.
+        process: The host and process id of its worker, such as `127.0.0.1:77`, or empty.
+        node: The address of its machine, or None.
+        quiet_s: In the live view, the seconds since its last report or its start; None if it does not run.
+        repeats: The id of the trial that it confirms, or None.
+        is_silent: Whether that is too long, see `pace`.
     """
 
     name: str
@@ -129,7 +128,7 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
 def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
-    The names are those of the columns of `LISTED`. A metric with one of our own names is left out.
+    The names are those of `LISTED`. A metric with one of our own names is left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
@@ -186,12 +185,12 @@ def last_line(trial: Trial) -> str:
 # -- columns -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Field:
-    """A fact about trials that a table can have as a column.
+    """A fact about trials as a column.
 
     Attributes:
         rank: The place of its column among those that a narrow terminal keeps, from 0.
-        brief: Replaces it if the terminal is too narrow for all columns of the table.
-        longest: The maximum number of characters of a cell; None means the one of the table.
+        brief: Replaces it if the terminal is too narrow for all columns.
+        longest: The most characters of a cell; None: the table's.
     """
 
     name: str
@@ -225,9 +224,9 @@ class Look:
     """How a kind of table shows trials.
 
     Attributes:
-        cell: The maximum number of characters of a parameter or a metric that is no number.
+        cell: The most characters of a value that is no number.
         name: The same of a trial's name.
-        has_names: Whether the headers are the names for programs, which options of commands take.
+        has_names: Whether the headers are the names that options of commands take.
         is_framed: See `Table`.
     """
 
@@ -258,8 +257,8 @@ def columns(
 ) -> Table:
     """A table of trials: the look's own columns, parameters, metrics, and the node if there are several.
 
-    Columns without a value are left out. If the table is too wide, the columns of the trial, the
-    objectives and the parameters are dropped last.
+    Columns without a value are left out. In a narrow terminal, those of the trial, the objectives and the parameters
+    stay longest.
     """
     found = [each for each in look.begins if any(each.value(row) is not None for row in rows)]
     for name, header in params.items():
@@ -311,7 +310,7 @@ def trials_table(
     params: Mapping[str, str],
     metrics: Mapping[str, str],
 ) -> Table:
-    """A table of trials; see `columns`. By default it has all parameters that were searched."""
+    """A table of trials; see `columns`. By default it has all searched parameters."""
     params = params or {name: name for name in parameter_names(trials)}
     return columns(rows_of(trials, metrics, params), look, goal, params, metrics)
 
@@ -340,7 +339,7 @@ def shown_params(trial: Trial, names: Iterable[str]) -> dict[str, Any]:
 def shown_metric(trial: Trial, name: str) -> Any:
     """The last value of a metric by its flattened name; None if there is none.
 
-    Trials are compared by their last numbers, so this may be that of an earlier report than the last one.
+    Trials are compared by their last numbers, so it may be that of an earlier report.
     """
     value = value_at_text(trial.progress.metrics, name)
     if value is None:

@@ -1,11 +1,10 @@
-"""Places for views that are redrawn: lines on a terminal (`Screen`), or a part of a notebook's output (`NotebookCell`).
+"""Places for views that are redrawn: a terminal (`Screen`), or a part of a notebook's output (`NotebookCell`).
 
-A `Screen` uses no thread and no alternate screen, and the cursor stays visible. So a killed process leaves the terminal
-in order. The cursor waits at the beginning of the line below the block.
+A `Screen` uses no thread and no alternate screen, so a killed process leaves the terminal in order. The cursor waits on
+the line below the block.
 
-Other code may print through `sys.stdout` or `sys.stderr`; so do logging and warnings. The block is then erased first,
-and the next `draw` shows it again. For this, the screen replaces the method `write` of these streams. The streams stay
-the same objects, so this also works for handlers that already hold one.
+Other code may print through `sys.stdout` or `sys.stderr`; the block is then erased first, and the next `draw` shows it
+again. For this, the screen replaces the method `write` of these streams, which handlers may already hold.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ from minitune.settings import shared_variable
 _FALLBACK_SIZE = (80, 24)
 
 _owner: tuple[Origin, Screen] | None = None
-"""The process and the screen that use the terminal. A fork of the process does not use it."""
+"""The process and the screen that use the terminal, which a fork does not."""
 _owner_lock = threading.Lock()
 
 
 class _CoveredStreams:
-    """The standard streams of this process, while other code that writes to them must be noticed.
-
-    It replaces the method `write` of those that are terminals.
-    """
+    """Replaces the method `write` of standard streams that are terminals, to notice other code."""
 
     def __init__(self, lock: threading.RLock, before: Callable[[], object], after: Callable[[str], object]):
         self.is_ours = False
@@ -70,7 +66,7 @@ class _CoveredStreams:
         self._covered.append((stream, covered, original))
 
     def uncover(self) -> None:
-        """Put the streams' own methods back. May be called more than once."""
+        """Put the streams' own methods back; may be repeated."""
         self.is_ours = True  # some code may have kept the function
         while self._covered:
             stream, covered, original = self._covered.pop()
@@ -84,7 +80,7 @@ class Screen:
     """A terminal with a block of lines that is redrawn. `open_screen` creates it, `close` releases the terminal.
 
     Attributes:
-        is_erased: Whether other code has printed since the last `draw`, so that the block is erased.
+        is_erased: Whether other code has printed since the last `draw`.
     """
 
     def __init__(self, stream: Any):
@@ -116,8 +112,7 @@ class Screen:
     def draw(self, lines: Sequence[str]) -> None:
         """Show `lines` in place of the present ones. Blocks as printing does.
 
-        A background process draws nothing, because the terminal belongs to another program. Except for our own colours,
-        the lines must be clean (see `printable`).
+        A process in the background draws nothing. Lines must be clean, but for our own colours.
         """
         with self._lock:
             if self._is_in_foreground() is False:
@@ -147,7 +142,7 @@ class Screen:
             self._note(text)
 
     def close(self, *, keeps: bool = True) -> None:
-        """Release the terminal. May be called more than once."""
+        """Release the terminal; may be repeated."""
         global _owner
         with self._lock:
             if not keeps:
@@ -159,7 +154,7 @@ class Screen:
                 _owner = None
 
     def _way_up(self, columns: int) -> str:
-        """The code that moves the cursor to the first line of the block; `columns` is the present width."""
+        """The code that moves the cursor to the first line of the block in this width."""
         rows = len(self._drawn)
         if columns < self._drawn_columns:
             rows = sum(max(1, -(-width_of(without_codes(line)) // columns)) for line in self._drawn)
@@ -182,14 +177,12 @@ class Screen:
         self._forget(tail=self._tail)
 
     def _forget(self, tail: str = "") -> None:
-        """Note that there is no block on the screen."""
         self._drawn = []
         self._tail = tail
         self._is_bridged = False
         self.is_erased = True
 
     def _note(self, text: str) -> None:
-        """Note that other code has printed `text`."""
         self._tail = (self._tail + text).rpartition("\n")[2].rpartition("\r")[2]
 
     def _write(self, text: str) -> None:
@@ -200,7 +193,7 @@ class Screen:
             self._streams.is_ours = False
 
     def _is_in_foreground(self) -> bool | None:
-        """Whether the terminal belongs to this process; None if it has no job control for this process."""
+        """Whether the terminal belongs to this process; None without job control."""
         try:
             return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
@@ -210,8 +203,7 @@ class Screen:
 def open_screen() -> Screen | None:
     """Return the screen of standard output.
 
-    It is None if standard output is not a terminal that can move its cursor, or if another run in this process already
-    uses the terminal, in another thread or around this one.
+    None if it is not a terminal that can move its cursor, or another run in this process uses it.
     """
     global _owner
     stream = sys.stdout

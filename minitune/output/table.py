@@ -1,7 +1,4 @@
-"""The parts of status blocks: tables of trials, single lines, errors.
-
-Blocks are built often, so only the rows that are shown are formatted.
-"""
+"""The parts of status blocks: tables of trials, single lines, errors."""
 
 from __future__ import annotations
 
@@ -44,10 +41,9 @@ class RunInfo:
     """The state of a run and its machine at one moment, without the trials.
 
     Attributes:
-        totals: The resources for trials, by name; memory in bytes. Empty if unknown.
-        ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
-        ended_before: The number of trials that had ended before the run was started or resumed. None means all that
-            have ended before the first report.
+        totals: The resources by name, memory in bytes; empty if unknown.
+        ending: Why the run ends early, such as `interrupted by SIGINT`, or empty.
+        ended_before: How many trials had ended before; None: those before the first report.
     """
 
     path: str = ""
@@ -110,7 +106,7 @@ class RunInfo:
 
 
 def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """The trials by state. All states are included."""
+    """The trials by state, with all states."""
     found: dict[str, list[Trial]] = {state: [] for state in states.STATES}
     for trial in trials:
         found[trial.state].append(trial)
@@ -222,7 +218,7 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
 def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:
     """The line on the best trial, such as `Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a best trial.
 
-    With several objectives, the line shows how many trials are on the front.
+    With several objectives, it counts those on the front.
     """
     if goal.objectives:
         count = len(goal.front(trials))
@@ -338,10 +334,10 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
 
 
 def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
-    """The lines on the errors of failed trials, each distinct error once. `raised` is the trial whose error the driver
-    raises next, with its traceback.
+    """The lines on the errors of failed trials, each distinct error once. `raised` is the trial whose error is raised
+    next, with its traceback.
 
-    The most frequent error comes last, because people look there first.
+    The most frequent one comes last, where people look first.
     """
     lines = []
     # One mistake makes all trials fail alike, so one traceback is enough.
@@ -385,5 +381,5 @@ def error_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
 
 
 def kind_of_error(trial: Trial) -> str:
-    """A key that is equal for errors that differ in numbers and in quoted texts only, such as the values of a trial."""
+    """A key for errors that differ only in numbers and in quoted texts."""
     return _VALUES.sub("#", last_line(trial).replace(trial.trial_id, ""))
