@@ -13,7 +13,7 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
 
-from minitune.base.text import ShortRepr, is_long, number_text, one_line, plain_number, width_of
+from minitune.base.text import ShortRepr, colored, is_long, number_text, one_line, plain_number, printable, width_of
 
 # A cell looks at only so many characters, at the end of a text.
 _MAX_CELL = 100_000
@@ -101,6 +101,7 @@ class Column:
     Attributes:
         max_length: The most characters of a cell, at least those of the header.
         least: The minimum width in a terminal, which keeps it while digits change.
+        colors: The colours of the values, see `colored`.
     """
 
     header: str
@@ -108,6 +109,7 @@ class Column:
     max_length: int = 20
     least: int = 0
     brief: Column | None = None
+    colors: Sequence[str] = ()
 
     @cached_property
     def texts(self) -> list[str]:
@@ -126,10 +128,13 @@ class Column:
         values = [value for value in self.values if value is not None]
         return all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
 
-    def padded(self, aligns_right: bool) -> list[str]:
+    def padded(self, aligns_right: bool, has_color: bool = False) -> list[str]:
         """The texts, all of the same width."""
         spaces = [" " * (self.width - width_of(text)) for text in self.texts]
-        pairs = zip(spaces, self.texts, strict=True)
+        texts = self.texts
+        if has_color and self.colors:
+            texts = [texts[0], *map(colored, texts[1:], self.colors)]
+        pairs = zip(spaces, texts, strict=True)
         return [space + text if aligns_right else text + space for space, text in pairs]
 
 
@@ -175,8 +180,8 @@ class Table:
                 left -= more
         return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=()), left_out
 
-    def lines(self, width: int | None = None) -> list[str]:
-        """The table as text of at most `width` columns (None: no limit); a wider table gets no frame."""
+    def lines(self, width: int | None = None, has_color: bool = False) -> list[str]:
+        """The table as text of at most `width` columns (None: no limit); a wider one gets no frame and no colours."""
         if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
             rows = zip(*(column.texts for column in self.columns), strict=True)
             return [", ".join(filter(None, cells)) for cells in rows]
@@ -187,7 +192,7 @@ class Table:
             begin = "| "
             between = " | "
             end = " |"
-        aligned = [column.padded(aligns_right=self.is_framed and column.is_number) for column in self.columns]
+        aligned = [column.padded(self.is_framed and column.is_number, has_color) for column in self.columns]
         lines = [f"{begin}{between.join(cells)}{end}".rstrip() for cells in zip(*aligned, strict=True)]
         for position in sorted(self.titles, reverse=True):
             lines.insert(position + 1, self.titles[position])
@@ -227,17 +232,17 @@ def left_out_line(count: int, where: str = "") -> list[Part]:
     return []
 
 
-def as_text(parts: Iterable[Part], width: int | None = None) -> str:
-    """A view as text. `width` is the maximum width of its tables; None means no limit."""
+def as_text(parts: Iterable[Part], width: int | None = None, has_color: bool = False) -> str:
+    """A view as text that is safe to print. `width` is the maximum width of its tables; None means no limit."""
     lines: list[str] = []
     for part in parts:
         if isinstance(part, Table):
             table, left_out = part.narrowed(width)
-            lines += table.lines(width)
+            lines += table.lines(width, has_color)
             if left_out:
                 lines.append(f"(no space for: {', '.join(left_out)})")
         else:
-            lines.append(part)
+            lines.append(printable(part))
     return "\n".join(lines)
 
 

@@ -329,6 +329,11 @@ def is_terminal(stream: Any) -> bool:
         return False
 
 
+def colored(text: str, color: str) -> str:
+    """`text` in a colour, by its number in the codes of terminals; in the usual one if that is empty."""
+    return f"\x1b[{color}m{text}\x1b[0m" if color else text
+
+
 def _write(stream: Any, text: str, to_file: bool) -> None:
     if to_file and type(stream) is io.TextIOWrapper and isinstance(getattr(stream.buffer, "raw", None), io.FileIO):
         # Write past the stream's buffer. After a failed flush, the buffer would be flushed again at exit, fail again,
@@ -348,6 +353,11 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
 def echo(*texts: object, sep: str = " ", end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
     """Print texts as `print` does, but clean (see `printable`). Commands print everything with this function."""
     print(*(printable(str(text)) for text in texts), sep=sep, end=end, file=file, flush=flush)
+
+
+def echo_codes(text: str) -> None:
+    """The same for one text with our own codes for the terminal, in which other texts are clean already."""
+    sys.stdout.write(f"{text}\n")
 
 
 def _clean_record(record: logging.LogRecord) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table
-from minitune.base.text import counted, date, echo
+from minitune.base.text import counted, date, echo, echo_codes
 from minitune.commands import Commands, add_examples
 from minitune.commands.about import (
     about_best,
@@ -55,6 +55,7 @@ from minitune.experiment.goal import (
     best_trial,
     require_reported,
 )
+from minitune.output.colors import DAMAGED, color_of, has_color
 from minitune.output.comparison import compared
 from minitune.output.rows import (
     LISTED,
@@ -86,7 +87,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<value>.+?)\s*")
 
 _WORDS = {"true": True, "false": False}
-DAMAGED = "damaged"
+_STATES = ("status", "ended", "state")
+"""The columns whose cells have the colour of the state."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -403,7 +405,12 @@ def _rank(value: Any) -> tuple[int, Any]:
 def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
     """These columns of rows, without those that have no value. A narrow terminal lacks the last ones."""
     shown = [name for name in names if any(row.get(name) is not None for row in rows)]
-    return Table([Column(name, [row.get(name) for row in rows], LISTED.cell) for name in shown], range(len(shown)))
+    return Table([_column(name, rows) for name in shown], range(len(shown)))
+
+
+def _column(name: str, rows: Sequence[Row]) -> Column:
+    colors = [color_of(row.get("status", row.get("state"))) for row in rows] if name in _STATES else ()
+    return Column(name, [row.get(name) for row in rows], LISTED.cell, colors=colors)
 
 
 def _print_table(table: Table) -> None:
@@ -415,7 +422,7 @@ def _print_table(table: Table) -> None:
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
     table, left_out = table.narrowed(width)
-    echo("\n".join(table.lines()))
+    echo_codes("\n".join(table.lines(has_color=has_color(sys.stdout))))
     if left_out:
         echo(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
 

@@ -5,14 +5,15 @@ It only needs a `RunSnapshot`, of a run of this process or of another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from minitune.base.table import Column, Table, as_html, bar, curve, line_as_html
-from minitune.base.text import counted, cut, duration, one_line, printable, width_of
+from minitune.base.text import colored, counted, cut, duration, one_line, printable, width_of
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
+from minitune.output.colors import color_of
 from minitune.output.rows import LIVE, TrialRow, columns, values_text
 from minitune.result import TRAINING_ITERATION
 
@@ -149,13 +150,28 @@ def render(
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     if snapshot.starting:
         head.append(("", snapshot.starting))
-    lines = [*head, *_trial_lines(snapshot, width, height - len(head) - len(errors)), *errors]
+    trials = _trial_lines(snapshot, width, height - len(head) - len(errors), color)
+    lines = [*_clean(head, width), *trials, *_clean(errors, width)]
     # A block that is higher than the terminal could not be redrawn in place.
     if len(lines) > height:  # very little space: the bar, the best trial, then the errors
         best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
-        lines = [("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)]
-    shown = [(style, cut(printable(line), width)) for style, line in lines]
-    return [f"\x1b[{_STYLES[style]}m{line}{_RESET}" if color and style else line for style, line in shown]
+        lines = _clean([("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)], width)
+    if not color:
+        return [line for _, line in lines]
+    plain, bright = _counts_text(snapshot), _counts_text(snapshot, has_color=True)
+    return [_styled(line.replace(plain, bright) if style == "title" else line, style) for style, line in lines]
+
+
+def _clean(lines: Iterable[tuple[str, str]], width: int) -> list[tuple[str, str]]:
+    return [(style, cut(printable(line), width)) for style, line in lines]
+
+
+def _styled(line: str, style: str) -> str:
+    """A line in a style, which also holds between the parts that have colours of their own."""
+    if not style:
+        return line
+    begin = f"\x1b[{_STYLES[style]}m"
+    return f"{begin}{line.replace(_RESET, _RESET + begin)}{_RESET}"
 
 
 def render_html(snapshot: RunSnapshot) -> str:
@@ -181,11 +197,10 @@ def render_html(snapshot: RunSnapshot) -> str:
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
-    counts = ", ".join(f"{snapshot.counts[state]} {state}" for state in states.STATES if snapshot.counts.get(state))
     time = duration(snapshot.elapsed_s)
     if snapshot.note:
         time += f" ({snapshot.note})"
-    time_and_counts = f"{time}: {counts or 'no trial yet'}"
+    time_and_counts = f"{time}: {_counts_text(snapshot)}"
     resources = ", ".join(snapshot.resources)
     title = one_line(snapshot.title)
     whole = " | ".join(part for part in (title, time_and_counts, resources) if part)
@@ -193,6 +208,12 @@ def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
         return [whole]
     first = " | ".join(part for part in (title, resources) if part)
     return [line for line in (first, time_and_counts) if line]
+
+
+def _counts_text(snapshot: RunSnapshot, has_color: bool = False) -> str:
+    counts = {state: snapshot.counts[state] for state in states.STATES if snapshot.counts.get(state)}
+    parts = [colored(f"{n} {state}", color_of(state) if has_color else "") for state, n in counts.items()]
+    return ", ".join(parts) or "no trial yet"
 
 
 def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
@@ -244,8 +265,8 @@ def _silence_lines(snapshot: RunSnapshot) -> list[str]:
     return [f"{text} (TuneConfig(report_timeout_s=...) ends such a trial)"]
 
 
-def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
-    """The lines of the best trials and of other running ones. A last line counts those that do not fit."""
+def _trial_lines(snapshot: RunSnapshot, width: int, room: int, has_color: bool) -> list[tuple[str, str]]:
+    """The lines of the best trials and of other running ones, clean. A last line counts those that do not fit."""
     # Half of the room at most, so that running trials are seen, too; but always the best one.
     best = snapshot.best[: max(1, (room - 2) // 2)]
     rows, running = _running_apart_from(snapshot, best)
@@ -261,13 +282,17 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
         return []
     table, left_out = _trials_table(snapshot, best, rows, width).narrowed(width)
     lines = [("", line) for line in table.lines()]
+    if not has_color or max(width_of(line) for _, line in lines) > width:
+        lines = _clean(lines, width)
+    else:
+        lines = [("", line) for line in table.lines(has_color=True)]
     lines[0] = "head", lines[0][1]
     for position in range(1, upper):
         lines[position] = "best", lines[position][1]
     if running > len(rows):
-        lines.append(("", f"... {running - len(rows)} more running"))
+        lines += _clean([("", f"... {running - len(rows)} more running")], width)
     if left_out and room > len(rows):
-        return [*lines, ("head", f"(no space for: {', '.join(left_out)})")]
+        lines += _clean([("head", f"(no space for: {', '.join(left_out)})")], width)
     return lines
 
 

@@ -24,13 +24,14 @@ from typing import Any, ClassVar
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
-from minitune.base.text import Console, broken, counted, duration, printable
+from minitune.base.text import Console, broken, counted, duration
 from minitune.error import MissingMetricError
 from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
 from minitune.output import table
+from minitune.output.colors import has_color
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
@@ -343,7 +344,7 @@ class TuneReporterBase(ProgressReporter):
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        return printable(as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n")
+        return as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
@@ -573,7 +574,8 @@ class LiveReporter(ScreenReporter):
             self._release(keeps=False)
             parts = self._parts(trials, True, sys_info)
             if self._notebook is None:
-                self._console.write(f"{as_text(parts, self._console.columns())}\n")
+                text = as_text(parts, self._console.columns(), has_color(sys.stdout))
+                self._console.write_codes(f"{text}\n")
             else:
                 self._notebook.show_end(parts, table.curve_of(trials, self._goal))
         elif self._notebook is not None or self._screen is not None:

@@ -17,6 +17,7 @@ from minitune.base.text import cut, one_line
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
 from minitune.experiment.trial import Trial
+from minitune.output.colors import color_of
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
@@ -191,6 +192,7 @@ class _Field:
         rank: The place of its column among those that a narrow terminal keeps, from 0.
         brief: Replaces it if the terminal is too narrow for all columns.
         longest: The most characters of a cell; None: the table's.
+        is_state: Whether its cells are states, which have colours.
     """
 
     name: str
@@ -198,6 +200,7 @@ class _Field:
     rank: int
     value: Callable[[TrialRow], Any]
     brief: _Field | None = None
+    is_state: bool = False
     longest: int | None = _WHOLE
 
 
@@ -206,10 +209,10 @@ class _Field:
 _NUMBER = _Field("trial", "trial", 0, lambda row: row.number)
 _NAME = _Field("name", "Trial name", 0, lambda row: row.name, _NUMBER)
 _ID = _Field(TRIAL_ID, "trial id", 7, lambda row: row.trial_id)
-_STATUS = _Field("status", "status", 4, lambda row: row.state)
-_BRIEF = _Field("ended", "status", 3, lambda row: row.brief_ending)
-_ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF)
-_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.ending != row.state else None)
+_STATUS = _Field("status", "status", 4, lambda row: row.state, is_state=True)
+_BRIEF = _Field("ended", "status", 3, lambda row: row.brief_ending, is_state=True)
+_ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF, is_state=True)
+_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.ending != row.state else None, is_state=True)
 _PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
 _REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
@@ -287,7 +290,8 @@ def _column(each: _Field, rows: Sequence[TrialRow], look: Look, least: int) -> C
         longest = look.name
     header = each.name if look.has_names else format_cell(each.header, longest)
     brief = None if each.brief is None else _column(each.brief, rows, look, 0)
-    return Column(header, [each.value(row) for row in rows], longest, least, brief)
+    colors = [color_of(row.state) for row in rows] if each.is_state else ()
+    return Column(header, [each.value(row) for row in rows], longest, least, brief, colors)
 
 
 def _from_params(name: str) -> Callable[[TrialRow], Any]:

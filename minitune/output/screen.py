@@ -18,6 +18,7 @@ from typing import Any
 from minitune.base.forks import Origin
 from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
+from minitune.output.colors import NO_CODES, has_color
 from minitune.settings import shared_variable
 
 _FALLBACK_SIZE = (80, 24)
@@ -84,7 +85,7 @@ class Screen:
     """
 
     def __init__(self, stream: Any):
-        self.has_color = not shared_variable("NO_COLOR")
+        self.has_color = has_color(stream)
         self.is_ascii = not _can_encode(stream, "█░")
         self.is_erased = False
         self._stream = stream
@@ -207,7 +208,7 @@ def open_screen() -> Screen | None:
     """
     global _owner
     stream = sys.stdout
-    if not is_terminal(stream) or shared_variable("TERM") in ("dumb", "unknown"):
+    if not is_terminal(stream) or shared_variable("TERM") in NO_CODES:
         return None
     with _owner_lock:
         # Two blocks on one terminal would overwrite each other.

@@ -19,6 +19,7 @@ from kit import cut, fit, listening, make_tuner, raiser, report_state, restore, 
 import minitune as tune
 from minitune import ResultGrid, clock
 from minitune.analysis import ExperimentAnalysis
+from minitune.base.text import without_codes
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -319,6 +320,26 @@ def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
     fit(lambda config: {"other": 1}, storage_path=str(tmp_path), name="third", metric="other", mode="max")
     status, _, err = minitune("compare", paths[0], tmp_path / "third")
     assert (status, "have different metrics or modes; pass --metric and --mode" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cells"),
+    [
+        (["ls", "run"], ["\x1b[32mfinished\x1b[0m", "\x1b[31mfailed\x1b[0m"]),
+        (["ls", "run", "--columns", "ended,loss"], ["\x1b[32mfinished\x1b[0m", "\x1b[31mfailed\x1b[0m"]),
+        (["ls"], ["\x1b[32mfinished\x1b[0m"]),
+        (["watch", "run"], ["\x1b[32mfinished\x1b[0m", "\x1b[31mfailed\x1b[0m"]),
+    ],
+)
+def test_states_have_colours_and_nothing_else_changes(
+    minitune: Minitune, monkeypatch: pytest.MonkeyPatch, arguments: list[str], cells: list[str]
+) -> None:
+    plain = minitune(*arguments)[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    bright = minitune(*arguments)[1]
+
+    assert without_codes(bright) == plain != bright
+    assert set(re.findall(r"\x1b\[\d+m\w+\x1b\[0m", bright)) == set(cells)
 
 
 def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(

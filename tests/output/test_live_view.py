@@ -33,7 +33,7 @@ from terminal import Terminal
 
 import minitune as tune
 from minitune import Callback, CLIReporter, cli, clock
-from minitune.base.text import cut, cut_front, duration, one_line, width_of
+from minitune.base.text import cut, cut_front, duration, one_line, width_of, without_codes
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
@@ -110,6 +110,19 @@ def test_the_view_keeps_to_the_size_it_is_given(width: int, height: int) -> None
     assert 0 < len(lines) <= height
     assert max(map(width_of, lines)) <= width
     assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [10, 40, 100, 250])
+def test_colours_change_no_text_of_the_view(width: int) -> None:
+    drawn = render(FULL, width, 30, color=True)
+    assert [without_codes(line) for line in drawn] == render(FULL, width, 30)
+
+
+def test_states_have_their_colours_in_the_view() -> None:
+    snapshot = replace(FULL, counts={"running": 8, "stopped": 20, "failed": 2})
+    text = "\n".join(render(snapshot, 250, 30, color=True))
+    assert "\x1b[36m8 running\x1b[0m\x1b[1m, \x1b[90m20 stopped\x1b[0m\x1b[1m, \x1b[31m2 failed\x1b[0m\x1b[1m" in text
+    assert "\x1b[36mrunning\x1b[0m" in text
 
 
 def test_contents_of_the_view() -> None:
