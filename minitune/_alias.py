@@ -1,17 +1,16 @@
 """One import finder that maps Ray's import paths to the modules of this package.
 
 `minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`.
-Some modules have another name here than in Ray (`MOVED`). An alias is the same module object under a second name, never
-a copy, which would break `isinstance` and pickle. So the finder gives the import system the real module, and undoes the
-changes that the import system then makes to it.
+Some modules have another name here than in Ray (`MOVED`). An alias is the same module object under a second name: a
+copy would break `isinstance` and pickle. So the finder gives the import system the real module, and undoes its changes
+to it.
 
-A file that has aliases or left-out names below it looks like a package, and has a `__getattr__` (`_make_parent`), so
-`ray.tune.search.hyperopt.hyperopt_search` works without an import of it, too.
+A file that has aliases or left-out names below it looks like a package, and has a `__getattr__` (`_make_parent`).
 
-Importing a name that Ray has and this package leaves out (`NOT_HERE`) raises an error that says what to do instead.
-Names of older Ray versions (`OLD_NAMES`, and rows of `MOVED`) are in `minitune.legacy`, which is loaded on first use.
+Importing a name of Ray that is left out (`NOT_HERE`) raises an error with the way out. Names of older versions
+(`OLD_NAMES`) are in `minitune.legacy`, loaded on first use.
 
-Every `import minitune` loads this module, so it imports very little.
+Every `import minitune` loads this module.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ PACKAGE = "minitune"
 _PREFIX = f"{PACKAGE}."
 
 NAMESPACES = ("tune", "train", "air")
-"""Ray's sub-packages. Here, each of these names is this package."""
+"""Ray's sub-packages, which are this package here."""
 
 RAY = "ray"
-"""The module that stands in for `ray` itself. The modules below it are those below this package."""
+"""The module that stands in for `ray`, with those of this package below it."""
 
 MOVED = {
     "constants": "minitune.result",
@@ -120,7 +119,7 @@ MOVED = {
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
-"""Ray's path of a module, and its path here. A path may begin with `tune`, `train` or `air`.
+"""Ray's path of a module, which may begin with `tune`, `train` or `air`, and its path here.
 
 In a row `a.*`, both stars stand for the name of a module directly below `a`.
 """
@@ -289,7 +288,7 @@ NOT_HERE = {
 }
 """Names and modules of Ray that this package leaves out on purpose, and what to do instead.
 
-The names have no `tune`, `train` or `air` at the front, but for `air.util`. A row also applies to all names below it.
+They have no `tune`, `train` or `air` at the front, but for `air.util`. A row also applies to all names below it.
 """
 
 
@@ -304,7 +303,7 @@ def _here(path: str) -> str:
 
 
 def _by_names_here(rows: Mapping[str, str]) -> dict[str, str]:
-    """Rows by Ray's paths, and by paths with the parent's name here: the import system knows a parent by that name."""
+    """Rows by Ray's paths, and by paths with the parent's name here, which the import system knows."""
     found = dict(rows)
     for path, value in rows.items():
         parent, _, name = path.rpartition(".")
@@ -360,8 +359,8 @@ def _moved(path: str) -> str | None:
 class AliasFinder:
     """Finds modules under Ray's names. It must be the first finder.
 
-    `minitune.tune` has this package's `__path__`. Python's own finder would look there for `minitune.tune.schedulers`,
-    find the directory `schedulers`, and load it a second time under that name.
+    `minitune.tune` has this package's `__path__`, where Python's own finder would find and load `schedulers` a second
+    time.
     """
 
     def find_spec(
@@ -410,7 +409,7 @@ class AliasFinder:
 def _make_parent(spec: ModuleSpec) -> None:
     """Let a module have names below it, as imports and as attributes.
 
-    The import system looks below a module only if the module is a package, so a file gets an empty path.
+    The import system looks below packages only, so a file gets an empty path.
     """
     if spec.submodule_search_locations is None:
         spec.submodule_search_locations = []
@@ -425,17 +424,14 @@ def _make_parent(spec: ModuleSpec) -> None:
 
 
 class LeftOutError(ModuleNotFoundError):
-    """This package has no such name, although Ray may have it. The text says what to do instead.
+    """This package has no such name, although Ray may have it. The text has the way out.
 
-    `name` is None: with a name, `from minitune import rllib` would replace this text by Python's own.
-
+    `name` is None: else `from minitune import rllib` would replace this text by Python's own.
     """
 
 
 def left_out(name: str) -> str | None:
-    """What to do instead of using a name of Ray that this package leaves out, as a phrase in the imperative; None if
-    `name` is not in `NOT_HERE`.
-    """
+    """What to do instead of using a left-out name, in the imperative; None if it is none."""
     whole = name.removeprefix(_PREFIX).removeprefix(f"{RAY}.")
     head, _, rest = whole.partition(".")
     for path in (whole, rest if head in NAMESPACES else ""):
@@ -460,7 +456,7 @@ class AliasLoader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own `__spec__`. The import system has replaced it by the alias's, and nothing else."""
+        """Restore the module's own `__spec__`, which the import system has replaced."""
         module.__spec__ = self._spec
 
 
@@ -469,7 +465,7 @@ _probed: set[str] = set()
 
 
 class HintFinder:
-    """Says where a name is. It must be the last finder.
+    """Says where a name is. It must be last.
 
     `from minitune import PopulationBasedTraining` looks for a module of that name, too.
     """
@@ -524,7 +520,7 @@ def listing(names: Sequence[str]) -> Callable[[], list[str]]:
 
 
 def install() -> None:
-    """Install the finders as the first and the last one of the import system. A second call does nothing."""
+    """Install the finders, once."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, AliasFinder())
         sys.meta_path.append(HintFinder())

@@ -1,6 +1,6 @@
 """Names that a module or an object of this package lacks: what its user may have meant.
 
-Code that only probes for a name, such as `hasattr`, pays nothing: the text is made when the error is shown.
+The text is made when the error is shown, so a `hasattr` pays nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_LIBRARIES = {
 
 
 class MissingNameError(AttributeError):
-    """A module of this package lacks a name. The text says where it is, or has a similar name."""
+    """A module of this package lacks a name. The text says where it is."""
 
     def __init__(self, module: str, missing: str):
         super().__init__(module, missing)
@@ -64,13 +64,7 @@ def _homes() -> Iterator[tuple[str, str]]:
 
 
 def missing_attribute(owner: object, missing: str, instead: Mapping[str, str]) -> AttributeError:
-    """The error of an object that lacks an attribute.
-
-    Args:
-        owner: The object.
-        missing: The name of the attribute.
-        instead: What to write in place of names that users expect.
-    """
+    """The error of an object that lacks an attribute."""
     kind = type(owner)
     if hasattr(kind, missing):  # it is a property, which has raised this error
         object.__getattribute__(owner, missing)

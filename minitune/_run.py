@@ -1,6 +1,6 @@
 """`run` and `run_experiments`: the older entry points, for scripts that use them.
 
-They make configs from their arguments. From there they go the way of `Tuner`, and they return trials.
+They make configs from their arguments, and then go the way of `Tuner`.
 """
 
 from __future__ import annotations
@@ -91,31 +91,24 @@ def run(
 ) -> ExperimentAnalysis:
     """Evaluate a trainable under many configurations. Blocks.
 
-    Most arguments are fields of the configs, with the same meaning. Of `TuneConfig`: `metric`, `mode`,
-    `search_alg`, `scheduler`, `num_samples`, `time_budget_s`, `reuse_actors`, `max_concurrent_trials`,
-    `trial_name_creator`, `trial_dirname_creator` and `chdir_to_trial_dir`. Of `RunConfig`: `name`, `storage_path`,
-    `storage_filesystem`, `stop`, `verbose`, `progress_reporter`, `log_to_file`, `sync_config`, `callbacks` and
-    `checkpoint_config`. Of `FailureConfig`: `max_failures`, `fail_fast` and `max_retries`. The others:
+    Most arguments are fields of `TuneConfig`, `RunConfig`, `FailureConfig` or `CheckpointConfig`, with the same
+    meaning. The others:
 
-    - `run_or_experiment`: A trainable, a registered name, an `Experiment`, or a list of these, which run together in
-      one directory with the name of the first one. What an `Experiment` sets has precedence.
+    - `run_or_experiment`: A trainable, a registered name, an `Experiment`, or a list of these, which run together under
+      the name of the first one. What an `Experiment` sets has precedence.
     - `config`: The search space.
     - `resources_per_trial`: Such as `{"cpu": 2}`; not together with `with_resources`.
-    - `restore`: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+    - `restore`: The checkpoint from which every trial starts.
     - `resume`: True or `"AUTO"` continues the run of this name if it exists. Suffixes such as `"AUTO+ERRORED"`, or
       `resume_config`, say which trials continue.
-    - `raise_on_failed_trial`: Raise if a trial did not finish, unless the run was interrupted. False implies
-      `FailureConfig(give_up_after=0)`.
-    - `checkpoint_freq`, `checkpoint_at_end`, `keep_checkpoints_num` and `checkpoint_score_attr` are old names of fields
-      of `CheckpointConfig` (a score `"min-x"`: smaller is better), and `local_dir` of `storage_path`. `export_formats`
-      has no effect. Other keywords of earlier versions, such as `loggers` and `repeat`, are taken with a warning.
+    - `raise_on_failed_trial`: Raise if a trial did not finish. False implies `FailureConfig(give_up_after=0)`.
+    - `export_formats` has no effect. Keywords of earlier versions are taken with a warning.
 
     Returns:
-        The trials of the run, with methods that find the best one.
+        The trials, with methods that find the best one.
 
     Raises:
-        TuneError: In the same cases as `Tuner.fit`, and if a trial did not finish (see `raise_on_failed_trial`).
-        ValueError: If an argument has an invalid value.
+        TuneError: As by `Tuner.fit`, and if a trial did not finish.
     """
     if old:
         from minitune.legacy.keywords import modern
@@ -218,16 +211,16 @@ def run_experiments(
 ) -> list[Trial]:
     """Run several experiments. Blocks. The arguments that are not named here are those of `run`.
 
-    `experiments` is an `Experiment`, a list of these, or a dict with a spec for each name. The keys of a spec are the
-    arguments of `Experiment`. A function in `config` whose only argument is `spec` is called for each trial. With
-    `concurrent`, all run together, in one directory with the name of the first one, and with its stopper, time budget
-    and output files. Otherwise one runs after the other, each in its own directory.
+    `experiments` is an `Experiment`, a list of these, or a dict with a spec (arguments of `Experiment`) for each name.
+    A function in `config` with the argument `spec` is called for each trial. With `concurrent`, all run together in one
+    directory, by the name, stopper, time budget and output files of the first one; else one after the other, each in
+    its own.
 
     Returns:
         The trials, in order of submission.
 
     Raises:
-        TuneError: In the same cases as `run`; also if there are no experiments, or a spec is invalid.
+        TuneError: As by `run`; also if there are no experiments, or a spec is invalid.
     """
     require_flag("concurrent", concurrent)
     from minitune.legacy.keywords import with_called_functions
@@ -255,8 +248,8 @@ def run_experiments(
 
 
 def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
-    """Which trials continue, by the arguments `resume` and `resume_config` of `run`; None for a new run. The last
-    suffix of `resume` has precedence, and `resume_config` over all.
+    """Which trials continue; None for a new run. The last suffix of `resume` has precedence, and `resume_config` over
+    all.
 
     Raises:
         TypeError: If `resume_config` is not a `ResumeConfig`.
@@ -282,7 +275,7 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
 def _with_settings_of(
     first: Experiment, tune_config: TuneConfig, run_config: RunConfig
 ) -> tuple[TuneConfig, RunConfig]:
-    """The configs for a user's `Experiment`, whose attributes have precedence over the arguments of `run`."""
+    """The configs for a user's `Experiment`, which has precedence over the arguments."""
     tune_config = replace(
         tune_config,
         num_samples=first.num_samples,
@@ -302,9 +295,9 @@ def _with_settings_of(
 
 
 def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_recorded_rule: Sequence[int]) -> Driver:
-    """The driver that resumes the run of this name, if the user wants that and the run exists; else of a new run.
+    """The driver that resumes the run of this name, if that is wanted and possible; else of a new run.
 
-    In a resumed run, the experiments with these numbers keep checkpoints by the recorded rule.
+    There, the experiments with these numbers keep checkpoints by the recorded rule.
     """
     from minitune.driver.run import Driver
 
@@ -323,7 +316,6 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_re
 
 
 def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory, numbers: Sequence[int]) -> None:
-    """Use the recorded rules for checkpoints for the experiments with these numbers."""
     if not numbers:
         return
     from minitune.record.run_files import load_checkpoint_configs
@@ -335,7 +327,6 @@ def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory, numbers: Sequence
 
 
 def _raise_incomplete(outcome: Outcome) -> None:
-    """Raise an error if a trial did not finish."""
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
     if incomplete:
         first = next((trial.error for trial in incomplete if trial.error is not None), None)

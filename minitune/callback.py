@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Callback:
     """Base class of callbacks. By default, every hook does nothing; override the hooks that you need.
 
-    Hooks run in the driver's only thread, so they must not block: the driver handles no trial meanwhile. The driver
-    passes keyword arguments, and a hook must accept further ones (`**info`). An exception in a hook ends the run. Store
-    state of a trial under its `trial.trial_id`, and delete it when the trial ends.
+    Hooks run in the driver's only thread, so they must not block. They get keyword arguments, and must accept further
+    ones (`**info`). An exception in a hook ends the run. Store state under a `trial.trial_id`, and delete it when the
+    trial ends.
 
     Examples:
         >>> class Shout(Callback):
@@ -30,18 +30,18 @@ class Callback:
     def setup(
         self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any
     ) -> None:
-        """Called once, before all other hooks, with the user's stop criterion, the samples, the expected number of
-        trials, and further arguments such as `time_budget_s`.
+        """Called before all other hooks, with the stop criterion, the samples, the expected number of trials, and more,
+        such as `time_budget_s`.
         """
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Called when a turn of the driver's loop begins. `iteration` counts the turns."""
+        """Called when a turn of the driver's loop, number `iteration`, begins."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Called when a turn of the driver's loop ends. `iteration` is one higher than at the turn's beginning."""
+        """Called when a turn ends; `iteration` is one higher than at its beginning."""
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Called when a trial's worker is ready, at every start, resume and retry. The trial is still PENDING."""
+        """Called when a trial's worker is ready, at every start, resume and retry. It is still PENDING."""
 
     def on_trial_restore(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Called after a trial has loaded a checkpoint."""
@@ -56,10 +56,10 @@ class Callback:
 
         Args:
             iteration: The turn of the driver's loop.
-            trials: All trials. The list is read-only.
-            trial: The trial that reported. Its `config` is read-only; `set_config` replaces it.
-            result: A copy of the nested result. The hook may add and change metrics in it. A metric that it removes
-                is still recorded. `done` is True if the trial is about to end.
+            trials: All trials. Read-only.
+            trial: The trial that reported, with a read-only `config`.
+            result: A copy of the nested result, in which the hook may add and change metrics. What it removes is still
+                recorded. `done` is True if the trial is about to end.
             **info: Further arguments.
         """
 
@@ -81,7 +81,7 @@ class Callback:
         """Called at the very end: all workers have ended, and everything is saved."""
 
     def how_to_show(self) -> str | None:
-        """A command that shows the callback's files. The output of a run ends with it. None: print no command."""
+        """A command that shows the callback's files, for the end of the output, or None."""
         return None
 
     def get_state(self) -> dict[str, Any] | None:
@@ -89,15 +89,11 @@ class Callback:
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the value that `get_state` returned. Called when a run is resumed."""
+        """Restore what `get_state` returned, at a resume."""
 
 
 def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
-    """Check the callbacks and return them as a new list.
-
-    Raises:
-        ValueError: If an object is not a `Callback`.
-    """
+    """Return the callbacks, which must be objects of `Callback`, as a new list."""
     checked = list(callbacks)
     for callback in checked:
         if not isinstance(callback, Callback):
@@ -109,7 +105,7 @@ def environment_callbacks() -> list[Callback]:
     """New callbacks of the classes that the setting `CALLBACKS` names, as `module.Class`, separated by commas.
 
     Raises:
-        ValueError: If a class cannot be imported or instantiated, or is not a callback. The text names the variable.
+        ValueError: If one cannot be imported or instantiated, or is no callback.
     """
     paths = [path.strip() for path in setting("CALLBACKS").split(",")]
     return [_make(path) for path in paths if path]

@@ -2,10 +2,9 @@
 
 Commit protocol: The worker copies the content to `.tmp-<number>-<attempt>` in the trial's directory, lists it, and
 renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. A user who writes to the
-directory of `checkpoint_dir` has written there already, so nothing is copied. On a Ray cluster the driver renames it,
-so that an attempt that Ray has given up can commit nothing. The checkpoint is committed when the driver's journal names
-it. A directory that the journal does not name is a leftover of a killed worker; it is removed before the next attempt.
-Numbers increase over all attempts.
+directory of `checkpoint_dir` has nothing copied. On a Ray cluster the driver renames it, so that an attempt that Ray
+has given up can commit nothing. The checkpoint is committed when the driver's journal names it. A directory that it
+does not name is a leftover, removed before the next attempt. Numbers increase over all attempts.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class Checkpoint:
     """A reference to a directory with the user's files.
 
     Args:
-        path: The directory. It need not exist yet. A Checkpoint never moves or deletes it.
-        filesystem: Accepted for Ray Tune's signature: None, or pyarrow's local file system.
+        path: The directory, which need not exist yet, and is never moved or deleted.
+        filesystem: For Ray Tune's signature: None, or pyarrow's local one.
 
     Raises:
         TypeError: If `path` is not a path.
-        ValueError: If `filesystem` is not local, or `path` is an address on another file system, such as `s3://...`.
+        ValueError: If one of them is not local, such as `s3://...`.
 
     Examples:
         >>> import tempfile
@@ -102,7 +101,7 @@ class Checkpoint:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
-        """A checkpoint that contains a dict, as in older Ray Tune. Its temporary directory lives as long as the object.
+        """A checkpoint that contains a dict, as in older Ray Tune. Its temporary directory lives as long as it.
 
         Raises:
             TypeError: If `data` is not a mapping.
@@ -119,10 +118,10 @@ class Checkpoint:
     def to_dict(self) -> dict[str, Any]:
         """The dict in this checkpoint, from `from_dict` or from a class whose `save_checkpoint` returned a dict.
 
-        Unpickles the dict, so use it only for checkpoints that you trust.
+        Unpickles it: use it only for checkpoints that you trust.
 
         Raises:
-            AttributeError: If this checkpoint contains files. In Ray Tune, all checkpoints do.
+            AttributeError: If this checkpoint has files, as all do in Ray Tune.
         """
         with self.as_directory() as directory:
             state = read_dict(directory)
@@ -143,17 +142,16 @@ class Checkpoint:
         """Copy the content. Blocks.
 
         Args:
-            path: The target directory. It is created if necessary. What has the name of a file of the checkpoint there
-                is replaced; no link there is followed; other files stay. By default a new temporary directory, which
-                the caller must delete.
+            path: The target, made if necessary; by default a new temporary directory, which the caller must delete.
+                What has the name of a file of the checkpoint is replaced, never through a link; other files stay.
 
         Returns:
-            The absolute path of the copy.
+            The path of the copy.
 
         Raises:
-            FileNotFoundError: If the checkpoint's directory does not exist.
+            FileNotFoundError: If there is no such directory.
             IsADirectoryError: If a directory has the name of a file of the checkpoint.
-            ValueError: If the checkpoint contains anything but files, directories and links.
+            ValueError: If it has anything but files, directories and links.
         """
         import tempfile
 
@@ -177,7 +175,7 @@ class Checkpoint:
 
     @contextmanager
     def as_directory(self) -> Iterator[str]:
-        """A context manager for reading the content. Its value is the checkpoint's own path; nothing is copied.
+        """A context manager for reading the content. It is the checkpoint's own path; nothing is copied.
 
         Raises:
             FileNotFoundError: If the directory does not exist.
@@ -199,7 +197,6 @@ class Checkpoint:
 
         Raises:
             TypeError: If `metadata` is not such a mapping.
-            OSError: If the file cannot be written.
         """
         try:
             text = json.dumps(dict(metadata))
@@ -210,7 +207,7 @@ class Checkpoint:
         files.atomic_write(os.path.join(self.path, METADATA_FILE), text.encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Merge `metadata` into the existing metadata. For equal keys, the new value replaces the old one."""
+        """Merge `metadata` into the existing metadata. New values replace old ones."""
         if not isinstance(metadata, Mapping):
             raise TypeError(f"metadata must be a dict of what JSON can hold, but got {shown(metadata)}")
         self.set_metadata({**self.get_metadata(), **metadata})
@@ -232,20 +229,16 @@ class Checkpoint:
 
     @property
     def value(self) -> str:
-        """The same as `path`. Before Ray 2.7, its name was `value`, as in `trial.checkpoint.value`."""
+        """The same as `path`: its name before Ray 2.7."""
         return self.path
 
     def to_air_checkpoint(self) -> Checkpoint:
-        """This checkpoint itself. Ray 2.0 to 2.6 had two classes for checkpoints."""
+        """This checkpoint itself: Ray 2.0 to 2.6 had two classes."""
         return self
 
 
 def require_directory(path: str) -> None:
-    """Check that a checkpoint's directory exists.
-
-    Raises:
-        FileNotFoundError: If it does not exist.
-    """
+    """Check that a checkpoint's directory exists."""
     if not os.path.isdir(path):
         raise FileNotFoundError(f"the checkpoint's directory {path} does not exist any more")
 
@@ -292,11 +285,7 @@ def temporary_path(trial_directory: str | os.PathLike[str], number: int, attempt
 
 
 def temporary_directory(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
-    """Create the empty directory in which checkpoint `number` of this attempt is prepared, and return its path.
-
-    Raises:
-        OSError: If the directory cannot be created.
-    """
+    """Create the empty directory in which checkpoint `number` of this attempt is prepared, and return its path."""
     path = temporary_path(trial_directory, number, attempt)
     try:
         os.mkdir(path)  # without its parents: if someone has removed the trial's directory, do not create it again
@@ -309,12 +298,12 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
 def commit_copy(
     source: str | os.PathLike[str], trial_directory: str | os.PathLike[str], number: int, attempt: int
 ) -> CheckpointRecord:
-    """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies. Links are
-    copied as links. If `source` is the trial's directory itself, its checkpoints are left out.
+    """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies. Links stay
+    links. If `source` is the trial's directory itself, its checkpoints are left out.
 
     Raises:
         FileNotFoundError: If `source` is not a directory.
-        ValueError: If `source` contains anything but files, directories and links.
+        ValueError: If it has anything but files, directories and links.
         DiskError: If the disk of the run refuses the copy.
     """
     if not os.path.isdir(source):
@@ -353,7 +342,7 @@ def written_by_us(trial_directory: str) -> Iterator[None]:
 def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> Iterator[str]:
     """Yield the directory in which checkpoint `number` is prepared; see `temporary_directory`.
 
-    After an error of the `with` block the directory is removed.
+    After an error the directory is removed.
 
     Raises:
         DiskError: If the disk of the run has refused what was written.
@@ -379,7 +368,7 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
     """Commit a directory from `temporary_directory` as checkpoint `number`.
 
     Raises:
-        ValueError: If the directory contains anything but files, directories and links.
+        ValueError: If it has anything but files, directories and links.
     """
     record = _record(number, walk(temporary))
     rename(temporary, os.fspath(trial_directory), number)
@@ -387,7 +376,7 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files."""
+    """Whether the directory on disk has the files that `record` says, in name and size. Does not read them."""
     try:
         return _record(record.number, walk(os.path.join(trial_directory, record.directory))) == record
     except (OSError, ValueError):
@@ -403,11 +392,11 @@ class ManifestEntry(NamedTuple):
 
 
 def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[ManifestEntry]:
-    """Everything below `top`, sorted by name, but for the directories `leave_out`, which the driver may be removing.
+    """Everything below `top`, sorted by name, but for the directories `leave_out`.
 
     Raises:
-        OSError: If a directory cannot be read, since its files would be missing.
-        ValueError: If an entry is not a file, directory or link, since reading it might never end.
+        OSError: If a directory cannot be read.
+        ValueError: If an entry is no file, directory or link, and might never end.
     """
     entries: list[ManifestEntry] = []
     unread = [""]
@@ -436,7 +425,7 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
 def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: str) -> None:
     """Copy the entries that `walk` has found to an existing directory. What has their names there is replaced.
 
-    Nothing is written through a link there, or into a file that has other names: what is replaced is removed first.
+    What is replaced is removed first: nothing is written through a link, or into a file that has other names.
 
     Raises:
         IsADirectoryError: If a directory would have to be replaced.
@@ -466,7 +455,7 @@ def _put(path: str, make: Callable[[str], _T]) -> _T:
 
 
 def _copy_file(source: str, target: str) -> None:
-    """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
+    """Copy a file's content and mode. They share their blocks where that is possible."""
 
     def create(path: str) -> BinaryIO:
         return open(path, "xb")
@@ -483,7 +472,7 @@ def _copy_file(source: str, target: str) -> None:
 def _copies_in_kernel(source: int, target: int, size_bytes: int) -> bool:
     """Copy a file's content within the kernel (Linux); return whether it is complete.
 
-    It is not if the file became shorter, or if the file systems have no such copies, as from one to another.
+    It is not if the file became shorter, or the file systems cannot do it.
     """
     if sys.platform != "linux":
         return False
@@ -512,14 +501,10 @@ def _record(number: int, entries: list[ManifestEntry]) -> CheckpointRecord:
 
 
 def rename_prepared(temporary: str, trial_directory: str, number: int) -> None:
-    """Give a prepared directory its final name, which must not exist yet.
-
-    Raises:
-        OSError: If it cannot be renamed.
-    """
+    """Give a prepared directory its final name, which must not exist yet."""
     path = os.path.join(trial_directory, directory_name(number))
     os.rename(temporary, path)
 
 
 rename: Callable[[str, str, int], object] = rename_prepared
-"""How this process gives a prepared directory its final name. A Ray actor leaves that to the driver."""
+"""How a prepared directory gets its final name, which a Ray actor leaves to the driver."""

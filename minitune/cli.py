@@ -1,8 +1,7 @@
 """The `minitune` command: `minitune <command> [arguments]`, also as `python -m minitune`.
 
-`COMMANDS` has a row for each command: its module and its line in the help. Only the module of the requested command is
-imported, and that module adds its own parser, so help and errors appear at once. `main` handles the errors of all
-commands.
+`COMMANDS` has a row for each command. Only the module of the requested one is imported, so help and errors appear at
+once. `main` handles all errors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The current clock: the real one, or the executor's.
 
-All code of a run that reads the time or waits (controller, stoppers, schedulers, reporters, trainables) uses
-`clock.current`. The driver sets it to its executor's clock for the duration of a run. So the same code can simulate
-thousands of trials in a second of real time, on a virtual clock.
+All code of a run that reads the time or waits uses `clock.current`. The driver sets it to its executor's clock. So the
+same code can simulate thousands of trials in a second, on a virtual clock.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start. The value never decreases, so use it for limits and durations."""
+        """Seconds since an arbitrary start. It never decreases: for limits and durations."""
         ...
 
     def sleep(self, duration_s: float, /) -> None:
@@ -34,7 +33,7 @@ class VirtualClock:
     """A clock that advances only by `sleep`.
 
     Args:
-        start_s: The initial value of both `time()` and `monotonic()`, in seconds.
+        start_s: The initial value, in seconds.
     """
 
     def __init__(self, start_s: float = 0.0):
@@ -49,18 +48,18 @@ class VirtualClock:
         return self.now_s
 
     def sleep(self, duration_s: float, /) -> None:
-        """Advance the clock by `duration_s` seconds. Negative durations are ignored.
+        """Advance the clock by `duration_s` seconds. Negative ones are ignored.
 
-        If rounding would lose the duration, the clock advances to the next float.
+        The clock advances at least to the next float.
         """
         if duration_s > 0:
             self.now_s = max(self.now_s + duration_s, math.nextafter(self.now_s, math.inf))
 
 
 REAL: Clock = time
-"""The clock of the machine: the module itself. Tests of users replace its functions, as freezegun does."""
+"""The clock of the machine: the module itself, whose functions freezegun replaces."""
 current: Clock = REAL
-"""The clock of the present run; outside of runs the real clock. It changes, so do not keep a copy of this variable."""
+"""The clock of the present run; outside of runs the real one. It changes: keep no copy."""
 
 
 @contextmanager

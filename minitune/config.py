@@ -23,7 +23,7 @@ _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
 def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, export_formats: object = None) -> None:
-    """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing."""
+    """Refuse arguments of Ray Tune without a meaning on one machine, or warn if that loses nothing."""
     require(
         storage_filesystem is None,
         "storage_filesystem: None (mount the storage and pass the path)",
@@ -36,21 +36,17 @@ def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, 
 
 
 class Config(ABC):
-    """Base class of the configs: a dataclass that checks its fields when it is created and at every assignment."""
+    """Base class of the configs, which check their fields when they are created and at every assignment."""
 
     def __post_init__(self) -> None:
         self._check()
 
     @abstractmethod
     def _check(self) -> None:
-        """Check all fields.
-
-        Raises:
-            ValueError: If a field has an invalid value.
-        """
+        """Check all fields. ValueError."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Assign a field. An invalid value raises an error and leaves the config unchanged."""
+        """Assign a field; an invalid value raises an error and changes nothing."""
         if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
             known = ", ".join(entry.name for entry in fields(self))  # type: ignore[arg-type]  # likewise
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {known}")
@@ -90,16 +86,16 @@ class FailureConfig(Config):
     """How a run handles failures of trials.
 
     Args:
-        max_failures: How many times a failed trial is retried; -1 means no limit.
+        max_failures: How many times a failed trial is retried; -1: no limit.
         fail_fast: True ends the run at the first failure; `"raise"` also raises the trial's exception from `fit`.
         max_retries: Another name of `max_failures`.
-        give_up_after: If the first trials all fail with the same error, so many of them end the run, which can be
-            resumed: `fit` raises a `CrashLoopError`. 0 means never. A parameter that has had only one value may be the
-            cause; then the run goes on.
+        give_up_after: So many first trials that fail with the same error end the run, which can be resumed: `fit`
+            raises a `CrashLoopError`. 0: never. If a parameter has had only one value, which may be the cause, it goes
+            on.
 
     Raises:
-        ValueError: If `max_failures` is not an int >= -1 (this error is also a `TuneError`), if both `max_failures`
-            and `fail_fast` are set, or if `give_up_after` is not an int >= 0.
+        ValueError: If `max_failures` (also a `TuneError`) or `give_up_after` is out of range, or both `max_failures`
+            and `fail_fast` are set.
     """
 
     max_failures: int = 0
@@ -152,15 +148,13 @@ class CheckpointConfig(Config):
     """Which checkpoints a trial saves and keeps.
 
     Attributes:
-        num_to_keep: How many checkpoints each trial keeps; None keeps all. The latest one is always kept: if its score
-            is not among the best, it is kept in addition.
-        checkpoint_score_attribute: Keep the checkpoints with the best values of this metric, such as `"eval/loss"`;
-            None keeps the newest ones.
+        num_to_keep: How many checkpoints each trial keeps; None: all. The latest one is kept in any case.
+        checkpoint_score_attribute: Keep those with the best values of this metric, such as `"eval/loss"`; None: the
+            newest.
         checkpoint_score_order: `"max"` or `"min"`.
-        checkpoint_frequency: After how many iterations a class trainable is saved; 0 means never.
-        checkpoint_at_end: Whether a class trainable is saved at its end; None means yes if it overrides
-            `save_checkpoint`.
-        max_total_bytes: The maximum size of all checkpoints of the run together; None means no limit.
+        checkpoint_frequency: After how many iterations a class trainable is saved; 0: never.
+        checkpoint_at_end: Whether a class is saved at its end; None: if it overrides `save_checkpoint`.
+        max_total_bytes: The maximum size of all of the run together; None: no limit.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -190,11 +184,7 @@ class CheckpointConfig(Config):
 @explains_calls()
 @dataclass(repr=False)
 class ResumeConfig(Config):
-    """How a resume treats finished, unfinished and failed trials.
-
-    Raises:
-        ValueError: If a field is not a `ResumeType` or its value.
-    """
+    """How a resume treats finished, unfinished and failed trials."""
 
     class ResumeType(Enum):
         """Continue from the last checkpoint, start again from the beginning, or leave the trial as it is."""
@@ -223,7 +213,7 @@ ResumeType = ResumeConfig.ResumeType
 
 @dataclass(repr=False)
 class SyncConfig(Config):
-    """Accepted for Ray Tune's signature. A run on one machine has no files to synchronise."""
+    """Accepted for Ray Tune's signature. There are no files to synchronise."""
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -238,7 +228,7 @@ class SyncConfig(Config):
     cloud_sync_period: Any = None
 
     def _check(self) -> None:
-        """Every value is valid."""
+        pass  # every value is valid
 
 
 def default_storage_path() -> str:
@@ -254,19 +244,13 @@ class RunConfig(Config):
     Attributes:
         name: The name of the run and of its directory; by default the trainable's name and the date.
         storage_path: The directory that contains the runs; by default `default_storage_path()`.
-        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        sync_config: Accepted for Ray Tune's signature. It has no effect.
-        verbose: 0 shows nothing, 1 (the default) shows the progress, 2 also shows each iteration and the output of
-            trials. None means 1. At 0, failures of trials go to the log as one record, if you have configured logging.
+        storage_filesystem, sync_config: For Ray Tune's signature, without effect.
         stop: When a trial stops: a dict of metrics and limits, a callable or a `Stopper`.
         callbacks: `Callback` objects, called in this order.
         progress_reporter: A `ProgressReporter` that replaces the default one.
         log_to_file: Names of the files for a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: The old name of `storage_path`.
-        show_output: Whether the output of trials is shown, independently of `verbose`. At `verbose=0` nothing else is.
-        progress: Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record; if
-            you have not configured logging, it goes to the standard error stream.
-        keep_descendants: Whether processes that a trial has started survive the end of the trial.
+        keep_descendants: Whether processes that a trial has started survive its end.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -279,13 +263,20 @@ class RunConfig(Config):
     checkpoint_config: CheckpointConfig | None = None
     sync_config: Any = None
     verbose: int | bool | None = None
+    """0 shows nothing, 1 (as None) the progress, 2 also each iteration and the output of trials. At 0, failures of
+    trials go to the log as one record, if you have configured logging.
+    """
     stop: Any = None
     callbacks: Sequence[Any] | None = None
     progress_reporter: Any = None
     log_to_file: bool | str | Sequence[str] = False
     local_dir: str | os.PathLike[str] | None = None
     show_output: bool = False
+    """Whether the output of trials is shown, independently of `verbose`. At `verbose=0` nothing else is."""
     progress: bool = True
+    """Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record, or to standard
+    error if you have not configured logging.
+    """
     keep_descendants: bool = False
     durability: Any = None
 
@@ -327,14 +318,12 @@ class ScalingConfig(Config):
     In a `param_space`, a field, or a member of `resources_per_worker`, may be a domain.
 
     Args:
-        num_workers: The number of workers. It must be 1.
+        num_workers: Must be 1.
         use_gpu: Whether the worker needs a GPU.
-        resources_per_worker: The worker's resources, such as `{"CPU": 2, "GPU": 0.5}`; by default one CPU, and one GPU
-            with `use_gpu`.
-        placement_strategy: See `PlacementGroupFactory`. It has no effect on one machine.
-        trainer_resources: Resources that the trial needs besides those of the worker; by default one CPU if the worker
-            has none.
-        accelerator_type: Accepted for Ray's signature. It has no effect, which is logged once.
+        resources_per_worker: Such as `{"CPU": 2, "GPU": 0.5}`; by default one CPU, and one GPU with `use_gpu`.
+        placement_strategy: Without effect on one machine.
+        trainer_resources: What the trial needs besides; by default one CPU if the worker has none.
+        accelerator_type: Without effect, which is logged once.
 
     Raises:
         ValueError: If there is more than one worker, `use_gpu` contradicts `resources_per_worker`, or a field has
@@ -364,7 +353,7 @@ class ScalingConfig(Config):
             warn_once("accelerator_type is ignored: the GPUs of this machine are all that there are")
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that differ from their defaults. Their domains are those of a `param_space`."""
+        """The fields that differ from their defaults, as in a `param_space`."""
         usual = ScalingConfig()
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: value for name, value in values.items() if not _is_same(value, getattr(usual, name))}
@@ -373,7 +362,7 @@ class ScalingConfig(Config):
         """The resources of a trial.
 
         Raises:
-            ValueError: If an amount is not a number >= 0.
+            ValueError: If an amount is no number >= 0.
         """
         worker = dict(self.resources_per_worker or {CPU: 1})
         if self.use_gpu:
@@ -404,7 +393,7 @@ def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
     """Convert a config, a dict of its fields, or None for the defaults to a config of class `kind`.
 
     Raises:
-        ValueError: If `config` has another type, or a field is unknown.
+        ValueError: If it has another type, or an unknown field.
     """
     if isinstance(config, Mapping):
         known = inspect.signature(kind).parameters
@@ -423,8 +412,8 @@ def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
     """The names of the files for a trial's stdout and stderr.
 
     Args:
-        log_to_file: True, False, one name for both, or a pair of names. A relative name is a file in the trial's
-            directory. An absolute path is one file that all trials of the run share.
+        log_to_file: True, False, one name for both, or a pair of names. A relative one is in the trial's directory. An
+            absolute one is shared by all trials.
 
     Raises:
         ValueError: If it has another type.

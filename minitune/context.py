@@ -1,4 +1,4 @@
-"""get_context(): information about the trial that the calling code runs in. Also the functions of Ray's `session`."""
+"""get_context(): information about the trial that the calling code runs in. Also Ray's `session` functions."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class TuneContext:
         return None if session is None else session.allocation.bundles
 
     def get_trial_seed(self) -> int | None:
-        """The trial's own seed, from 0 to 2**32 - 1. It depends only on the run's seed and the trial's number.
+        """The trial's own seed, from 0 to 2**32 - 1. It depends only on the run's seed and the trial's number: it is
+        the same in each attempt and after a resume.
 
-        So it is the same in each attempt, after a resume, and with any number of workers. It seeds the global
-        generators of `random`, and of numpy and torch if they are loaded, before the trial begins.
+        It seeds the global generators of `random`, numpy and torch before the trial begins.
         """
         session = _session("get_trial_seed")
         return None if session is None else session.info.seed
@@ -72,12 +72,12 @@ class TuneContext:
     def on_stop(self, function: Callable[[], object]) -> None:
         """Call `function()` when the trial is told to stop, for code that waits for something else than `report`.
 
-        Without it, such code learns of a stop only after the grace period (`MINITUNE_FORCE_TRIAL_CLEANUP_S`). Outside
-        of a trial this warns once and does nothing.
+        Such code learns of a stop only after the grace period (`MINITUNE_FORCE_TRIAL_CLEANUP_S`). Outside of a trial
+        this warns once and does nothing.
 
         Args:
-            function: Is called on another thread, such as `process.terminate` of a child process. It must not block. If
-                the trial was already told to stop, it is called at once, and possibly twice.
+            function: Is called on another thread, such as `process.terminate` of a child; it must not block. After a
+                stop, it is called at once, and possibly twice.
 
         Raises:
             RuntimeError: In a class trainable, which has `cleanup`.
@@ -111,7 +111,7 @@ _CONTEXT = TuneContext()
 
 
 def get_context() -> TuneContext:
-    """The context of the calling trial. It may also be called outside of trials; see `TuneContext`."""
+    """The context of the calling trial. Also outside of trials; see `TuneContext`."""
     return _CONTEXT
 
 

@@ -27,18 +27,18 @@ class Decision(str):
     """A `str` equal to CONTINUE, PAUSE, STOP or NOOP, with an optional reason and further instructions.
 
     Args:
-        action: One of the four words.
+        action: CONTINUE, PAUSE, STOP or NOOP.
         reason: The reason, as a sentence for users.
         save: True to save the trial before the decision is carried out.
-        exploit: A pair (donor, config): the trial continues from the donor's checkpoint with the new configuration.
+        exploit: A pair (donor, config): the trial continues from the donor's checkpoint with `config`.
         resources: The trial's new resource request.
         facts: The data behind the reason: `rule`, and where they apply `metric`, `value`, `time`, `rung`, `bracket`,
-            `cutoff`, `rank`, `of` (how many trials were ranked), `donor` (a trial id), `perturbed` (the old and the new
-            value of each changed hyperparameter).
-        kind: The kind of the trial's end, for STOP. By default the trial ends at the request of the scheduler.
+            `cutoff`, `rank`, `of`, `donor` (a trial id), `perturbed` (the old and the new value of each changed
+            hyperparameter).
+        kind: The kind of the end, for STOP; by default the scheduler's request.
 
     Raises:
-        ValueError: If `action` is not one of the four words.
+        ValueError: If `action` is another word.
     """
 
     reason: str
@@ -60,7 +60,6 @@ class Decision(str):
         facts: Mapping[str, Any] | None = None,
         kind: EndKind = EndKind.SCHEDULER,
     ) -> Decision:
-        """Check the word and store the arguments; see the class."""
         if action not in DECISIONS:
             raise ValueError(f"a scheduler's decision must be one of {', '.join(DECISIONS)}, but got {action!r}")
         self = super().__new__(cls, action)
@@ -79,5 +78,5 @@ class Decision(str):
 
     @classmethod
     def of(cls, value: str) -> Decision:
-        """Convert `value` to a Decision. A Decision is returned as it is."""
+        """Convert `value` to a Decision, if it is none."""
         return value if isinstance(value, Decision) else cls(value)

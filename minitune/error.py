@@ -1,7 +1,7 @@
 """The errors that users see, and how an exception travels from a worker to the driver.
 
-The text of an error says which rule was broken, by which value, where, and what to do. `TuneError` is the base class of
-the errors of a run; a `ValueError` or `TypeError` reports a bad argument.
+A text says which rule was broken, by which value, where, and what to do. `TuneError` is the base class for runs; a
+`ValueError` or `TypeError` is for a bad argument.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""
 
 HINT = "hint: "
-"""The prefix of a line that says what to do about an error. Such lines follow the traceback."""
+"""The prefix of a line, after the traceback, with the way out."""
 
 _Kind = TypeVar("_Kind", bound=Exception)
 
@@ -44,9 +44,9 @@ class ConstraintError(TuneError, ValueError):
 
 
 class SampleError(TuneError, ValueError):
-    """A function of the search space, see `sample_from`, has raised an error, which is the cause of this one.
+    """A function of the search space has raised an error, which is the cause; see `sample_from`.
 
-    If possible, it is also an instance of the class of that error.
+    If possible, it is also an instance of that class.
     """
 
 
@@ -58,10 +58,10 @@ def sample_error(error: Exception, text: str) -> SampleError:
 
 
 class TrialError(TuneError):
-    """The failure of one trial. `Result.error` is one that is also an instance of the user's exception class.
+    """The failure of one trial. `Result.error` is also an instance of the user's exception class.
 
     Attributes:
-        remote: The worker's description of the exception; None if the worker could not send one.
+        remote: The worker's description of the exception, or None.
         cause: What happened, in one line, if the last line of the text does not say it.
     """
 
@@ -70,7 +70,7 @@ class TrialError(TuneError):
     died_s: float = 0.0
 
     def summary(self) -> str:
-        """The error in one line. For an exception: its class and the first line of its message."""
+        """The error in one line: its class and the first line of its message."""
         if self.cause or self.remote is None:
             return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
@@ -100,7 +100,7 @@ class TrialTimeoutError(TrialError):
 class MissingMetricError(TrialError, ValueError):
     """A result lacks a metric that the run, its scheduler or its searcher needs, or has no number in its place.
 
-    The trial fails with this error. `fit` raises it if it is certain that the metric's name is wrong.
+    It fails the trial. `fit` raises it if the name is certainly wrong.
     """
 
     metric = ""
@@ -115,7 +115,7 @@ class CrashLoopError(TuneError):
 
 
 class DiskError(TuneError):
-    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed."""
+    """The disk has refused a file of the run: it is full, read-only, or gone. The run can be resumed."""
 
     run_path = ""
 
@@ -150,7 +150,7 @@ STOP_SWALLOWED = (
 class TrialStopped(BaseException):
     """`report()` raises this in a trial that must stop, so that `with` and `finally` blocks run.
 
-    It is a `BaseException`, so that code which catches `Exception` around `report()` does not swallow the stop.
+    It is a `BaseException`, which `except Exception` around `report()` does not swallow.
     """
 
 
@@ -174,7 +174,7 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """Describe an exception with its traceback. Works even if the exception's own methods raise."""
+        """Describe an exception with its traceback. Works even if its own methods raise."""
         try:
             message = str(error)
         except Exception as broken:
@@ -193,10 +193,7 @@ class RemoteError:
         return None if self.pickled is None else _load_chain(self.pickled)
 
     def with_sources(self) -> RemoteError:
-        """A copy whose traceback has the source lines of functions defined in notebook cells.
-
-        A cell is not a file.
-        """
+        """A copy whose traceback has source lines of notebook cells, which are no files."""
         return replace(self, traceback=_with_sources(self.traceback))
 
     def last_line(self) -> str:
@@ -209,9 +206,8 @@ class RemoteError:
 def format_traceback(error: BaseException) -> str:
     """Format `error` with the user's frames only, or with all frames if the setting `FULL_TRACEBACKS` is on.
 
-    Frames of minitune before the user's first frame and after the last one do not help a user, so they are left out. If
-    there is no frame of the user, only the frames that carried the call are left out. If minitune complains about a
-    value that the user's code returned, all frames are left out.
+    Frames of minitune before the user's first and after the last one are left out. Without a frame of the user, only
+    those that carried the call are. If minitune complains about a returned value, all are.
     """
     try:
         formatted = traceback.TracebackException.from_exception(error)
@@ -223,9 +219,7 @@ def format_traceback(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception without minitune's frames around the user's, for a debugger; unchanged without a
-    frame of the user.
-    """
+    """The traceback without minitune's frames around the user's, for a debugger."""
     trace = error.__traceback__
     links = []
     while trace is not None:
@@ -242,7 +236,7 @@ def user_traceback(error: BaseException) -> TracebackType | None:
 
 def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialError] = TrialError) -> TrialError:
     """Build the error of a trial from its worker's description. If possible, it is also an instance of the user's
-    exception class, and that exception is its `__cause__`.
+    exception class, and has that exception as `__cause__`.
     """
     text = remote.traceback.rstrip() if text is None else text
     original = remote.load()
@@ -259,7 +253,7 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
 def as_cause(error: TrialError) -> TrialError:
     """A copy of a trial's error without a cause, to be the cause of another error.
 
-    The text of a trial's error is already the traceback of the user's exception, so Python would print it twice.
+    Its text is already the traceback of the user's exception, which Python would print twice.
     """
     alone = copy.copy(error)
     alone.__cause__ = None
@@ -267,8 +261,8 @@ def as_cause(error: TrialError) -> TrialError:
 
 
 def trial_error_of_text(text: str, cause: str = "") -> TrialError:
-    """Build the error of a trial from the text of its error file, or from a cause in a few words. If possible, it is
-    also an instance of the exception's built-in class. Unpickles nothing.
+    """Build a trial's error from its error file, or from a cause in a few words. If possible, it is also an instance of
+    the built-in class. Unpickles nothing.
     """
     error = _error_of_own_class(text) or TrialError(text)
     is_traceback = "Traceback (most recent call last)" in text  # else: how a worker died, or which limit was exceeded
@@ -301,8 +295,8 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
 def dual_error(
     kind: type[_Kind], original: Exception, text: str, reduce: Callable[[Any], tuple[Any, ...]] | None = None
 ) -> _Kind | None:
-    """An instance of both `kind` and the class of `original`, which `except` finds under both; None if that is not
-    possible. `reduce` is its `__reduce__`; by default it is pickled as a `kind` with this text.
+    """An instance of both `kind` and the class of `original`, for either `except`; None if that is not possible.
+    `reduce` is its `__reduce__`; by default it is pickled as a `kind`.
     """
     user_class = type(original)
     if issubclass(user_class, kind):
@@ -338,7 +332,7 @@ def dual_error(
 def _slots_of(error: BaseException) -> dict[str, Any]:
     """The values that an exception keeps outside `args` and `__dict__`, such as the file name of an `OSError`.
 
-    The `obj` of an `AttributeError` is left out, because it may be any object of any size.
+    The `obj` of an `AttributeError` may be any object of any size, and is left out.
     """
     slots = {}
     for kind in type(error).__mro__:
@@ -377,7 +371,6 @@ class _Bare(NamedTuple):
     slots: dict[str, Any]
 
     def revive(self) -> BaseException:
-        """Create the exception without a call of its `__init__`."""
         error: BaseException = self.kind.__new__(self.kind, *self.args)
         error.args = self.args
         error.__dict__.update(self.state)
@@ -406,7 +399,7 @@ def _pickle_exception(error: BaseException) -> bytes | None:
 
 
 def _pickle_link(error: BaseException) -> bytes | None:
-    """Pickle one exception so that it loads here with the same class: as it is, else bare, else bare and shortened."""
+    """Pickle one exception so that it loads with the same class: as it is, else bare, else shortened."""
     kind = type(error)
     try:
         message = clip(str(error))
@@ -488,7 +481,7 @@ def format_stack(stack: traceback.StackSummary) -> str:
 
 
 def _with_sources(text: str) -> str:
-    """A formatted traceback. Frames without a source line get it, if this process knows the line."""
+    """A formatted traceback, with source lines that this process knows."""
     lines: list[str] = []
     for line in text.splitlines():
         lines += [*_source_of(lines[-1] if lines else "", line), line]
@@ -496,7 +489,6 @@ def _with_sources(text: str) -> str:
 
 
 def _source_of(frame: str, following: str) -> list[str]:
-    """The source line of a frame, unless the text already has it."""
     match = _FRAME.fullmatch(frame)
     if match is None or following.startswith(f"{match[1]}  "):
         return []

@@ -1,6 +1,6 @@
 """Calls of plug-ins: the error of a hook names the hook, and a child process that a hook has forked gets an error.
 
-The driver calls schedulers, searchers, stoppers and callbacks (`minitune.driver.hooks`).
+See `minitune.driver.hooks`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _KEPT = "the run was ended; its reports are kept"
 
 
 class PluginError(TuneError):
-    """A plug-in has raised an error. The text names the hook and the trial.
+    """A plug-in has raised an error. The text names hook and trial.
 
-    If possible, it is also an instance of the original exception's class, so that a script can catch either.
+    If possible, it is also an instance of the exception's class.
     """
 
 
@@ -33,8 +33,8 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
     Raises:
         ConstraintError: If a constraint of the search raises an error.
-        PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
-        TuneError: In a child process that the hook has forked, if the child returns from the hook.
+        PluginError: If it raises another `Exception`, which becomes the cause.
+        TuneError: In a child process that the hook has forked.
     """
     origin = Origin()
     outer = user_code.running
@@ -94,7 +94,7 @@ def guarded(function: _Function, name: str) -> _Function:
 
 
 def hook_name(hook: Any) -> str:
-    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
+    """The name of a hook for users. That of a wrapped searcher is its own."""
     if isinstance(hook, str):
         return hook
     owner = getattr(hook, "__self__", None)

@@ -1,7 +1,7 @@
 """The module for scripts that name `ray` itself: `import minitune.ray as ray`.
 
-It has the names of `minitune`, except for `__version__`. Scripts and libraries compare `ray.__version__` with the
-versions of Ray, so here it is the version of Ray whose interface this package follows.
+It has the names of `minitune`, but as `__version__`, which scripts compare, that of Ray whose interface this package
+follows.
 """
 
 from __future__ import annotations

@@ -13,16 +13,16 @@ _env_creators: dict[str, Callable[..., Any]] = {}
 
 
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
-    """Register a trainable, so that its name can be used in place of it. A later registration replaces an earlier one.
+    """Register a trainable, whose name can then be used for it. A later one replaces it.
 
     Args:
         name: Any string.
         trainable: A function or a `Trainable` subclass.
-        warn: Accepted for Ray Tune's signature.
+        warn: For Ray Tune's signature.
 
     Raises:
-        TypeError: If `name` is not text, or `trainable` is neither a function nor a `Trainable` subclass.
-        ValueError: If the function cannot be called with the configuration as its only argument.
+        TypeError: If an argument has another type.
+        ValueError: If the function cannot be called with only the configuration.
     """
     from minitune.trainable.util import validate_trainable as validate
 
@@ -36,7 +36,7 @@ def get_trainable(name: str) -> Any:
     """The trainable that is registered as `name`.
 
     Raises:
-        KeyError: If the name is not registered. The text lists the known names.
+        KeyError: If there is none. The text lists the known names.
     """
     try:
         return _trainables[name]
@@ -46,10 +46,10 @@ def get_trainable(name: str) -> Any:
 
 
 def get_trainable_cls(trainable_name: str) -> Any:
-    """The class of a registered trainable. A function is wrapped in a class.
+    """The class of a registered trainable. A function is wrapped.
 
     Raises:
-        InvalidArgumentError: If the name is not registered.
+        InvalidArgumentError: If there is none.
     """
     from minitune.trainable.function_runner import wrap_function
 
@@ -62,7 +62,7 @@ def validate_trainable(trainable_name: str) -> None:
     """Check that a trainable is registered under a name.
 
     Raises:
-        InvalidArgumentError: If the name is not registered.
+        InvalidArgumentError: If there is none.
     """
     try:
         get_trainable(trainable_name)
@@ -74,7 +74,7 @@ def is_function_trainable(trainable: Any) -> bool:
     """Whether a trainable is a function that reports, not a class that steps.
 
     Raises:
-        InvalidArgumentError: If the name is not registered.
+        InvalidArgumentError: If there is none.
     """
     from minitune.trainable.util import is_function_trainable as is_function
 
@@ -85,7 +85,7 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     """Register a creator of environments. Trials whose `config["env"]` is `name` can get it.
 
     Raises:
-        TypeError: If `name` is not text, or `env_creator` cannot be called.
+        TypeError: If an argument has another type.
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be text, but got {checks.shown(name)}")

@@ -1,7 +1,7 @@
 """Resources: the request of a trial, as one or several bundles; Allocation: the resources that the trial received.
 
-Amounts are logical: they limit how many trials run at a time, not how much a process uses. The names are those of Ray
-Tune: `CPU`, `GPU`, `memory` (bytes), and any other name for a custom resource.
+Amounts are logical: they limit how many trials run at a time. Names are Ray Tune's: `CPU`, `GPU`, `memory` (bytes), and
+custom ones.
 """
 
 from __future__ import annotations
@@ -22,23 +22,20 @@ _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 
 
 class Resources:
-    """A resource request. All its bundles are reserved together or not at all. Ray Tune's `PlacementGroupFactory`.
-
-    Do not change its bundles.
+    """A resource request: Ray Tune's `PlacementGroupFactory`. All its bundles are reserved together or not at all.
 
     Args:
-        bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first bundle is for the
-            trainable's own process. It may be empty if only child processes need resources. Zero amounts are removed.
-        strategy: How the bundles are spread over the nodes of a Ray cluster. It has no effect on one machine.
-        *args: Accepted for Ray Tune's signature.
-        bundle_label_selector: The labels that the node of each bundle must have, such as `[{"zone": "a"}]`, as in Ray.
-            It has no effect on one machine.
-        **kwargs: Accepted for Ray Tune's signature.
+        bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first one is for the
+            trainable's own process, and may be empty. Zero amounts are removed. Do not change them.
+        strategy: How the bundles are spread over the nodes of a Ray cluster.
+        *args: For Ray Tune's signature.
+        bundle_label_selector: The labels that the node of each bundle must have, such as `[{"zone": "a"}]`, on a Ray
+            cluster.
+        **kwargs: For Ray Tune's signature.
 
     Raises:
         ValueError: If there is no bundle, the label selectors are not one dict for each bundle, an amount is negative
-            or not a number, a bundle names a resource twice, or a bundle requests more than one GPU but not a whole
-            number.
+            or not a number, a bundle names a resource twice, or requests more than one GPU but not a whole number.
     """
 
     __slots__ = ("__weakref__", "_total", "bundles", "head_bundle_is_empty", "labels", "strategy")
@@ -83,7 +80,7 @@ class Resources:
 
         Args:
             request: A `Resources`, a dict such as `{"cpu": 1, "gpu": 0.5, "custom_resources": {"tokens": 2}}`, or None
-                for the default of one CPU.
+                for one CPU.
 
         Raises:
             ValueError: If `request` has another type, or an amount is invalid.
@@ -126,7 +123,7 @@ _known: weakref.WeakValueDictionary[Any, Resources] = weakref.WeakValueDictionar
 
 
 def _checked(bundles: list[dict[str, float]], strategy: str, labels: Sequence[dict[str, str]] = ()) -> Resources:
-    """The one object for a request whose bundles have been checked. Every worker unpickles requests this way."""
+    """The one object for checked bundles: every worker unpickles requests this way."""
     key = (tuple(frozenset(bundle.items()) for bundle in bundles), repr((strategy, labels)))
     resources = _known.get(key)
     if resources is None:
@@ -199,7 +196,7 @@ class BundleAllocation(NamedTuple):
     """The resources that one bundle of a trial has.
 
     Attributes:
-        env: Environment variables for a child process that uses this bundle: its devices and its number of threads.
+        env: For a child process of this bundle: its devices and its number of threads.
     """
 
     resources: Mapping[str, float]
@@ -221,10 +218,10 @@ class Allocation(NamedTuple):
     """The resources that a trial has.
 
     Attributes:
-        bundles: One allocation for each bundle of the request, in the same order.
-        env: Environment variables for the trial's own process. They must be set before user code is imported. The
-            process sees all devices of the trial, and its number of threads is that of the first bundle.
-        gpu_ids: The ids of all devices of the trial, without duplicates.
+        bundles: One allocation for each bundle of the request.
+        env: For the trial's own process, before user code is imported. It sees all devices of the trial, and has the
+            first bundle's number of threads.
+        gpu_ids: All devices of the trial.
     """
 
     bundles: tuple[BundleAllocation, ...] = ()

@@ -69,7 +69,7 @@ AUTO_RESULT_KEYS = (
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
 
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
-"""Automatic keys that are not measurements. Metric checks and analyses ignore them."""
+"""Automatic keys that are no measurements."""
 
 EXPR_RESULT_FILE = "result.json"
 EXPR_PROGRESS_FILE = "progress.csv"
@@ -85,7 +85,7 @@ DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOS
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_EXPERIMENT_NAME = "default"
 CONFIG_PREFIX = "config"
-"""Constants that scripts import from Ray Tune. This package does not use them."""
+"""Constants that scripts import from Ray Tune."""
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
@@ -102,12 +102,11 @@ class Report(NamedTuple):
     """A worker's reply to `train()`.
 
     Attributes:
-        metrics: The user's metrics, followed by the automatic keys. There is no `config`.
-            None if a function has returned without new metrics: the driver repeats its last result, with `done`. None
-            with a checkpoint: only the checkpoint is new.
-        done: True if the trial has ended by itself with this report.
-        has_returned: True if the metrics are the return value of a function, so that no report will follow.
-        ending: Why the trial has ended, if its sender knows. Such a sender saves nothing.
+        metrics: The user's metrics, then the automatic keys, without `config`. None if a function has returned without
+            new ones, so that the last result comes again with `done`, or if only a checkpoint is new.
+        done: Whether the trial has ended by itself with this report.
+        has_returned: Whether the metrics are a return value: no report follows.
+        ending: Why the trial has ended, if its sender, which then saves nothing, knows.
     """
 
     metrics: dict[str, Any] | None
@@ -124,7 +123,7 @@ MISSING = object()
 def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """Complete a result for plug-ins and files: add the trial's configuration as `config`.
 
-    Inside of the package, results have no `config`. Only this function puts it in.
+    Inside the package, results have none.
     """
     result: dict[str, Any] = {}
     for name, value in metrics.items():
@@ -136,9 +135,9 @@ def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, An
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
-    """Turn nested mappings into one level, in a new dict, ordered level by level as in Ray Tune.
+    """Turn nested mappings into one level, in a new dict, level by level as in Ray Tune.
 
-    `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`. Keys become strings. Empty mappings are kept as values.
+    `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`. Keys become strings, and empty mappings stay.
 
     Raises:
         ValueError: If a mapping contains itself or has too many levels.
@@ -167,7 +166,7 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
-    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out."""
+    """Flatten a result to a row of a data frame. Nested metrics come last, empty mappings are left out."""
     row: dict[str, Any] = {}
     nested: dict[str, Any] = {}
     for key, value in result.items():
@@ -183,8 +182,8 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
 def with_plain_keys(metrics: dict[Any, Any]) -> dict[Any, Any]:
     """Metrics with plain keys in all nested mappings: texts, numbers, bools, None, bytes, and tuples of these.
 
-    Any other key is replaced by its text. Call this where an error is that of the trial or the plug-in that made the
-    metrics, because the methods of a key may raise anything.
+    Any other key is replaced by its text. Call this where an error is that of the trial or the plug-in, because a key's
+    methods may raise anything.
 
     Raises:
         TypeError: If a key has no text, or two keys of a mapping have the same one.
@@ -256,11 +255,7 @@ def lookup(result: Mapping[str, Any], name: str) -> Any:
 
 
 def assign(result: dict[str, Any], name: str, value: Any) -> bool:
-    """Replace the value of a metric by its flattened name, in copies of the levels below `result`.
-
-    Returns:
-        Whether there is such a metric.
-    """
+    """Replace a metric by its flattened name, in copies of the levels; return whether there is one."""
     if name in result:
         result[name] = value
         return True

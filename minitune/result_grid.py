@@ -62,11 +62,10 @@ class Result:
     Attributes:
         metrics: The last reported result, nested, with the automatic keys; `{"trial_id": ...}` if there is none.
         error: The `TrialError` of a failed trial, which is also an instance of the user's exception class; else None.
-        best_checkpoints: The kept checkpoints, as (checkpoint, metrics) pairs. They are in ascending order of score if
-            the run has a score attribute, else in order of time. `num_to_keep` limits their number. The latest
-            checkpoint is always kept on disk, but may be missing here.
-        cpu_s: The CPU seconds of the trial's processes; None if unknown, such as with `reuse_actors`.
-        peak_bytes: The largest amount of memory that one of them had, shared memory included; None if unknown.
+        best_checkpoints: (checkpoint, metrics) pairs, in ascending order of score if the run has a score attribute,
+            else in order of time, at most `num_to_keep`. The latest checkpoint may be missing here.
+        cpu_s: The CPU seconds of its processes; None if unknown, such as with `reuse_actors`.
+        peak_bytes: The largest memory of one of them; None if unknown.
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class Result:
 
     @classmethod
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
-        """The result of `trial`. The config determines `best_checkpoints`."""
         # In the order of time; the sort below is stable, so equal scores stay in that order.
         kept = list(trial.checkpoints)
         attribute = checkpoint_config.checkpoint_score_attribute
@@ -128,16 +126,15 @@ class Result:
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
         """Read the result of a trial from its directory. Blocks while it reads. Unpickles nothing.
 
-        Inside the run's directory, everything comes from the run's journal. If the trial's directory was moved out of
-        its run, the metrics come from `result.json`, else from `progress.csv`, and the trial has failed if there is an
-        `error.txt`.
+        Inside the run's directory, all comes from the run's journal. Elsewhere, the metrics come from `result.json`,
+        else from `progress.csv`, and an `error.txt` says that the trial has failed.
 
         Args:
             path: The trial's directory.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
 
         Raises:
-            RuntimeError: If the directory does not exist, or has no results.
+            RuntimeError: If there is no directory, or no results.
             ValueError: If a file system is given.
         """
         from minitune.record.story import read_run
@@ -191,19 +188,14 @@ class Result:
 
     @cached_property
     def metrics_dataframe(self) -> pandas.DataFrame:
-        """`get_rows` as a data frame. Needs pandas.
-
-        Raises:
-            ImportError: If pandas is not installed.
-        """
+        """`get_rows` as a data frame. Needs pandas."""
         return import_pandas().DataFrame(self.get_rows())
 
     @cached_property
     def decisions(self) -> list[TrialDecision]:
         """Each stop, pause, promotion, exploit and failure of the trial, and each rung it has passed, with the reason.
 
-        They come from the run's journal, so the trial's directory must be inside the run's. The list is empty if the
-        journal has no decision about the trial.
+        They come from the run's journal, so the directory must be inside the run's. Empty without decisions.
 
         Raises:
             FileNotFoundError: If there is no journal.
@@ -216,8 +208,7 @@ class Result:
     def get_rows(self) -> list[Row]:
         """All reports of the trial, flattened, including those of failed attempts. Needs no pandas.
 
-        They come from the run's journal. If the trial's directory was moved out of its run, they come from
-        `result.json`, else from `progress.csv`.
+        They come from the run's journal; elsewhere from `result.json`, else from `progress.csv`.
         """
         return trial_rows(self.path)
 
@@ -253,7 +244,6 @@ class Result:
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks."""
         from minitune.base.table import as_html, facts, short_repr
 
         shown = (TRIAL_ID, TRAINING_ITERATION)
@@ -306,7 +296,6 @@ class _Front(list[Result]):
         self._goal = goal
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks."""
         from minitune.output.table import front_html
 
         return front_html(self._trials, self._goal)
@@ -359,7 +348,6 @@ class ResultGrid(Sequence[Result]):
         return "ResultGrid<[\n" + ",\n".join(f"  {result!r}" for result in self._results) + "\n]>"
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks."""
         return self._run.to_html()
 
     @property
@@ -371,7 +359,7 @@ class ResultGrid(Sequence[Result]):
     def seed(self) -> int | None:
         """The base seed of the run, whether set or drawn. `TuneConfig(seed=grid.seed)` repeats the run.
 
-        None if the record of the run no longer exists.
+        None without a record.
         """
         return self._run.seed
 
@@ -408,17 +396,17 @@ class ResultGrid(Sequence[Result]):
         filter_nan_and_inf: bool = True,
         by: str = "value",
     ) -> Result:
-        """The result of the best trial. Of equal trials, the earlier one is the best.
+        """The result of the best trial, of equal ones the earlier one.
 
         Args:
-            metric: The metric; by default the metric of the `TuneConfig`. A run with one trial needs no metric. A run
-                with several objectives needs the name of one; see also `get_front`.
+            metric: By default the metric of the `TuneConfig`. A run with one trial needs none, one with several
+                objectives the name of one; see also `get_front`.
             mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
             scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
                 `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
-            by: `"value"`, or `"estimate"`: the first trial of `get_estimates`. The best value of a noisy objective is
-                a lucky one. With too few trials for an estimate, the value decides.
+            by: `"value"`, or `"estimate"`: the first trial of `get_estimates`, since the best value of a noisy
+                objective is a lucky one. With too few trials for it, the value decides.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` or `by` has another value.
@@ -443,13 +431,12 @@ class ResultGrid(Sequence[Result]):
         """What to expect of the trials if they were run again and again. The arguments are those of `get_best_result`.
         Blocks for up to 0.2 s of CPU.
 
-        A Gaussian process over the configurations of all trials tells noise from effects. It compares the trials that
-        have run at least as many iterations as the best one.
+        A Gaussian process over the configurations tells noise from effects, among trials that have run at least as long
+        as the best one.
 
         Returns:
-            For each of at most 100 trials its value, its expected value, and an interval of about 90 %. First is the
-            trial that is best even at the worse end of its interval. Empty with fewer than twelve trials that can be
-            compared.
+            The value, the expected value, and an interval of about 90 % of at most 100 trials. First is the one that is
+            best even at the worse end of its interval. Empty with fewer than twelve.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
@@ -467,13 +454,12 @@ class ResultGrid(Sequence[Result]):
         """The trials that the run has repeated, with the values of the repeats; see `TuneConfig.confirm`.
 
         Args:
-            metric: The metric; by default that of the `TuneConfig`, by which the trials were chosen.
-            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
-            scope: The value of each repeat that counts, as in `get_best_result`.
+            metric: By default that of the `TuneConfig`, by which the trials were chosen.
+            mode: `"min"` or `"max"`; by default that of the `TuneConfig`.
+            scope: As in `get_best_result`, for each repeat.
 
         Returns:
-            A `Confirmation` for each trial, the best mean first. Empty without repeats, and for another metric or mode
-            than those by which the trials were chosen.
+            The best mean first. Empty without repeats, and for another metric or mode than those of the choice.
 
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
@@ -486,11 +472,11 @@ class ResultGrid(Sequence[Result]):
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
         """The Pareto front: the results that no other result dominates, in order of submission.
 
-        A result dominates another one if its last values are not worse in any objective and better in at least one.
-        Trials without a finite value for each objective are left out.
+        One dominates another if its last values are not worse in any objective and better in at least one. Trials
+        without a finite value of each are left out.
 
         Args:
-            metric: The objectives; by default the metrics of the `TuneConfig`.
+            metric: The objectives; by default those of the `TuneConfig`.
             mode: `"min"` or `"max"` for each objective; `"obs"` leaves an objective out.
 
         Raises:
@@ -503,10 +489,10 @@ class ResultGrid(Sequence[Result]):
         return _Front(results, trials, self._run.goal if metric is None else Goal.of(metric, mode))
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
-        """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials. An existing
+        """Write a report of the run to one HTML file: plots, importances, errors, a table of all trials. An existing
         file is replaced.
 
-        Importances need the extra `report`. Blocks while it reads the journal and writes the file.
+        Importances need the extra `report`. Blocks while it reads the journal.
 
         Raises:
             FileNotFoundError: If there is no journal.
@@ -517,16 +503,16 @@ class ResultGrid(Sequence[Result]):
         return write_report(self, path, metric=metric, mode=mode)
 
     def show(self, height: int = 900) -> Plot:
-        """The page of the run for a notebook's cell: make it the last line of the cell. `to_html` writes it to a file.
+        """The page of the run for a notebook's cell, as its last line. `to_html` writes it to a file.
 
         Blocks while it reads the journal.
 
         Args:
-            height: The height of the frame in pixels. The page scrolls in it.
+            height: Of the frame, in pixels.
 
         Raises:
             FileNotFoundError: If there is no journal.
-            ValueError: If there is no metric or no mode, or the height is no number from 100 on.
+            ValueError: If there is no metric or no mode, or the height is below 100.
         """
         from minitune.visualization.page import read_histories, report_page
         from minitune.visualization.plots import Plot
@@ -535,7 +521,7 @@ class ResultGrid(Sequence[Result]):
         return Plot(report_page(read_histories(self)).decode(), height)
 
     def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
-        """How much each parameter affects the objective, with the uncertainty of each value.
+        """How much each parameter affects the objective, with its uncertainty.
 
         Needs the extra `report`. Blocks while it reads the journal and fits a model.
 
@@ -551,20 +537,19 @@ class ResultGrid(Sequence[Result]):
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
-        Needs no pandas. The row of a trial without reports has only its configuration, directory and id.
+        Needs no pandas. Without reports, a row has only configuration, directory and id.
 
         Args:
-            filter_metric: Use the report with the best value of this metric instead of the last report.
+            filter_metric: Use the report with its best value, not the last one.
             filter_mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
-            ValueError: If the mode is unknown, there is a mode without a metric, or trials have reported, but none of
-                them the metric.
+            ValueError: If the mode is unknown, there is a mode without a metric, or no trial has reported the metric.
         """
         return self._run.rows(filter_metric, filter_mode)
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> pandas.DataFrame:
-        """The rows of `get_rows` as a data frame, without trials that have no report. Needs pandas.
+        """The rows of `get_rows` of trials with reports as a data frame. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.

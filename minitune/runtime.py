@@ -1,6 +1,6 @@
-"""The functions that Ray users call on `ray` itself, for one machine: totals of resources, and stored values.
+"""The functions that Ray users call on `ray` itself: totals of resources, and stored values.
 
-`init` starts nothing. It only sets the resources that the trials of this process may use.
+`init` starts nothing: it sets the resources that the trials of this process may use.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ _numbers = itertools.count(1)
 
 
 class RuntimeContext:
-    """The return value of `init`. As a context manager, it calls `shutdown` when it exits.
+    """The return value of `init`. As a context manager, it calls `shutdown`.
 
     Attributes:
-        dashboard_url: Always empty: there is no dashboard.
-        address_info: Ray's keys: those for the address have this machine's, the others None.
+        dashboard_url: Always empty.
+        address_info: Ray's keys, of which those for the address have a value.
     """
 
     dashboard_url = ""
@@ -106,17 +106,16 @@ def init(
     ignore_reinit_error: bool = False,
     **other: Any,
 ) -> RuntimeContext:
-    """Set the resources that all trials of this process may use together. May block for up to 10 s in `nvidia-smi` if
-    the machine has NVIDIA devices.
+    """Set the resources that all trials of this process may use together. May block for 10 s in `nvidia-smi`.
 
     `address` is None, `"local"` or `"auto"` for this machine, or host and port of a Ray cluster, for runs with
-    `TuneConfig(executor="ray")`, which has its own totals. `resources` has other resources by name, and `memory` in
-    bytes. `local_mode` runs trials one at a time in this process, if no executor is named. `ignore_reinit_error` does
-    nothing if `init` was called before. Other arguments of Ray's `init` have no effect; one warning names them.
+    `TuneConfig(executor="ray")`. `resources` has other resources by name, and `memory` in bytes. `local_mode` runs
+    trials one at a time in this process. `ignore_reinit_error` allows a second call, without effect. Other arguments of
+    Ray's `init` have none, with one warning.
 
     Raises:
         RuntimeError: If `init` was called before, or a run was started.
-        TypeError: If Ray's `init` does not have the argument either.
+        TypeError: If Ray's `init` has no such argument.
         ValueError: If a number or `address` is invalid, or totals are given for a cluster.
     """
     from minitune.executors.devices import machine_resources
@@ -151,7 +150,7 @@ def init(
 
 
 def shutdown() -> None:
-    """Undo `init`, and delete the values that `put` has stored. May be called at any time."""
+    """Undo `init`, and delete the values of `put`, at any time."""
     _state.machine = None
     _state.address = None
     _state.is_used = False
@@ -167,15 +166,14 @@ def is_initialized() -> bool:
 def cluster_resources() -> dict[str, float]:
     """The total resources: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
 
-    In the worker process of a trial: the resources that this process can see.
+    In a trial: those that its process can see.
     """
     return {name: float(amount) for name, amount in machine().totals.items()}
 
 
 def nodes() -> list[dict[str, Any]]:
-    """This machine as a list of one node, with those keys of Ray's `nodes()` that have a value here.
-
-    `Resources` are the totals of `cluster_resources()`.
+    """This machine as a list of one node, with the keys of Ray's `nodes()` that have a value here, such as
+    `Resources`.
     """
     host = os.uname().nodename
     node = {
@@ -192,7 +190,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def available_resources() -> dict[str, float]:
-    """The total resources minus those that the trials of this process use. For callbacks and threads beside a run."""
+    """The total resources minus those in use by trials of this process, for callbacks and threads."""
     left = cluster_resources()
     for executor in list(_executors):
         totals, free = executor.resources()
@@ -205,10 +203,10 @@ def available_resources() -> dict[str, float]:
 
 
 def put(value: Any) -> ObjectRef:
-    """Store a value once, for any number of trials. Blocks while it writes the value.
+    """Store a value once, for any number of trials. Blocks while it writes.
 
-    The value goes to a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete. If a
-    trial calls `put`, the value goes to the trial's directory and stays there.
+    It is in a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete, or, from a trial,
+    in its directory for good.
 
     Raises:
         TypeError: If the value cannot be pickled, or is itself a reference.
@@ -232,13 +230,13 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
 
     Args:
         object_refs: A reference from `put`, or a list of references.
-        timeout: Accepted for Ray's signature. It has no effect, since `get` never waits.
+        timeout: For Ray's signature; `get` never waits.
 
     Returns:
-        The value, a separate copy for each call. Of a large array, only the pages that are written to are copied.
+        A separate copy for each call; of a large array, only pages that are written to are copied.
 
     Raises:
-        ObjectLostError: If the value no longer exists.
+        ObjectLostError: If it no longer exists.
         ValueError: If an argument is not a reference.
     """
     if isinstance(object_refs, (list, tuple)):
@@ -255,7 +253,7 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
 
 
 def machine() -> Machine:
-    """The resources that trials may use: the totals from `init`, else those found on this machine."""
+    """The resources that trials may use, from `init` or found here."""
     from minitune.executors.devices import machine_resources
 
     _state.is_used = True
@@ -278,10 +276,10 @@ def cluster_address() -> str | None:
 
 
 def check_address(address: Any) -> str | None:
-    """Check the argument `address` of `init`; return it if it names a cluster, else None.
+    """Return the argument `address` of `init` if it names a cluster, else None.
 
     Raises:
-        ValueError: If it is neither of this machine nor host and port of a cluster.
+        ValueError: If it is something else.
     """
     if address in (None, "", "local", "auto"):
         return None

@@ -1,7 +1,7 @@
 """Settings from environment variables, in one table.
 
-A setting is read from `MINITUNE_<NAME>`. If that is not set, Ray Tune's variable for the same setting is read, where
-there is one. An empty variable counts as not set. Values are read when they are needed and never cached.
+A setting is read from `MINITUNE_<NAME>`, else from Ray Tune's variable for it. An empty one is not set. Values are
+never cached.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Setting(NamedTuple):
     """One setting.
 
     Attributes:
-        is_number: Whether a value must be a number >= 0. A run checks this before it begins.
+        is_number: Whether a value must be a number >= 0, which is checked before a run.
     """
 
     default: str = ""
@@ -125,11 +125,7 @@ def is_on(name: str) -> bool:
 
 
 def number_setting(name: str) -> float:
-    """The value of a setting that must be a number >= 0.
-
-    Raises:
-        ValueError: If it is not such a number.
-    """
+    """The value of a setting that must be a number >= 0. ValueError."""
     text = setting(name)
     try:
         value = float(text)
@@ -141,10 +137,10 @@ def number_setting(name: str) -> float:
 
 
 def check_numbers() -> None:
-    """Check all settings that must be numbers, before a run begins: it reads some of them only later.
+    """Check all settings that must be numbers, before a run reads them.
 
     Raises:
-        ValueError: If a setting is not a number >= 0. The text names the variable.
+        ValueError: If one is no number >= 0, with its name.
     """
     for name, entry in SETTINGS.items():
         if entry.is_number and setting(name) != entry.default:  # the default need not be a number ("auto")

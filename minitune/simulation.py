@@ -1,7 +1,6 @@
 """simulate: a run on learning curves instead of training, with a virtual clock.
 
-A simulation uses the same controller, searcher, scheduler, stoppers, callbacks, retries and rules for checkpoints as a
-real run. Only the training is replaced: `curve(config)` yields the results.
+It uses the parts of a real run; only the training is replaced: `curve(config)` yields the results.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class Logged(NamedTuple):
 
     Attributes:
         time_s: Virtual seconds since the start of the run.
-        event: The decision about a result (`CONTINUE`, `PAUSE`, `STOP` or `NOOP`), or a change of the trial (`ADDED`,
-            `EXPLOIT`, or its new status).
-        text: The reason. For `ADDED`, the trial's tag; for `EXPLOIT`, the donor's id.
+        event: The decision about a result (`CONTINUE`, `PAUSE`, `STOP` or `NOOP`), or `ADDED`, `EXPLOIT`, or the
+            trial's new status.
+        text: The reason; for `ADDED`, the trial's tag; for `EXPLOIT`, the donor's id.
     """
 
     time_s: float
@@ -87,8 +86,8 @@ class Simulation:
     """The outcome of a simulation.
 
     Attributes:
-        results: The trials' results, as from `Tuner.fit`. Their checkpoints are positions on curves, not directories.
-            Their `get_rows` needs a run with a `storage_path`.
+        results: As from `Tuner.fit`; checkpoints are positions on curves. Their `get_rows` needs a run with a
+            `storage_path`.
         log: All decisions and changes of trials, in order.
     """
 
@@ -105,14 +104,14 @@ class Simulation:
 
     @property
     def decision_log(self) -> str:
-        """The log as text, one line for each entry. Equal arguments give equal texts on every machine."""
+        """The log as text, one line for each entry. Equal arguments give equal texts."""
         return "".join(f"{entry}\n" for entry in self.log)
 
     def improvements(self) -> list[Improvement]:
         """The results that were better than all earlier results, in order. NaN and other non-numbers do not count.
 
         Raises:
-            ValueError: If the simulation had no metric or no mode.
+            ValueError: If there was no metric or no mode.
         """
         if self.metric is None or self.mode is None:
             raise ValueError("improvements() needs a metric and a mode: pass both in the TuneConfig of the simulation")
@@ -148,43 +147,20 @@ def simulate(
 ) -> Simulation:
     """Run trials on learning curves instead of training. Blocks while it computes, but never waits.
 
-    A paused or failed trial continues from its last checkpoint, which is a position on the curve of its configuration.
-    A trial that exploits another one continues from the donor's position, on the curve of its own new configuration.
+    A paused or failed trial continues from its last checkpoint, a position on the curve of its configuration; one that
+    exploits another trial from the donor's position, on the curve of its own.
 
-    Args:
-        curve: A function of the configuration that returns an iterable of (metrics, seconds), one pair for each result.
-            After a restore it is called again, and the steps before the checkpoint take no time. Or a function of
-            (configuration, state) that yields (metrics, seconds, state), where state is None at the start. Or a mapping
-            from keys to lists of (metrics, seconds); the default space is a grid of its keys under `"curve"`. Or the
-            directory or name of an earlier run, or a `PastRun`, whose curves are such a mapping.
-        param_space: The search space, as for `Tuner`.
-        tune_config: Searcher, scheduler, metric and limits, as for `Tuner`. Its executor is not used.
-        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. With a `storage_path`, the
-            journal and the loggers' files are written, but no checkpoints.
-        num_workers: The CPUs of the simulated machine.
-        resources: Other resources of the machine, such as `{"GPU": 2}`.
-        resources_per_trial: The resources of each trial.
-        can_save: Whether trials can save checkpoints. If not, a paused or failed trial starts from the beginning.
-        start_delay_s: Virtual seconds from the start of a worker to its first step.
-        checkpoint_cost_s: Virtual seconds to write a checkpoint, and to load one.
-        failure_rate: The probability that a worker dies in a step; see `FailureConfig(max_failures=...)`.
-        seed: The seed of searcher, scheduler and failures. By default the seed of `tune_config`, else 0.
+    `curve` is a function of the configuration that returns (metrics, seconds) for each result; one of (configuration,
+    state) that yields (metrics, seconds, state); a mapping from keys to such lists, with a grid of its keys under
+    `"curve"` as the default space; or an earlier run. `run_config` writes a journal if it has a `storage_path`, but no
+    checkpoints. `start_delay_s` and `checkpoint_cost_s` are virtual seconds
+    for a worker's start, and for each save and load. `failure_rate` is the probability that a worker dies in a step.
 
     Returns:
-        Results, times, and the log of all decisions. Equal arguments always give equal outcomes.
+        Results, times, and all decisions, equal for equal arguments.
 
     Raises:
-        ValueError: If an argument has an invalid value.
-        TuneError: In the same cases as `Tuner.fit`.
-
-    Examples:
-        >>> from minitune import ASHAScheduler, TuneConfig, uniform
-        >>> def curve(config):
-        ...     return [({"loss": config["x"] + 1 / epoch}, 60.0) for epoch in range(1, 28)]
-        >>> config = TuneConfig(metric="loss", mode="min", num_samples=50, scheduler=ASHAScheduler(max_t=27))
-        >>> done = simulate(curve, param_space={"x": uniform(0, 1)}, tune_config=config, num_workers=4)
-        >>> len(done.results), done.num_steps < 50 * 27 / 2
-        (50, True)
+        TuneError: As by `Tuner.fit`.
     """
     tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))  # the user's stays unchanged
     configured = instance_of("run_config", run_config, RunConfig)
@@ -308,14 +284,14 @@ def _quiet() -> Iterator[None]:
 
 
 class _SimulatedDriver(Driver):
-    """Runs the plan in memory, or in a directory if the user has set a `storage_path`."""
+    """Runs the plan in memory, or in a directory with a `storage_path`."""
 
     def __init__(self, plan: Plan, log: _Log):
         super().__init__(plan)
         self._log = log
 
     def open(self) -> None:
-        """See `Driver.open`. Stores neither trainable nor plan: no worker loads them, and no resume is possible."""
+        """See `Driver.open`. Stores neither trainable nor plan: no resume is possible."""
         plan = self.plan
         first = self.plan.experiment
         log = self._log
@@ -361,10 +337,10 @@ def _plan(
 
 
 class _SavingTrainable(Trainable):
-    """A placeholder for a class that can save checkpoints. It is never instantiated."""
+    """A placeholder for a class that can save checkpoints."""
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Never called: the executor keeps the position."""
+        pass
 
 
 def _refuse_loggers(configured: RunConfig) -> None:

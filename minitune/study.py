@@ -1,4 +1,4 @@
-"""Study: a search by ask and tell, without a run. There are no trials, no processes and no files."""
+"""Study: a search by ask and tell, without a run. It has no trials, processes or files."""
 
 from __future__ import annotations
 
@@ -44,25 +44,15 @@ class Evaluation:
 class Study:
     """Asks for configurations and is told their values. Many may be open at once, and be told in any order.
 
-    The same seed gives the same configurations as a run whose trials run one by one (`max_concurrent_trials=1`) and
-    report once. A study can be pickled if its searcher can.
+    The same seed gives the same configurations as a run whose trials run one by one and report once. A study can be
+    pickled if its searcher can.
 
     Args:
-        space, on_duplicate, constraints, warm_start: As in a run. With `"reuse"`, `ask` does not return a configuration
-            twice.
-        searcher: As `TuneConfig(search_alg=...)`: a `Searcher`, a `SearchAlgorithm`, or the name of one; None means
-            random and grid search.
-        metric: Name of the metric that is optimised, or a list of names for several objectives. Without a name, values
-            are told as plain numbers.
-        mode: `"min"` or `"max"`, or a list of these.
-        num_samples: How often the space is sampled (the whole grid each time); -1 for no end.
-        seed: The seed of all draws. With None it is drawn, as in a run.
-        points_to_evaluate: Configurations that `ask` returns first; values that they lack are drawn. A searcher that is
-            an object has this argument itself.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
-        TypeError: If `points_to_evaluate` is no list of dicts.
+        space, on_duplicate, constraints, warm_start: As in a run. With `"reuse"`, `ask` does not repeat itself.
+        searcher: As `TuneConfig(search_alg=...)`.
+        metric: A metric, or a list; without one, values are told as plain numbers.
+        num_samples: How often the space is sampled; -1 for no end.
+        points_to_evaluate: What `ask` returns first; a searcher that is an object has this argument itself.
 
     Examples:
         >>> from minitune import uniform
@@ -148,10 +138,9 @@ class Study:
         """Tell the value of a configuration. NaN is the worst value.
 
         Args:
-            config: A configuration that `ask` has returned, or an equal dict, which stands for the first equal one
-                that is open.
-            value: The metric's value; for several objectives, their values in order; or a dict of metrics, nested or
-                not, that has these. Each becomes a plain float or int.
+            config: One that `ask` has returned, or an equal dict, for the first equal one that is open.
+            value: The metric's value, those of several objectives in order, or a dict of metrics with these, as plain
+                numbers.
             error: True, without a value, if the configuration has failed.
 
         Raises:
@@ -164,8 +153,8 @@ class Study:
         self._end(trial, metrics)
 
     def add_evaluated_point(self, config: Mapping[str, Any], value: Any, *, error: bool = False) -> None:
-        """Let the searcher learn from a configuration that was tried elsewhere, with a value as for `tell`; it becomes
-        part of the history.
+        """Let the searcher learn from a configuration that was tried elsewhere, with a value as for `tell`, also for
+        the history.
 
         Raises:
             NotImplementedError: If this searcher cannot.
@@ -225,7 +214,6 @@ class Study:
         return non_dominated(self._scored())
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks: the evaluations, those of a single objective with the best first."""
         failed = sum(one.has_failed for one in self._history)
         parts: list[Part] = [f"{len(self._history)} told, {failed} failed, {len(self._open)} open"]
         shown = self._history
@@ -250,11 +238,7 @@ class Study:
         return [self._metric or DEFAULT_METRIC]
 
     def _metrics(self, value: Any) -> dict[str, Any]:
-        """The told value as flattened metrics.
-
-        Raises:
-            ValueError: If a value is missing, or is no number.
-        """
+        """The told value as flattened metrics."""
         if isinstance(value, Mapping):
             metrics = flatten(value)
         elif isinstance(self._metric, (list, tuple)):
@@ -275,7 +259,6 @@ class Study:
         return metrics
 
     def _find(self, config: Any) -> str:
-        """The open trial of a configuration."""
         # By identity first: equal configurations may be open twice, and each is told its own value.
         for trial_id, (_, given) in self._open.items():
             if given is config:

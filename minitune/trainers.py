@@ -1,12 +1,10 @@
 """The trainers of Ray Train, with one worker: the trial's own process.
 
-A trainer is a function trainable with resources of its own, so `Tuner` and `run` take it as any other function. Its
-trial calls `train_loop_per_worker`, in which `report`, `get_checkpoint` and `get_context` are those of the trial. There
-is no group of workers to start, to watch or to wait for.
+A trainer is a function trainable with resources, so `Tuner` and `run` take it. In its `train_loop_per_worker`,
+`report`, `get_checkpoint` and `get_context` are those of the trial.
 
-The modules of Ray Train lead here: `train.torch`, `train.tensorflow`, `train.data_parallel_trainer`. The trainers of
-XGBoost and LightGBM stand beside the callbacks of these libraries. Nothing here imports a training library before it is
-used.
+The modules of Ray Train lead here. The trainers of XGBoost and LightGBM stand beside the callbacks of these libraries.
+No training library is imported before it is used.
 """
 
 from __future__ import annotations
@@ -51,7 +49,9 @@ _Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
 
 # -- callbacks of Ray Train --------------------------------------------------------------------------------------------
 class UserCallback:
-    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer. Override its methods."""
+    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer. For `RunConfig(callbacks=[...])`
+    of a trainer.
+    """
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
         """Called after each report of the loop, with its metrics in a list, and with its checkpoint or None."""
@@ -62,14 +62,14 @@ class UserCallback:
 
 @dataclass(frozen=True)
 class TrainRunContext:
-    """What a callback of Ray Train is told about the run. `run_id` is the id of the trial."""
+    """What a callback of Ray Train is told about the run. `run_id` is the trial's id."""
 
     run_id: str
     run_config: RunConfig
 
 
 class _Adapted(Callback):
-    """Calls a callback of Ray Train, `ray.train.UserCallback`, for the only trial of a trainer's run."""
+    """Calls a callback of Ray Train for the only trial of a trainer's run."""
 
     def __init__(self, callback: Any, run_config: RunConfig):
         self.callback = callback
@@ -86,7 +86,7 @@ class _Adapted(Callback):
         self.callback.after_report(TrainRunContext(trial.trial_id, self.run_config), [metrics], checkpoint)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Tell a failure. After one that is retried, only its text is known here."""
+        """Tell a failure; of one that is retried, only its text is known."""
         error = trial.error or TuneError(trial.get_error() or "the loop has failed")
         self.callback.after_exception(TrainRunContext(trial.trial_id, self.run_config), {0: error})
 
@@ -109,14 +109,14 @@ class _TrainLoop:
 
     Args:
         name: What a run calls it.
-        function: The user's loop, with the configuration as its argument or without an argument.
+        function: The user's loop, with or without its configuration as an argument.
         config: The trainer's own configuration of the loop.
         scaling: The resources of the worker.
         checkpoint: The checkpoint that a trial without one starts from, or None.
         around: Makes what surrounds each call of the loop.
 
     Attributes:
-        replaces: Whether `config` takes the place of the trial's. Otherwise the trial's changes values in it.
+        replaces: Whether `config` takes the place of the trial's, which else changes values in it.
     """
 
     def __init__(
@@ -150,11 +150,7 @@ class _TrainLoop:
             self.function(*arguments)
 
     def resources(self, config: dict[str, Any]) -> Resources:
-        """The resources of a trial with this configuration.
-
-        Raises:
-            ValueError: If its `scaling_config` is invalid.
-        """
+        """The resources of a trial with this configuration."""
         given = config.get(_SCALING)
         scaling = self.scaling
         if isinstance(given, Mapping):
@@ -165,7 +161,7 @@ class _TrainLoop:
 
 
 def _merged(base: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` updated with `new` at every level. No dict in it is one of theirs, so a loop may change it."""
+    """`base` updated with `new` at every level. Each dict in it is new."""
     found: dict[str, Any] = {}
     for name in {**base, **new}:
         old = base.get(name)
@@ -184,13 +180,11 @@ class DataParallelTrainer(BoundFunction):
 
     Args:
         train_loop_per_worker: The training, called with the configuration of the loop, or without an argument. It calls
-            `report`. Its return value is ignored.
+            `report`.
         train_loop_config: The configuration of the loop. The space of a `Tuner` overrides single values.
         scaling_config: The resources of the worker.
         run_config: The run of `fit`, and of a `Tuner` that has none.
-        datasets: Must be empty, since this package has no data sets.
-        dataset_config: Must be None.
-        metadata: Must be None.
+        datasets, dataset_config, metadata: Must be empty or None.
         resume_from_checkpoint: The checkpoint that the first attempt finds with `get_checkpoint`.
 
     Raises:
@@ -231,7 +225,7 @@ class DataParallelTrainer(BoundFunction):
         super().__init__(self._loop, resources=self._loop.resources)
 
     def _surroundings(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes what surrounds each call of the loop. It is sent to the workers."""
+        """Return a function, for the workers, that makes what surrounds each call of the loop."""
         return nullcontext
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -270,14 +264,14 @@ class DataParallelTrainer(BoundFunction):
     def fit(self) -> Result:
         """Train once, as a run with one trial. Blocks.
 
-        If `run_config` has the name of a training that was interrupted, killed or has failed, `fit` continues that one
-        from its last checkpoint.
+        With the name of a training that was interrupted, killed or has failed, `fit` continues that one from its last
+        checkpoint.
 
         Returns:
             The result.
 
         Raises:
-            TuneError: If the training has failed. Its cause is the error of the loop.
+            TuneError: If the training has failed. Its cause is the loop's error.
         """
         from minitune.tuner import Tuner
 
@@ -300,8 +294,8 @@ class DataParallelTrainer(BoundFunction):
     def _earlier(self) -> Tuner | None:
         """The unfinished training with the name in `run_config`, to be continued with this trainer; None without one.
 
-        Ray Train gives a new training the last checkpoint of an earlier one of its name. So scripts that are started
-        again after a crash only name their run.
+        Ray Train gives a new training the last checkpoint of one of its name, so scripts that are started again after a
+        crash only name their run.
         """
         name = self._run_config.name
         if name is None:
@@ -357,15 +351,15 @@ class DataParallelTrainer(BoundFunction):
             path: The run's directory, or its name below the storage path.
             train_loop_per_worker: The loop, in place of the recorded one.
             train_loop_config: The whole configuration of the loop, in place of the recorded one. `Result.config` keeps
-                the one that the run began with.
+                the old one.
             scaling_config: The resources of the worker, in place of the recorded ones.
             datasets: Must be empty.
             storage_filesystem: Accepted for Ray's signature; only None is possible.
 
         Raises:
             TuneError: If there is no run, or its loop cannot be loaded and is not passed.
-            ValueError: If it is not a run of such a trainer.
-            UntrustedStateError: If another user may have written the files that must be unpickled.
+            ValueError: If it is no run of such a trainer.
+            UntrustedStateError: If another user may have written its pickles.
         """
         from minitune.record.layout import RunDirectory, is_run, no_run, run_path
         from minitune.record.run_files import load_trainable
@@ -449,9 +443,9 @@ class TorchConfig:
     """The process group of PyTorch's `distributed` in a worker.
 
     Args:
-        backend: Its backend, such as `"gloo"` or `"nccl"`. By default `nccl` on a GPU and `gloo` elsewhere.
-        init_method: Accepted for Ray's signature. A group of one process needs no address.
-        timeout_s: Accepted for Ray's signature. A group of one process waits for no other.
+        backend: Its backend, such as `"gloo"` or `"nccl"`. By default `nccl` on a GPU, else `gloo`.
+        init_method: For Ray's signature.
+        timeout_s: For Ray's signature.
     """
 
     backend: str | None = None
@@ -462,7 +456,7 @@ class TorchConfig:
     def process_group(self) -> Iterator[None]:
         """Inside the `with` block, the process is a group of one, as in a worker of Ray Train.
 
-        `torch.distributed` has its rank and its size, and so have the environment variables that launchers set.
+        `torch.distributed` and the variables of launchers have its rank and size.
         """
         import torch
 
@@ -524,7 +518,7 @@ class TorchTrainer(DataParallelTrainer):
 def get_device() -> Any:
     """The `torch.device` of the calling trial: its first GPU if it has one, else the CPU.
 
-    Outside of a trial, it is a GPU wherever PyTorch finds one.
+    Elsewhere, a GPU wherever PyTorch finds one.
     """
     import torch
 
@@ -568,8 +562,8 @@ def prepare_model(
 
     Args:
         model: A `torch.nn.Module`.
-        move_to_device: False leaves it where it is; a `torch.device` is taken in place of the trial's.
-        parallel_strategy: Accepted for Ray's signature. One worker has nothing to exchange.
+        move_to_device: False leaves it where it is; a `torch.device` replaces the trial's.
+        parallel_strategy: For Ray's signature.
         parallel_strategy_kwargs: Likewise.
 
     Returns:
@@ -587,9 +581,9 @@ def prepare_data_loader(
 
     Args:
         data_loader: The loader.
-        add_dist_sampler: Accepted for Ray's signature. One worker takes all samples.
+        add_dist_sampler: For Ray's signature.
         move_to_device: False leaves the batches where they are.
-        auto_transfer: Accepted for Ray's signature.
+        auto_transfer: For Ray's signature.
 
     Returns:
         `data_loader` itself where nothing has to be moved, else an object with its attributes.
@@ -664,7 +658,7 @@ class BoostingTrainer(DataParallelTrainer):
 
     Args:
         train_loop_per_worker: The training. It calls the library's `train`.
-        **settings: Those of `DataParallelTrainer`. The config of the library's own group of workers must be None.
+        **settings: Those of `DataParallelTrainer`. The config of the library's own group of workers is None.
 
     Raises:
         ValueError: If there is no loop, as in the older form, which reads data sets of Ray.

@@ -57,41 +57,18 @@ class TuneConfig(Config):
     """The objective of a run, and how it searches.
 
     Attributes:
-        mode: `"min"` or `"max"`. For several objectives, a list of these; `"obs"` marks a metric that is only observed.
-        metric: The metric to optimise, such as `"eval/loss"`; a list for several objectives.
-        search_alg: A `Searcher` or `SearchAlgorithm`, or its name; None means random and grid search.
-        scheduler: A `TrialScheduler`, or its name; None means first in, first out.
-        num_samples: How many samples to draw from the space. Each sample covers the whole grid. -1 means no limit.
-        max_concurrent_trials: How many trials may run at the same time; None means as many as the resources allow.
-        time_budget_s: Seconds, or a timedelta, after which the run ends; None and 0 mean no limit.
-        reuse_actors: Whether the worker of a finished trial runs the next trial.
-        trial_name_creator: A function that returns the name of a trial.
-        trial_dirname_creator: A function that returns the name of a trial's directory.
+        mode: `"min"` or `"max"`; a list for several objectives, in which `"obs"` marks one that is only observed.
+        metric: The metric, such as `"eval/loss"`, or a list.
+        search_alg: A searcher or its name; None: random and grid search.
+        scheduler: A scheduler or its name; None: first in, first out.
+        num_samples: How often the space, and with it the whole grid, is sampled; -1: without end.
+        max_concurrent_trials: None: as many as the resources allow.
+        time_budget_s: Seconds, or a timedelta, after which the run ends.
+        reuse_actors: Whether the worker of a finished trial runs the next one.
+        trial_name_creator, trial_dirname_creator: Functions that name a trial, and its directory.
         chdir_to_trial_dir: Deprecated: set the variable `RAY_CHDIR_TO_TRIAL_DIR`.
-        seed: The base seed of everything random. None draws one; `ResultGrid.seed` shows it. A component's own seed has
-            precedence. It also seeds the global generators while functions in the search space run, and restores them.
-        deterministic: Whether results count in the order of a machine on which every report takes the same time, so
-            that each run with the same seed makes the same decisions. `max_concurrent_trials` must be set. Workers may
-            be idle while a faster trial waits for a slower one.
-        executor: `"local"` runs trials in processes, `"inline"` in this process, where a debugger works, `"ray"` on the
-            nodes of a Ray cluster. Or a `TrialExecutor`.
-        trial_timeout_s: Seconds, or a timedelta, for one attempt of a trial; None means no limit. A trial that takes
-            longer is asked to stop, then killed, and has failed.
-        report_timeout_s: The same limit for the time between two reports. The `"inline"` executor checks both limits
-            only when the trial reports.
-        on_duplicate: For a configuration that was tried: `"allow"` tries it again, `"resample"` draws another one, and
-            ends the search if there is none, `"reuse"` ends the new trial with the result of the earlier one, if that
-            has finished.
-        constraints: Functions of the configuration that must return True. A configuration that violates one is drawn
-            again, and left out of a grid; a point to evaluate that does is an error.
-        warm_start: Earlier runs to learn from: directories, names, or `ResultGrid` objects. Their spaces must share
-            parameters with this run's. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
-        confirm: How many more times the three most promising trials are run at the end, with other seeds. Then the
-            best trial is the one with the best mean of these repeats, see `ResultGrid.get_confirmations`. They are
-            trials beyond `num_samples`, and no scheduler stops them. With a time budget, the search ends in time for
-            them. Needs one metric and its mode here.
-        preload: Whether a process that forks the workers loads the trainable, its values and its first imports of
-            installed packages once for the run. A module that must be imported again for each trial needs False.
+
+    The other fields have their own texts.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -109,15 +86,45 @@ class TuneConfig(Config):
     trial_dirname_creator: Callable[[Trial], str] | None = None
     chdir_to_trial_dir: bool | None = None
     seed: int | None = None
+    """The base seed of everything random. None draws one, which `ResultGrid.seed` shows. A component's own seed has
+    precedence. The global generators are seeded while functions in the search space run, and then restored.
+    """
     deterministic: bool = False
+    """Whether results count in the order of a machine on which every report takes the same time, so that equal seeds
+    make equal decisions. Needs `max_concurrent_trials`. Workers may be idle while a trial waits for a slower one.
+    """
     executor: TrialExecutor | ExecutorName | str = "local"
+    """`"local"` runs trials in processes, `"inline"` in this process, where a debugger works, `"ray"` on the nodes of a
+    Ray cluster. Or a `TrialExecutor`.
+    """
     trial_timeout_s: int | float | datetime.timedelta | None = None
+    """Seconds, or a timedelta, for one attempt of a trial. One that takes longer is asked to stop, then killed, and has
+    failed. The `"inline"` executor looks only when the trial reports.
+    """
     report_timeout_s: int | float | datetime.timedelta | None = None
+    """The same limit for the time between two reports."""
     on_duplicate: str = "allow"
+    """For a configuration that was tried: `"allow"` tries it again, `"resample"` draws another one, and ends the search
+    if there is none, `"reuse"` ends the new trial with the result of the earlier one, if that has finished.
+    """
     constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
+    """Functions of the configuration that must return True. One that violates them is drawn again, and left out of a
+    grid; a point to evaluate that does is an error.
+    """
     preload: bool = True
+    """Whether a process that forks the workers loads the trainable, its values and its first imports of installed
+    packages once for the run. False for a module that must be imported again for each trial.
+    """
     warm_start: Sequence[Any] | None = None
+    """Earlier runs to learn from: directories, names, or `ResultGrid` objects, whose spaces share parameters with this
+    one. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
+    """
     confirm: int = 0
+    """How many more times the three most promising trials are run at the end, with other seeds. Then the best trial is
+    the one with the best mean of these repeats; see `ResultGrid.get_confirmations`. They are trials beyond
+    `num_samples`, no scheduler stops them, and with a time budget, the search ends in time for them. Needs one metric
+    and its mode here.
+    """
 
     def _check(self) -> None:
         if isinstance(self.metric, (list, tuple)):

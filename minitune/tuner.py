@@ -1,6 +1,6 @@
 """Tuner: the entry point of a run.
 
-`restore` makes the plan of a run from the record of an earlier one, and `fit` gives it to a driver.
+`restore` makes a plan from the record of an earlier run, and `fit` gives it to a driver.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ def _right_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 class Tuner:
     """Evaluates a trainable under many configurations.
 
-    Creating a Tuner has no side effects; `fit` does the work.
+    `fit` does all the work.
 
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
         param_space: The search space: a dict whose values may be domains, grids, and dicts or lists of these.
-        tune_config: The objective, the searcher, the scheduler, and how many trials run.
-        run_config: Where the run is stored, what it shows, and how it handles failures.
+        tune_config: What is optimised, and how.
+        run_config: Where the run is stored, and what it shows.
 
     Raises:
         TuneError: If there is no trainable.
         TypeError: If `trainable` is not a trainable, or a config has another type.
-        ValueError: If the function does not take one argument, or `param_space` is not a search space.
+        ValueError: If the function does not take one argument, or `param_space` is no search space.
 
     Examples:
         >>> from minitune import RunConfig, Tuner, grid_search
@@ -110,17 +110,17 @@ class Tuner:
         """Run all trials until they have ended. Blocks.
 
         Args:
-            raise_on_failed_trial: Raise if a trial has failed; by default only if `MINITUNE_RAISE=1`. Useful in CI.
-            raise_on_interrupt: Raise after Ctrl-C, so that the script ends, too. By default, `fit` returns the results
-                so far, and a log message says that the script goes on. False: without the message.
+            raise_on_failed_trial: Raise if a trial has failed, as in CI; by default only if `MINITUNE_RAISE=1`.
+            raise_on_interrupt: Raise after Ctrl-C, so that the script ends, too. By default `fit` returns the results
+                so far, with a log message; False: without it.
 
         Returns:
-            The results, in order of submission. The error of a failed trial is in its result and is not raised.
+            The results, in order of submission. The error of a failed trial is in its result.
 
         Raises:
-            TypeError: If the trainable cannot be pickled. The text names the path to the object that causes this.
-            TuneError: If a callback, scheduler, searcher, stopper or reporter raises, if the trials request more
-                resources than the machine has, or if a trial has failed and `raise_on_failed_trial` is set.
+            TypeError: If the trainable cannot be pickled, with the path to the part that causes this.
+            TuneError: If a plug-in raises, if the trials request more resources than there are, or a trial has failed
+                and `raise_on_failed_trial` is set.
             KeyboardInterrupt: After a second Ctrl-C; after the first one if `raise_on_interrupt` is set.
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
@@ -159,15 +159,14 @@ class Tuner:
         return Driver(self._plan) if found is None else ResumedDriver(self._plan, Resumption(found))
 
     def get_results(self) -> ResultGrid:
-        """The results of the last `fit`. Between `restore` and `fit`, the results that the restored run has so far.
+        """The results of the last `fit`. Between `restore` and `fit`, those of the restored run so far.
 
-        As `restore` does, this unpickles objects of the run. Where one cannot be loaded, all are shown as texts, with a
-        warning.
+        This unpickles objects of the run, or shows them as texts, with a warning.
 
         Raises:
             RuntimeError: If `fit` has not been called and no run was restored.
             TuneError: If the restored run cannot be read.
-            UntrustedStateError: If another user may have written the files that must be unpickled.
+            UntrustedStateError: If another user may have written its pickles.
         """
         if self._grid is not None:
             return self._grid
@@ -190,7 +189,7 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
-        """Whether there is a run `path`. True also for a damaged run; `restore` then says what is damaged.
+        """Whether there is a run `path`. True also for a damaged run.
 
         Args:
             path: The run's directory or its name, as for `restore`.
@@ -215,29 +214,25 @@ class Tuner:
         run_config: RunConfig | None = None,
         add_samples: int = 0,
     ) -> Tuner:
-        """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones. `path`
-        may be a directory, which may have been moved, a name below the storage path, or `last`.
+        """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones.
 
         Args:
-            path: The run's directory or name.
+            path: The run's directory, which may have been moved, its name below the storage path, or `last`.
             trainable: A trainable with the same name as before.
-            resume_unfinished: Continue the trials that have not ended. False ends them without running them further.
-            resume_errored: Also continue the failed trials, from their last checkpoints.
-            restart_errored: Start the failed trials again from the beginning, under new ids. `resume_errored` has
-                precedence.
-            param_space: The same space again, to replace objects in it. If values or domains differ, a warning names
-                them, and new trials are drawn from this space.
-            storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-            _resume_config: Replaces the three flags, and offers more choices.
-            tune_config: Replaces the recorded `TuneConfig`. `fit` refuses another mode, or a metric that no result has.
-            run_config: Replaces the recorded `RunConfig`.
-            add_samples: How many samples to add to the run. With a grid, one sample is one pass over the grid.
+            resume_unfinished: False ends unfinished trials.
+            resume_errored: Also continue failed trials from their last checkpoints.
+            restart_errored: Start them again, under new ids, unless `resume_errored`.
+            param_space: The same space, to replace objects in it; other domains hold for new trials, with a warning.
+            _resume_config: Replaces the three flags.
+            tune_config: Replaces the recorded one, but not its mode.
+            run_config: Replaces the recorded one.
+            add_samples: How many samples to add.
+            storage_filesystem: Only None is possible.
 
         Raises:
             TuneError: If there is no run, or it cannot be read.
-            ValueError: If the trainable has another name or the space has other keys than the run's, if `add_samples`
-                is negative, or if the run has no number of samples that could grow.
-            UntrustedStateError: If another user may have written the files that must be unpickled.
+            ValueError: If it has another trainable or other keys, or its samples cannot grow.
+            UntrustedStateError: If another user may have written its pickles.
         """
         from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
