@@ -166,23 +166,31 @@ class TrialLauncher:
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
-        asked_at = None
         try:
-            # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
-            while state.supply != asked_at:
-                asked_at = state.supply
-                # A stopped actor has its resources until it has exited.
-                while len(state.running) + len(waiting.leaving) < self._max_running:
-                    has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
-                    if not ((has_waiting and self._start_one()) or self._source.draw()):
-                        break
-            room = self._max_running - len(state.running) - len(waiting.leaving)
-            is_done = self._source.look_ahead(room)
+            self._start_all()
+            num_drawn = len(state.trials)
+            is_done = self._source.look_ahead(self._max_running - len(state.running) - len(waiting.leaving))
+            if len(state.trials) > num_drawn and self._chooses_in_order:
+                self._start_all()  # one of them may need less than those that wait
         except Refusal as refusal:
             return refusal
         if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
             state.may_start = False
         return None
+
+    def _start_all(self) -> None:
+        """Start waiting trials and trials that the searcher draws, while there is room."""
+        state = self._run.state
+        waiting = state.waiting
+        asked_at = None
+        # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
+        while state.supply != asked_at:
+            asked_at = state.supply
+            # A stopped actor has its resources until it has exited.
+            while len(state.running) + len(waiting.leaving) < self._max_running:
+                has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
+                if not ((has_waiting and self._start_one()) or self._source.draw()):
+                    break
 
     def _start_one(self) -> bool:
         state = self._run.state

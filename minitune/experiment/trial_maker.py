@@ -74,9 +74,6 @@ class TrialMaker:
     def adopt(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
         trial.experiment_number = self.experiment_number
-        if trial.trainable_name != self.trainable_name:
-            trial.trainable_name = self.trainable_name
-            trial.set_name(trial.custom_trial_name)
         trial.max_failures = self.max_failures
         trial.stopping_criterion = self.stopping_criterion
         trial.start_checkpoint = self.start_checkpoint

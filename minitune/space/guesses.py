@@ -111,7 +111,7 @@ def with_constants(space: dict[str, Any], config: dict[str, Any], point: Mapping
     """A configuration with those values of a guess that take the place of constants."""
     guess = guess_of(space, point)
     for path in guess.changed:
-        config = assign_value(config, path, copy_tree(get_value(guess.space, path)))
+        config = assign_value(config, path, get_value(guess.space, path))
     return config
 
 

@@ -232,17 +232,16 @@ class VariantTable:
         several variants.
         """
         last = self._last
-        plan = self._free_plan
-        point = self._last.point
+        plan = self._free_plan  # also if a point itself was rejected, of which nothing is drawn
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
             plan = self._plans[last.round]
-        elif last.round < len(self._plans):
-            point = 0  # the point itself was rejected, so draw a random variant instead
         stands_for_several = last.branch > 0 or self._branches is not None
         if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
             return None
         # Another generator than at the first draw, and one that a resume finds again.
-        found = list(itertools.islice(plan.expand(point, self._rng(last.round, last.point, f"again {attempt}")), 2))
+        found = list(
+            itertools.islice(plan.expand(last.point, self._rng(last.round, last.point, f"again {attempt}")), 2)
+        )
         if len(found) > 1:
             return None
         return found[0]

@@ -145,7 +145,6 @@ class ClassActor:
         with self._session.bound(), prepared(info.directory, number, info.attempt) as directory:
             self._trainable.save_into(directory)
             record = commit_prepared(directory, info.directory, number)
-        self._session.last_record = record
         self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))
         return record
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PauseOnce, fit
+from kit import PauseOnce, fit, listening
 
 import minitune as tune
 from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
@@ -354,3 +354,18 @@ def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypat
 def test_wrong_callback_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
         fit_heard(Steps, wrong)
+
+
+def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def interrupted(**info: Any) -> None:
+        raise KeyboardInterrupt
+
+    def fails(**info: Any) -> None:
+        raise ValueError("the file is gone")
+
+    callbacks = [listening(on_experiment_end=interrupted), listening(on_experiment_end=fails)]
+    with pytest.raises(KeyboardInterrupt):
+        fit(lambda config: {"loss": 1}, callbacks=callbacks)
+    assert [text for text in caplog.messages if "the file is gone" in text]

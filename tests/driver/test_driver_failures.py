@@ -41,6 +41,7 @@ from minitune.clock import VirtualClock
 from minitune.error import WorkerDiedError, WorkerStartError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.record.story import read_run
 
 
 class Unlucky(ValueError):
@@ -461,3 +462,15 @@ def test_a_key_error_says_what_the_configuration_has(key: object, hint: str) -> 
 def test_a_hint_to_a_key_names_at_most_twenty_others() -> None:
     (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(21)})
     assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + ", ...")
+
+
+def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death() -> None:
+    class Lost(Counter):
+        def step(self) -> dict[str, Any]:
+            raise Dies(CRASHED | {"counts": False, "ended_s": 12.5})
+
+    (result,) = fit(Lost, executor=Dying())
+    assert "has lost its worker 10 times in a row without a new report" in str(result.error)
+    (trial,) = read_run(run_path()).trials
+    assert trial.ending is not None
+    assert trial.ending.facts["died_at"] == 12.5

@@ -250,3 +250,18 @@ def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch
     lines = [line for line in trace.lines if line in ("train", REPORT)]
     assert lines == ["train", REPORT] * (len(lines) // 2)
     assert lines
+
+
+def test_the_time_of_a_save_is_no_time_without_a_report() -> None:
+    class SlowSaves(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            clock.current.sleep(2)
+            return super().step()
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            clock.current.sleep(2)
+            return super().save_checkpoint(checkpoint_dir)
+
+    executor = virtual_executor()
+    (result,) = fit(SlowSaves, {"end": 3}, checkpoint_frequency=1, report_timeout_s=3, executor=executor)
+    assert (result.error, result.metrics["n"]) == (None, 3)

@@ -85,6 +85,28 @@ def test_the_lost_reports_of_a_pause_leave_the_statistics() -> None:
     assert [row["training_iteration"] for row in best.get_rows()] == [1, 2, 1, 2, 3]
 
 
+def test_a_pause_that_loses_a_single_report_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> None:
+        if not restored_state():
+            report_state(1, {"n": 1})
+        report({"n": 2})
+
+    (result,) = fit(train, scheduler=PauseOnce(2))
+    assert [row["n"] for row in result.get_rows()] == [1, 2, 2]
+    assert [text for text in caplog.messages if "is paused after report 2 and will continue from report 1" in text]
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_trial_that_the_scheduler_ends_by_request_at_its_own_result_is_saved_if_it_is_to_be(is_saved: bool) -> None:
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if result["n"] == 2:
+            context.stop_trial(trial)
+        return "NOOP"
+
+    (result,) = fit(SavedCounter, {"end": 5}, scheduler=deciding(decide), checkpoint_at_end=is_saved)
+    assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, is_saved)
+
+
 def test_scheduler_that_never_resumes_paused_trials_is_an_error() -> None:
     class Forgetful(FIFOScheduler):
         def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -272,3 +294,47 @@ def test_scheduler_is_asked_again_when_the_searcher_finishes() -> None:
     )
     assert grid.num_terminated == 4
     assert max(result.metrics["n"] for result in grid) == 9
+
+
+def test_a_waiting_trial_that_the_scheduler_ends_keeps_no_resources_from_others() -> None:
+    seen = []
+
+    def train(config: dict[str, Any]) -> None:
+        for n in range(200 if config["cpus"] == 1 else 1):
+            clock.current.sleep(1)
+            report({"n": n})
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        seen.append(trial.number)
+        if (trial.number, result["n"]) == (0, 100):
+            context.stop_trial(context.get_trials()[1])
+        return "CONTINUE"
+
+    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
+    fit(asks, {"cpus": grid_search([1, 4, *[3] * 30])}, scheduler=deciding(decide), executor=virtual_executor())
+    waited = seen[: [n for n, number in enumerate(seen) if number == 0][100]]
+    assert 0 < len(set(waited)) - 1 < 30, "those behind it wait as soon as many have overtaken it"
+    assert seen[-1] == 0, "but not until the first trial has ended"
+
+
+def test_a_scheduler_sees_the_live_trials_and_the_resources() -> None:
+    seen = []
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        counts = context._resource_updater
+        live = [each.number for each in context.get_live_trials()]
+        seen.append((live, counts.get_num_cpus(), counts.get_num_gpus()))
+        return "CONTINUE"
+
+    fit(report_n(1), {"i": grid_search([0, 1])}, scheduler=deciding(decide), max_concurrent_trials=1)
+    assert seen == [([0], 4, 0), ([1], 4, 0)]
+
+
+def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> None:
+        if not restored_state():
+            report_state(1, {"n": 1})
+        raise ValueError("on purpose")
+
+    fit(train, scheduler=PauseOnce(1), max_failures=1)
+    assert [text for text in caplog.messages if "; attempt 2 of 2 starts from checkpoint_000000" in text]

@@ -209,3 +209,13 @@ def test_the_name_of_an_experiment_may_be_a_path_below_the_storage() -> None:
     with pytest.raises(ValueError, match="the run's name must not lead to another directory"):
         run_experiments(experiment)
     assert not run_path().parent.exists()
+
+
+def test_files_of_prints_of_a_later_experiment_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    run_experiments([Experiment("a", count), Experiment("b", count, log_to_file="out.txt")], verbose=0)
+    assert "log_to_file of experiment 'b' have no effect" in caplog.text
+
+
+def test_a_spec_names_the_files_of_prints_only_if_they_were_asked_for() -> None:
+    assert Experiment("a", count).spec["log_to_file"] == (None, None)
+    assert Experiment("a", count, log_to_file=True).spec["log_to_file"] == ("stdout", "stderr")

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from kit import descendants_of, fit, listening, scaled_s
+from kit import SavedCounter, descendants_of, fit, listening, resume, scaled_s
 
-from minitune import TuneError, report
+from minitune import Trial, TuneError, report
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -206,3 +207,15 @@ def test_a_signal_that_is_ignored_stays_so():
         signal.signal(signal.SIGHUP, before)
     assert not grid.interrupted
     assert [result.metrics["i"] for result in grid] == [2, 2]
+
+
+def test_an_interrupted_class_is_saved_even_if_it_is_not_saved_at_its_end() -> None:
+    def interrupt(trial: Trial, result: dict[str, Any], **info: Any) -> None:
+        if result["n"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    callbacks = [listening(on_trial_result=interrupt)]
+    (result,) = fit(SavedCounter, {"end": 9}, callbacks=callbacks, checkpoint_at_end=False)
+    assert result.checkpoint is not None
+    (rows,) = [[row["n"] for row in each.get_rows()] for each in resume(SavedCounter)]
+    assert rows == [1, 2, 3, 4, 5, 6, 7, 8, 9], "nothing is done twice"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kit import fit, report_state, restored_state
 
+from minitune import Result, report
 from minitune.checkpoint import Checkpoint
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import Step
@@ -132,8 +135,17 @@ def test_a_trial_keeps_its_last_result_and_statistics() -> None:
     assert trial.should_stop({"a/loss": 3})
     assert not trial.should_stop({"a/loss": 2})
     assert not trial.should_stop({})
-    falls = Trial("f", stopping_criterion={"loss": ("<", 0.1)})
-    assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
+    for limit in (("<", 0.1), ["<", 0.1]):
+        falls = Trial("f", stopping_criterion={"loss": limit})
+        assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
+
+
+def test_an_attempt_may_change_a_configuration_that_another_trial_had() -> None:
+    trial = Trial("f", stub=True)
+    trial.set_config(Trial("f", config={"lr": 1}, stub=True).config)
+    trial.begin_attempt(1)
+    trial.attempt.config["lr"] = 2
+    assert trial.config == {"lr": 2}
 
 
 def test_a_trial_begins_with_the_checkpoint_of_restore_path(tmp_path: Path) -> None:
@@ -174,3 +186,24 @@ def test_a_configuration_can_be_replaced_but_not_changed() -> None:
     trial.config = {**trial.config, "lr": 0.3}
     assert (trial.config, other.config) == ({"lr": 0.3}, {"lr": 0.1})
     assert json.dumps(other.config) == '{"lr": 0.1}'
+
+
+def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        if not restored_state():
+            report_state(1, {"n": 1})
+        attempt = len(list(tmp_path.iterdir()))
+        report({"n": 9 - attempt})
+        (tmp_path / str(attempt)).touch()
+        if attempt < 2:
+            raise ValueError("on purpose")
+
+    (trial,) = fit(train, max_failures=2)._run.trials
+    assert (trial.metric_analysis["n"]["max"], trial.metric_analysis["n"]["avg"]) == (7, 4)
+
+
+def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is() -> None:
+    (result,) = fit(lambda config: report_state(1, {"n": 1}))
+    for each in (result, Result.from_path(result.path)):
+        ((_, metrics),) = each.best_checkpoints
+        assert (metrics["done"], each.metrics["done"]) == (False, True)

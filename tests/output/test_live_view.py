@@ -593,6 +593,16 @@ def test_a_block_that_is_higher_than_the_terminal_is_cut(terminal: Terminal) -> 
     assert terminal.lines()[-2:] == ["...", ""]
 
 
+def test_a_line_of_a_block_that_is_too_long_for_the_terminal_goes_on_below(terminal: Terminal) -> None:
+    terminal.resize(20, 30)
+    with terminal:
+        reporter = CLIReporter()
+        reporter.setup()
+        reporter.report([], False, "Result logdir: /runs/one/and/another")
+        reporter.close()
+    assert "".join(terminal.lines()).endswith("Result logdir: /runs/one/and/anotherNumber of trials: 0")
+
+
 def says_hello(config: dict[str, Any]) -> None:
     print("hello")
     tune.report({"loss": 1})

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, make_trial
 
 from minitune import report
 from minitune.output import trial_output
-from minitune.output.trial_output import cut_middle
+from minitune.output.trial_output import OutputLimit, cut_middle
 
 NOTE = re.compile(rb"\[minitune: (\S+) MB of output are left out here\]\n")
 
@@ -71,6 +71,23 @@ def test_flooding_output_is_limited_with_one_warning(
     assert NOTE.search(data)
     assert caplog.text.count("prints more than 1 MB to ") == 1
     assert set(threading.enumerate()) <= before
+
+
+def test_the_line_of_a_file_that_is_cut_again_counts_all_that_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_output, "OUTPUT_LIMIT_BYTES", 100_000)
+    trial = make_trial(experiment_path=str(tmp_path))
+    path = Path(trial.local_path, "stdout")
+    path.parent.mkdir()
+    limit = OutputLimit(("stdout", "stderr"))
+    for _ in range(2):
+        with open(path, "ab") as file:
+            file.write(bytes(1_050_000))
+        limit.on_trial_start(0, [trial], trial)
+        limit.on_trial_complete(0, [trial], trial)
+        limit.on_experiment_end([trial])
+    assert NOTE.findall(path.read_bytes()) == [b"2.05"]
 
 
 def test_without_workers_a_file_of_that_name_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

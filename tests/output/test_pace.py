@@ -7,6 +7,7 @@ from kit import make_trial, run_trial
 
 from minitune import clock
 from minitune.clock import VirtualClock
+from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.pace import pace_of, run_seconds_left, seconds_left, silent_trials
@@ -87,6 +88,31 @@ def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
         snapshot = reporter._snapshot(trials)
         reporter.close()
     return "\n".join(render(snapshot, 160, 40)), render_html(snapshot)
+
+
+def test_a_time_budget_limits_what_is_left() -> None:
+    now = VirtualClock()
+    now.sleep(1010.0 - now.time())
+    with clock.use(now):
+        reporter = default_reporter(30.0)
+        assert isinstance(reporter, LiveReporter)
+        reporter.setup(start_time=1000.0, total_samples=100)
+        assert "about 20 s left" in render(reporter._snapshot([reporting(0, 1000.0, 4, 0.5)]), 160, 40)[1]
+
+
+def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
+    trials = [reporting(number, 1000.0, 4, 0.5) for number in range(3)]
+    for trial in trials:
+        trial.move(Step.STOP)
+    now = VirtualClock()
+    now.sleep(1010.0 - now.time())
+    with clock.use(now):
+        reporter = default_reporter()
+        assert isinstance(reporter, LiveReporter)
+        reporter.setup(start_time=1000.0, total_samples=4)
+        reporter.note_run(RunInfo("/runs/it", ended_before=2))
+        reporter.report(trials, False)
+        assert "3/4 trials, 6 per min" in render(reporter._snapshot(trials), 160, 40)[1]
 
 
 def test_a_terminal_and_a_notebook_show_the_time_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,14 @@ def test_of_many_trials_that_never_started_the_first_ones_are_shown() -> None:
     assert re.findall(r"^\| train_t(\d+)", text, re.MULTILINE) == ["0030", "0000", "0001", "0002", "0003", "0004"]
 
 
+def test_of_many_metrics_the_line_of_a_result_has_the_objective_first() -> None:
+    reporter = ready(CLIReporter(infer_limit=2), verbose=2)
+    result = {"a": 1, "b": 2, "loss": 0.5, "training_iteration": 3}
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        reporter.trial_result(finished(0, 0.5), result)
+    assert stream.getvalue() == "Trial train_t0000 iteration 3: loss=0.5, a=1\n"
+
+
 def test_before_anything_has_run_there_is_no_table() -> None:
     text = show(ready(total_samples=200), [make_trial(number) for number in range(30)])
     assert text.splitlines()[2:] == [*SYS_INFO, "Number of trials: 30/200 (30 pending)", ""]

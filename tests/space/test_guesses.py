@@ -10,7 +10,7 @@ import pytest
 
 from minitune import BasicVariantGenerator, Study, choice, loguniform, quniform, randint, sample_from, uniform
 from minitune.search import AutoSearch, TPESearch, TuneBOHB
-from minitune.space.guesses import agrees, guess_of
+from minitune.space.guesses import agrees, guess_of, noted_guesses
 
 TREE: dict[str, Any] = {"kind": "tree", "depth": randint(1, 9), "leaf": {"size": randint(1, 99)}}
 SPACE: dict[str, Any] = {
@@ -169,3 +169,15 @@ def test_a_guess_does_not_change_the_space() -> None:
     before = repr(space)
     guess_of(space, {"model": {"depth": 3.0}, "deep": {"a": {0: 4.0}}}, whole=True)
     assert repr(space) == before
+
+
+def test_a_guess_may_narrow_a_domain(caplog: pytest.LogCaptureFixture) -> None:
+    (guess,) = noted_guesses({"x": uniform(0, 1)}, [{"x": uniform(0, 0.5)}])
+    assert repr(guess.space["x"]) == "uniform(0.0, 0.5)"
+    assert caplog.messages == []
+
+
+def test_the_values_of_a_guess_leave_out_those_outside_if_asked_to() -> None:
+    guess = guess_of({"x": uniform(0, 1), "y": uniform(0, 1)}, {"x": 5, "y": 0.5})
+    assert guess.values(with_outside=True) == {"x": 5, "y": 0.5}
+    assert guess.values(with_outside=False) == {"y": 0.5}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minitune.space import domains
-from minitune.space.parameters import Axis, draw, parameters, values_of
+from minitune.space.parameters import Axis, config_key, draw, parameters, scales, space_size, values_of
 
 CONDITIONAL = {
     "seed": 7,
@@ -172,3 +172,27 @@ def test_names_differ_where_keys_hold_slashes() -> None:
     names = [each.name for each in parameters(tricky)]
 
     assert names == ["a/b", "<'a/b'>", "c/d"]
+
+
+@pytest.mark.parametrize(
+    ("domain", "scale"),
+    [
+        (domains.randint(1, 5), {"kind": "integer", "low": 1, "high": 4}),
+        (domains.qrandint(1, 10, 5), {"kind": "integer", "low": 5, "high": 10}),
+        (domains.lograndint(1, 9), {"kind": "integer log", "low": 1, "high": 8}),
+        (domains.loguniform(1, 9), {"kind": "log", "low": 1.0, "high": 9.0}),
+        (domains.choice(["b", "a"]), {"kind": "category", "values": ["b", "a"]}),
+    ],
+)
+def test_a_scale_goes_from_the_first_value_to_the_last(domain: Any, scale: dict[str, Any]) -> None:
+    assert scales({"deep": {"x": domain}}) == {"deep/x": scale}
+
+
+def test_equal_categories_count_once() -> None:
+    assert space_size({"x": domains.choice([1, 1.0, 2]), "y": domains.choice([[1], [1], [True]])}) == 4
+
+
+def test_the_order_of_a_set_does_not_change_the_key_of_a_configuration() -> None:
+    first, second = {0, 8}, {8, 0}
+    assert list(first) != list(second)
+    assert config_key({"x": first}) == config_key({"x": second})

@@ -179,6 +179,19 @@ def test_choice_keeps_objects_as_they_are() -> None:
 
 def test_a_choice_from_a_set_has_an_order_of_its_own() -> None:
     assert domains.choice({"c", "a", "b"}).categories == ["a", "b", "c"]
+    assert domains.choice({"a", 2, 1.5, "b", 1}).categories == [1.5, 1, 2, "a", "b"]
+
+
+class AlmostOne(random.Random):
+    """Draws the largest number below 1."""
+
+    def random(self) -> float:
+        return 1 - 2**-53
+
+
+def test_rounding_never_draws_the_excluded_bound_of_lograndint() -> None:
+    for upper in range(2, 100):
+        assert domains.lograndint(1, upper).sample(random_state=AlmostOne()) == upper - 1
 
 
 def test_sample_from_takes_no_argument_or_the_configuration() -> None:

@@ -448,3 +448,34 @@ def test_a_value_is_found_by_the_text_of_its_path_also_where_keys_hold_slashes()
     tree = {"a": {"x": 1}, "a/b": {"c": [2, {3: "d"}]}, 4: 5}
     found = {text: value_at_text(tree, text, "none") for text in ("a/x", "a/b/c/0", "a/b/c/1/3", "4", "a/b/c/2", "a/y")}
     assert found == {"a/x": 1, "a/b/c/0": 2, "a/b/c/1/3": "d", "4": 5, "a/b/c/2": "none", "a/y": "none"}
+
+
+def test_a_point_that_is_drawn_again_keeps_its_place_in_the_grid() -> None:
+    table = VariantTable({"g": grid_search([1, 2, 3]), "x": uniform(0, 1)}, points=[{"x": 0.5}])
+    for place in (1, 2, 3):
+        assert table.next() == ({("g",): place, ("x",): 0.5}, {"g": place, "x": 0.5})
+        again = table.redraw(1)
+        assert again is not None
+        assert again.config["g"] == place
+        assert again.config["x"] != 0.5
+
+
+@pytest.mark.parametrize(("num_samples", "untouched"), [(1, 2), (2, 0)])
+def test_grid_points_are_left_out_only_if_each_round_has_a_guess(num_samples: int, untouched: int) -> None:
+    table = VariantTable({"g": grid_search([1, 2, 3])}, num_samples, points=[{"g": 1}])
+    assert table.untouched == untouched
+
+
+def test_a_point_at_hand_is_one_configuration_and_no_grid() -> None:
+    space = {"g": grid_search([1, 2]), "x": uniform(0, 1)}
+    points: list[dict[str, Any]] = [{"g": 1, "x": 0.5}, {"x": 0.25}]
+    table = VariantTable(space, points=points)
+    found = []
+    while table.next() is not None:
+        found.append(table.point_at_hand)
+    assert found == [{"g": 1, "x": 0.5}, None, None]
+
+
+def test_an_empty_category_is_an_evaluated_parameter() -> None:
+    space = {"options": grid_search([{}, {"a": 1}])}
+    assert [variant.evaluated_params for variant in VariantTable(space)] == [{"options": {}}, {"options/a": 1}]

@@ -167,3 +167,32 @@ def test_a_directory_with_a_pipe_is_refused_and_removed() -> None:
     [result] = fit(train, executor="inline")
     assert "must consist of files" in str(result.error)
     assert committed(result) == []
+
+
+def test_a_trial_that_has_to_stop_begins_no_checkpoint() -> None:
+    begun = []
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            for n in range(9):
+                tune.report({"n": n})
+        finally:
+            with tune.checkpoint_dir() as directory:
+                begun.append(directory)
+
+    [result] = fit(train, stop={"n": 1})
+    assert (result.metrics["n"], begun, committed(result)) == (1, [], [])
+
+
+def test_a_report_with_another_checkpoint_keeps_the_one_that_waits_for_a_report(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "weights").write_text("other")
+
+    def train(config: dict[str, Any]) -> None:
+        tune.report({"n": 0})
+        with tune.checkpoint_dir() as directory:
+            fill(directory)
+        tune.report({"n": 1}, checkpoint=Checkpoint(tmp_path / "other"))
+
+    [result] = fit(train)
+    assert (result.error, recorded(), committed(result)) == (None, [0, 1], ["checkpoint_000000", "checkpoint_000001"])

@@ -511,3 +511,26 @@ def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
 def test_a_wrapped_function_is_a_function_for_the_driver(driver: FakeDriver) -> None:
     actor = driver.start(wrap_function(lambda config: 4))
     assert pull(actor).metrics["_metric"] == 4
+
+
+def test_a_returned_file_that_does_not_exist_is_refused() -> None:
+    class Forgets(Counter):
+        def save_checkpoint(self, checkpoint_dir: str) -> Any:
+            return os.path.join(checkpoint_dir, "weights")
+
+    with pytest.raises(ValueError, match="must return None, a dict, or the directory"):
+        Forgets().save()
+
+
+def test_the_totals_of_a_checkpoint_are_restored_from_its_path() -> None:
+    class Totals(Counter):
+        def step(self) -> dict[str, Any]:
+            return {"timesteps_this_iter": 10, "episodes_this_iter": 1}
+
+    first = Totals()
+    for _ in range(2):
+        first.train()
+    again = Totals()
+    again.restore(first.save().checkpoint.path)
+    state = again.get_state()
+    assert (state["iteration"], state["timesteps_total"], state["episodes_total"]) == (2, 20, 2)

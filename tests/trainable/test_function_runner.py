@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
+from kit import BOUND_S, FakeDriver, fit, pull, reports_of, settle, values_of
 
+from minitune import get_context, grid_search
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
 from minitune.resources import Allocation
@@ -272,6 +275,35 @@ def test_function_that_catches_its_stop_is_stopped_again(driver: FakeDriver) -> 
     assert caught == [0, 1, 2, 3]
 
 
+def test_a_function_that_is_given_to_on_stop_after_the_stop_is_called_at_once() -> None:
+    called = []
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            while True:
+                report({"x": 1})
+        finally:
+            get_context().on_stop(lambda: called.append("late"))
+
+    fit(train, stop={"x": 1})
+    assert called == ["late"]
+
+
+def test_what_ends_with_a_function_hears_whether_it_has_failed() -> None:
+    heard = []
+
+    def train(config: dict[str, Any]) -> None:
+        session = current_session()
+        assert session is not None
+        session.at_end.append(heard.append)
+        while not config["fails"]:
+            report({"x": 1})
+        raise ValueError("on purpose")
+
+    fit(train, {"fails": grid_search([True, False])}, stop={"x": 1}, max_concurrent_trials=1)
+    assert heard == [True, False]
+
+
 def test_stop_before_the_first_pull_runs_nothing(driver: FakeDriver) -> None:
     ran: list[int] = []
     actor = driver.start(lambda config: ran.append(1))
@@ -373,3 +405,24 @@ def test_two_trials_in_one_process_do_not_mix(driver: FakeDriver) -> None:
     one, two = driver.start(fn, {"a": 1}, name="t_1"), driver.start(fn, {"a": 2}, name="t_2")
     seen = [(pull(one).metrics["x"], pull(two).metrics["x"]) for _ in range(3)]
     assert seen == [(10, 20), (11, 21), (12, 22)]
+
+
+def test_each_thread_may_hear_of_the_stop_before_the_trial_is_ended_by_force(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> None:
+        def help_out() -> None:
+            with contextlib.suppress(TrialStopped):
+                report({"x": 2})
+
+        try:
+            while True:
+                report({"x": 1})
+        finally:
+            for _ in range(4):
+                helper = threading.Thread(target=help_out)
+                helper.start()
+                helper.join()
+            Path(get_context().get_trial_dir() or "", "unwound").touch()
+
+    (result,) = fit(train, stop={"x": 1}, executor="local")
+    assert Path(result.path, "unwound").exists()
+    assert caplog.messages == []

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import FakeDriver, fit, pull, settle
 
-from minitune import Trainable, get_checkpoint, get_context, grid_search
+from minitune import Trainable, get_checkpoint, get_context, get_gpu_ids, grid_search
+from minitune.resources import Allocation
 from minitune.trainable import report, with_parameters, with_resources
 
 
@@ -136,3 +137,25 @@ def test_an_object_that_refuses_the_next_trial_takes_no_step_of_it() -> None:
     assert not grid.errors
     assert [Path(result.path, "steps").read_text() for result in grid] == ["False\n"] * 3
     assert len({result.metrics["pid_now"] for result in grid}) == 3
+
+
+@pytest.mark.parametrize("kind", ["function", "class"])
+def test_a_trial_that_follows_has_the_devices_that_it_was_given(kind: str, driver: FakeDriver) -> None:
+    class Shows(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"gpus": get_gpu_ids()}
+
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            return True
+
+    def shows(config: dict[str, Any]) -> None:
+        report({"gpus": get_gpu_ids()})
+
+    actor = driver.start(shows if kind == "function" else Shows, allocation=Allocation(gpu_ids=("0",)))
+    seen = []
+    for number, given in enumerate((None, Allocation(gpu_ids=("1",)), None)):
+        if number:
+            settle(actor.stop())
+            assert actor.reset(driver.info(f"t_{number}").fields(), given)
+        seen.append((pull(actor).metrics or {})["gpus"])
+    assert seen == [[0], [1], [1]]
