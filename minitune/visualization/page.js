@@ -606,7 +606,7 @@ function placesBy(run, by) {
 function bestSoFar(run, places) {
   const line = [];
   let best = Infinity;
-  for (const trial of run.scored.filter((one) => places.has(one)).sort((a, b) => places.get(a) - places.get(b))) {
+  for (const trial of run.scored.filter((one) => places.has(one) && !one.repeats).sort((a, b) => places.get(a) - places.get(b))) {
     if (run.sign * trial.value < best) best = run.sign * trial.value;
     line.push([places.get(trial), run.sign * best]);
   }
@@ -1391,7 +1391,7 @@ async function openTrial(run, trial) {
   const scrolled = dialog.scrollTop;
   const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const totalTime = totalTimeOf(run, trial);
-  const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
+  const facts = { name: trial.name, ended: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
     cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",

@@ -295,6 +295,7 @@ class RunData:
             "id": each.trial.trial_id,
             "name": each.trial.name,
             "way": each.state,
+            "repeats": each.trial.repeats and each.trial.repeats.trial_id,
             "ended": each.ended,
             "why": each.why,
             "error": each.error,

@@ -351,7 +351,10 @@ def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
     values = iter([1, 2, 3, 7, 8, 9])
     fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
 
-    assert run_of()["remark"] == "7 in one repeat (1 seen)"
+    found = run_of()
+    assert found["remark"] == "7 in one repeat (1 seen)"
+    first = found["trials"][0]["id"]
+    assert [trial["repeats"] for trial in found["trials"]][:4] == [None, None, None, first]
 
 
 def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
