@@ -12,7 +12,7 @@
       run        run: programs as trials. `sweep` reads its sweep files, with `sweep_parameters`
       health     doctor, ci
       port       changes the imports of scripts and notebooks
-      manual     help
+      manual     help. `page_text` makes text of the Markdown of a page
       completion completion: the candidates for a word of a command line come from the parsers of the other modules
     selecting    the arguments that several commands have, and the run and the trial that they name
 

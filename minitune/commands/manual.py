@@ -1,12 +1,13 @@
-"""`minitune help` shows the pages of the manual, which are Markdown files in the package, as they are.
+"""`minitune help` shows the pages of the manual, which are Markdown files in the package.
 
-On a terminal, a pager shows a page.
+On a terminal, a pager shows a page as text; a pipe or a file gets the Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from importlib.resources import files
 
@@ -14,6 +15,8 @@ from minitune.commands import Commands, add_examples
 
 INDEX = "index"
 _PLACES_SHOWN = 20
+_WIDEST = 120
+"""Longer lines are hard to read, also on a wide terminal."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -39,7 +42,10 @@ def show_manual(options: argparse.Namespace) -> int:
         if sys.stdout.isatty():
             import pydoc  # it uses PAGER, and works on the simplest terminals
 
-            pydoc.pager(pages[name])
+            from minitune.commands.page_text import page_text
+
+            columns = shutil.get_terminal_size().columns
+            pydoc.pager(page_text(pages[name], min(columns - 1, _WIDEST)))
         else:
             echo(pages[name], end="")
         return 0
