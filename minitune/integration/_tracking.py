@@ -1,11 +1,10 @@
 """The common part of the callbacks for experiment trackers: a separate thread, and one record for each trial.
 
-The driver's loop must not wait for a tracker, which may write to a slow disk or use the network. So the hooks only
-queue the events, and one thread passes them to the tracker. Only that thread uses the tracker's objects. It lives from
-the first trial to the end of the run.
+The driver's loop must not wait for a tracker. So the hooks only queue the events, and one thread, from the first trial
+to the end of the run, passes them on.
 
-A trial has one record (the tracker calls it run or experiment), however often the trial is paused, retried or resumed.
-If a tracker fails, the user loses the record and gets one warning; the tuning continues.
+A trial has one record, however often it is paused, retried or resumed. If a tracker fails, there is one warning; the
+tuning continues.
 """
 
 from __future__ import annotations
@@ -290,10 +289,10 @@ def begins_with(name: str, heads: tuple[str, ...]) -> bool:
 
 
 class TrackedTrainable:
-    """The base of Ray Tune's older mixins for class trainables. Each trial of the class has a record.
+    """The base of Ray Tune's older mixins for class trainables. Each trial has a record.
 
-    A subclass defines `begin_record` and `end_record`. Among the bases of a trainable, it comes before `Trainable`. It
-    is no ABC, because the metaclass of an ABC would become that of the user's class.
+    A subclass defines `begin_record` and `end_record`. It comes before `Trainable` among the bases. It is no ABC, whose
+    metaclass would become that of the user's class.
     """
 
     def begin_record(self, config: dict[str, Any]) -> None:

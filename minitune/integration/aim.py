@@ -24,23 +24,18 @@ _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 class AimLoggerCallback(TrackerCallback):
     """Writes the configuration and the results of each trial to a run of Aim.
 
-    A thread of the driver writes the runs. If Aim fails, the log has one warning, and the tuning continues.
+    A thread of the driver writes the runs. If Aim fails, the log has one warning.
 
     Args:
         repo: Aim's repository: a directory or an address; by default the run's directory.
         experiment_name: Aim's experiment; by default the run's name.
         metrics: The metrics to write; by default all numbers.
-        **aim_run_kwargs: Further arguments of `aim.Run`. By default Aim records neither the driver's output nor the
+        **aim_run_kwargs: Further arguments of `aim.Run`, which by default records neither the driver's output nor the
             machine's load.
 
     Raises:
         ImportError: If Aim is not installed.
         ValueError: If `metrics` is empty.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.integration.aim import AimLoggerCallback
-        >>> run_config = tune.RunConfig(callbacks=[AimLoggerCallback(metrics=["loss"])])  # doctest: +SKIP
     """
 
     tracker = "aim"

@@ -32,24 +32,17 @@ _OFF = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu
 class CometLoggerCallback(TrackerCallback):
     """Sends the configuration and the results of each trial to an experiment of Comet.
 
-    A thread of the driver writes the experiments. If the service does not answer, the log has one warning, and the
-    tuning continues.
+    A thread of the driver writes the experiments. If the service does not answer, the log has one warning.
 
     Args:
-        online: Whether to send results at once. Otherwise Comet writes archives to `offline_directory` or to the
-            trials' directories, and `comet upload` sends them later.
+        online: Whether to send results at once; otherwise Comet writes archives, for `comet upload`.
         tags: The tags of each experiment.
         save_checkpoints: Whether to upload checkpoints as artifacts.
         **experiment_kwargs: Further arguments of `comet_ml.Experiment`, such as `project_name` and `workspace`. An
-            `api_key` is not saved with the run. To restore the run, set the variable `COMET_API_KEY`.
+            `api_key` is not saved with the run, which needs `COMET_API_KEY` to be restored.
 
     Raises:
         ImportError: If comet_ml is not installed.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.integration.comet import CometLoggerCallback
-        >>> run_config = tune.RunConfig(callbacks=[CometLoggerCallback(project_name="mnist")])  # doctest: +SKIP
     """
 
     tracker = "comet"

@@ -81,9 +81,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     Raises:
         TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
-
-    Examples:
-        >>> callback = TuneReportCallback({"accuracy": "val_accuracy"})
     """
 
     def __init__(self, metrics: Wanted = None, on: str | Iterable[str] = "epoch_end"):
@@ -94,15 +91,12 @@ class TuneReporterCallback(TuneReportCallback):
     """The form of Ray Tune 0.8: reports all metrics at each batch, or at each epoch.
 
     Args:
-        reporter: Accepted for the old signature. The callback reports to its own trial.
+        reporter: For the old signature.
         freq: `"batch"` or `"epoch"`.
-        logs: Accepted for the old signature.
+        logs: For the old signature.
 
     Raises:
         ValueError: If `freq` is neither.
-
-    Examples:
-        >>> callback = TuneReporterCallback(freq="epoch")
     """
 
     def __init__(self, reporter: Any = None, freq: str = "batch", logs: Mapping[str, Any] | None = None):

@@ -54,27 +54,20 @@ class MLflowLoggerCallback(TrackerCallback):
     """Writes the configuration and the results of each trial to a run of MLflow.
 
     A thread of the driver writes the runs. If the server does not answer, the log has one warning, and the tuning
-    continues. MLflow does not allow changing a parameter of a run. If a scheduler changes a trial's configuration, the
-    new value becomes the tag `config/<name>`.
+    continues. If a scheduler changes a configuration, the new value becomes the tag `config/<name>`, since parameters
+    of a run cannot change.
 
     Args:
-        tracking_uri: The storage of the runs: a server, a directory, or a database such as `sqlite:///mlflow.db`. By
-            default the variable `MLFLOW_TRACKING_URI`, else MLflow's own choice.
-        experiment_name: MLflow's experiment, which is created if necessary; by default the variable
-            `MLFLOW_EXPERIMENT_NAME`, else the name of this run.
-        tracking_token: The token for the server. It is not saved with the run. While the thread runs, the variable
-            `MLFLOW_TRACKING_TOKEN` has it, because MLflow reads it there.
-        save_artifact: Whether to store the trial's directory as an artifact when the trial ends.
-        log_params_on_trial_end: Whether to write the configuration at the end of a trial instead of at its start.
+        tracking_uri: A server, a directory, or a database such as `sqlite:///mlflow.db`; by default the variable
+            `MLFLOW_TRACKING_URI`, else MLflow's own choice.
+        experiment_name: By default the variable `MLFLOW_EXPERIMENT_NAME`, else the name of this run.
+        tracking_token: The token for the server, which is not saved with the run. While the thread runs, the variable
+            `MLFLOW_TRACKING_TOKEN` has it.
+        save_artifact: Whether to store the trial's directory when the trial ends.
+        log_params_on_trial_end: Whether to write the configuration at the end of a trial.
 
     Raises:
         ImportError: If MLflow is not installed.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.integration.mlflow import MLflowLoggerCallback
-        >>> tracker = MLflowLoggerCallback("sqlite:///mlflow.db", experiment_name="mnist")  # doctest: +SKIP
-        >>> run_config = tune.RunConfig(callbacks=[tracker])  # doctest: +SKIP
     """
 
     tracker = "mlflow"
@@ -193,23 +186,20 @@ def setup_mlflow(
 ) -> Any:
     """Begin a run of MLflow in the calling trial, or continue the trial's existing one, and make it the active run.
 
-    The run ends with the trial's function. In a class trainable, call `mlflow.end_run()` in `cleanup()`. Blocks while
-    MLflow does.
+    The run ends with the trial's function. In a class trainable, call `mlflow.end_run()` in `cleanup()`. Blocks.
 
     Args:
-        config: The configuration to write as parameters, without `config["mlflow"]`, which may contain further
-            arguments of this function.
+        config: The parameters to write, without `config["mlflow"]`, which may have further arguments.
         tracking_uri: See `MLflowLoggerCallback`, as an absolute path.
         registry_uri: The storage of registered models.
-        experiment_id: The id of MLflow's experiment. It has precedence over the name.
-        experiment_name: The experiment's name; by default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
+        experiment_id: Has precedence over the name.
+        experiment_name: By default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
         tracking_token: Set as the variable `MLFLOW_TRACKING_TOKEN`.
         artifact_location: The storage of a new experiment's artifacts.
-        run_name: The name of the run; by default the trial's name.
-        create_experiment_if_not_exists: Whether to create an experiment that was named. An experiment with the run's
-            name is always created.
+        run_name: By default the trial's name.
+        create_experiment_if_not_exists: Whether to create one that was named.
         tags: The tags of the run.
-        rank_zero_only: Accepted for Ray Tune's signature. A trial here has one rank.
+        rank_zero_only: For Ray Tune's signature.
 
     Returns:
         The module `mlflow`.
@@ -217,12 +207,6 @@ def setup_mlflow(
     Raises:
         ImportError: If MLflow is not installed.
         ValueError: If there is no such experiment.
-
-    Examples:
-        >>> from minitune.integration.mlflow import setup_mlflow
-        >>> def train(config):
-        ...     mlflow = setup_mlflow(config, tracking_uri="sqlite:////data/mlflow.db")
-        ...     mlflow.log_metric("loss", 0.1, step=1)
     """
     mlflow = load("mlflow", "setup_mlflow()")
     from mlflow.tracking import MlflowClient

@@ -119,9 +119,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     Raises:
         TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
-
-    Examples:
-        >>> callback = TuneReportCallback({"loss": "val_loss"}, on="validation_end")
     """
 
     def __init__(self, metrics: Wanted = None, on: str | Sequence[str] = "validation_end"):

@@ -38,29 +38,23 @@ class WandbLoggerCallback(TrackerCallback):
     """Sends the configuration and the results of each trial to a run of Weights & Biases.
 
     A thread of the driver writes the runs. If the service does not answer, the log has one warning, and the tuning
-    continues. Without a network, set the variable `WANDB_MODE=offline`; then `wandb sync` sends the runs later. The
-    runs are in the trials' directories, unless you set `dir` or `WANDB_DIR`.
+    continues. With the variable `WANDB_MODE=offline`, `wandb sync` sends the runs later. They are in the trials'
+    directories, unless you set `dir` or `WANDB_DIR`.
 
     Args:
-        project: The project; by default the variable `WANDB_PROJECT_NAME`, else W&B's own choice.
-        group: The group of the runs; by default the variable `WANDB_GROUP_NAME`, else the name of this run.
-        api_key_file: A file whose first line is the key of the account. By default, W&B finds the key in its usual way.
-        api_key: The key itself. It is not saved with the run; in a resumed run, W&B finds the key in its usual way.
-        excludes: Metrics to leave out. `"a"` also leaves out all nested metrics below it.
-        log_config: Whether to send the configuration with each result, for schedulers that change it.
+        project: By default the variable `WANDB_PROJECT_NAME`.
+        group: By default the variable `WANDB_GROUP_NAME`, else the name of this run.
+        api_key_file: A file whose first line is the key.
+        api_key: The key, which is not saved with the run.
+        excludes: Metrics to leave out.
+        log_config: Whether to send the configuration with each result.
         upload_checkpoints: Whether to upload checkpoints as artifacts.
-        upload_timeout: How many seconds the end of the run waits until everything is sent.
+        upload_timeout: Seconds for the rest at the end of the run.
         **kwargs: Further arguments of `wandb.init()`.
 
     Raises:
         ImportError: If wandb is not installed.
-        ValueError: If both `api_key` and `api_key_file` are given.
         OSError: If `api_key_file` cannot be read.
-
-    Examples:
-        >>> import minitune as tune
-        >>> from minitune.integration.wandb import WandbLoggerCallback
-        >>> run_config = tune.RunConfig(callbacks=[WandbLoggerCallback(project="mnist")])  # doctest: +SKIP
     """
 
     tracker = "wandb"

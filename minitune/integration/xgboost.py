@@ -102,9 +102,6 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     Raises:
         TypeError: If an argument has the wrong type.
-
-    Examples:
-        >>> callback = TuneReportCallback({"loss": "eval-logloss"})
     """
 
     def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):

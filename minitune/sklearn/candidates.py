@@ -1,8 +1,8 @@
 """Candidates: reads `param_distributions` as a list of parameters, drawn ahead, or as a search space.
 
 Without a searcher, scikit-learn draws the candidates: the same seed gives those of `RandomizedSearchCV`. A searcher
-chooses each candidate by the scores so far, so it gets a space. Both are one parameter of a trial, `params`: with
-several dicts of distributions it is a choice among them, which searchers understand as a condition.
+chooses by the scores so far, so it gets a space. Both are one parameter, `params`: of several dicts, a choice among
+them.
 """
 
 from __future__ import annotations
@@ -60,14 +60,10 @@ def as_space(distributions: Any) -> dict[str, Any]:
 
 
 def own_point(space: Mapping[str, Any], estimator: Any) -> dict[str, Any] | None:
-    """The values that the estimator itself has for the parameters of a space, as far as their domains contain them.
-
-    Args:
-        space: What `as_space` has returned.
-        estimator: The estimator.
+    """The values that the estimator itself has for the space of `as_space`, as far as its domains contain them.
 
     Returns:
-        A point to evaluate; None if there are no such values, or if the space is a choice among dicts.
+        A point to evaluate, or None.
     """
     domains = space[PARAMS]
     if isinstance(domains, Domain):

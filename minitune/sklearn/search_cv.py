@@ -1,8 +1,8 @@
 """TuneSearchCV: an estimator that searches for the parameters of another one.
 
-It subclasses scikit-learn's `BaseSearchCV`. So scikit-learn provides `cv_results_`, scorers, metadata routing, tags,
-and the methods of the best estimator. Only `fit` is new: the base class needs all candidates at once, and trains each
-in one call. `fit` uses private parts of scikit-learn that have not changed since version 1.6.
+It subclasses scikit-learn's `BaseSearchCV`, which provides `cv_results_`, scorers, metadata routing, tags, and the
+methods of the best estimator. Only `fit` is new: the base class trains each candidate in one call. It uses private
+parts of scikit-learn that have not changed since version 1.6.
 """
 
 from __future__ import annotations
@@ -57,42 +57,20 @@ if TYPE_CHECKING:
 class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no types
     """Searches for parameters of an estimator by cross-validation, in parallel, and stops bad candidates early.
 
-    It replaces scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
+    It replaces scikit-learn's `RandomizedSearchCV`, with its other arguments.
 
     Args:
-        param_distributions: A dict from names to lists, domains such as `minitune.loguniform(1e-4, 1)`, or
-            distributions with a method `rvs`. Or a list of such dicts; each candidate is drawn from one of them.
-        early_stopping: True stops bad candidates with `ASHAScheduler`. Or a scheduler. The estimator is then trained in
-            steps, with a report of the score after each.
-        max_iters: The number of steps of a complete training, if `early_stopping` is set. In each step, an estimator
-            with `warm_start` and `n_estimators` adds a share of its trees, one with `partial_fit` makes one pass over
-            the data, and one with `warm_start` and `max_iter` makes a share of its iterations.
-        search_alg: A searcher or its name. `"auto"` begins with the estimator's own values, as far as the distributions
-            contain them. None draws at random; without domains of minitune, these are the candidates of
-            `RandomizedSearchCV` with this `random_state`.
-        n_jobs: How many candidates are trained at a time, each in its own process. None and 1 train them in this
-            process; -1 trains one for each CPU.
-        estimator, n_iter, scoring, refit, cv, random_state, error_score, return_train_score: As in
-            `RandomizedSearchCV`. Of several metrics, searcher and scheduler use the one that `refit` names, else the
-            first.
-        time_budget_s: Seconds after which the search ends. Candidates without a score are left out.
-        storage_path, name: Where the run is stored; None stores nothing.
+        param_distributions: A dict from names to lists, domains, or distributions with `rvs`, or a list of such dicts.
+        early_stopping: True (`ASHAScheduler`) or a scheduler trains in steps, with a score after each.
+        max_iters: The number of steps of a complete training.
+        search_alg: A searcher or its name; `"auto"` begins with the estimator's own values, None draws at random.
+        n_jobs: How many candidates are trained at a time, in processes; None, 1: here, -1: one for each CPU.
+        time_budget_s: Seconds after which the search ends, without candidates that have no score.
+        storage_path, name: Where the run is stored; None: nowhere.
 
     Attributes:
-        cv_results_: As in `RandomizedSearchCV`, with `training_iteration`: the number of steps of each candidate.
-        best_index_: With early stopping, only candidates that made the most steps count, unless `refit` is a function.
-        run_path_: The directory of the run; None if it was not stored.
-
-    Examples:
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.linear_model import LogisticRegression
-        >>> import minitune
-        >>> from minitune.sklearn import TuneSearchCV
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = LogisticRegression(max_iter=1000)
-        >>> search = TuneSearchCV(model, {"C": minitune.loguniform(0.01, 100)}, n_iter=5, random_state=0).fit(X, y)
-        >>> sorted(search.best_params_)
-        ['C']
+        best_index_: With early stopping, only candidates with the most steps count, unless `refit` is a function.
+        run_path_: The directory of the run, or None.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

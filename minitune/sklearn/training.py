@@ -1,8 +1,7 @@
 """CandidateTraining: one trial is one candidate, which is trained and scored on all folds.
 
-All folds are trained in turn, one step each, so that a report has the candidate's score on all of them. scikit-learn's
-own `_fit_and_score` handles fits and scores (parameters of `fit`, times, failed fits, scorers). If the training is in
-steps, `StepwiseFit` replaces the estimator's `fit` there.
+All folds are trained in turn, one step each, so that a report has the score on all of them, by scikit-learn's own
+`_fit_and_score`. If the training is in steps, `StepwiseFit` replaces the estimator's `fit` there.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ FoldOutcome = dict[str, Any]
 
 # -- steps -------------------------------------------------------------------------------------------------------------
 class StepwiseFit:
-    """A `fit` that trains one step further with each call. All calls must be made with the same data.
+    """A `fit` that trains one step further with each call. All with the same data.
 
     A step is one call of `partial_fit`, or one `max_iters`-th of `n_estimators` or `max_iter` with `warm_start`. The
     transformers of a pipeline are fitted by the first call, and their last estimator is trained in steps.
@@ -116,8 +115,8 @@ _BOOSTING = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 def resource_of(last: Any) -> str | None:
     """The resource of an estimator's steps: `n_estimators`, `partial_fit` or `max_iter`; None if it has no steps.
 
-    An ensemble grows by trees. Of other estimators `partial_fit` comes first: one step is one pass over the data,
-    while `max_iter` would start the optimiser again with each step.
+    An ensemble grows by trees. Of others `partial_fit` comes first: `max_iter` would start the optimiser again with
+    each step.
     """
     params = last.get_params(deep=False)
     warm = "warm_start" in params
@@ -221,29 +220,24 @@ class CandidateTraining(Trainable):
     """The trial of a candidate: a step trains and scores all folds one step further."""
 
     def setup(self, config: dict[str, Any], evaluation: FoldTask | None = None) -> None:
-        """See `Trainable.setup`; `evaluation` is bound by `with_parameters`."""
         if evaluation is not None:
             self._evaluation = evaluation
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """See `Trainable.reset_config`: the worker and the data serve the next candidate."""
         self._begin(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
-        """See `Trainable.step`."""
         outcomes = [self._evaluation.step(fold) for fold in self._folds]
         is_done = self.training_iteration + 1 >= (self._evaluation.max_iters or 1)
         return {SCORE: self._evaluation.score(outcomes), FOLDS: [_plain(one) for one in outcomes], DONE: is_done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """See `Trainable.save_checkpoint`: for schedulers that pause trials."""
         with open(os.path.join(checkpoint_dir, _STATE_FILE), "wb") as file:
             pickle.dump(self._folds, file)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """See `Trainable.load_checkpoint`."""
         with open(os.path.join(checkpoint, _STATE_FILE), "rb") as file:
             self._folds = pickle.load(file)
 

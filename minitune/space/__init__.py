@@ -12,15 +12,12 @@ Modules
     parameters    the space as a searcher sees it: a list of parameters, whose values are numbers on an axis
     difference    the texts about a space that has changed since the run began
 
-Each module imports only those above it.
-
 One configuration
 -----------------
-1. `BasicVariantGenerator` asks `VariantTable.next`, which has sorted the space's domains once into grids, functions and
-   others. A searcher instead chooses a value for each of `parameters`; `draw` puts them into the space, and `complete`
-   draws the rest.
-2. A grid's value is set by the variant's index, each other domain's by its sampler, with a generator of this position's
-   own. Then the functions of `sample_from` are called.
+1. `BasicVariantGenerator` asks `VariantTable.next`. A searcher chooses a value for each of `parameters`; `draw` puts
+   them into the space, and `complete` draws the rest.
+2. A grid's value is set by the variant's index, each other domain's by its sampler, with this position's own generator.
+   Then the functions of `sample_from` are called.
 3. `leaves` picks the values that were searched, and `format_tag` makes the trial's tag of them.
 """
 

@@ -1,8 +1,8 @@
 """Differences between two search spaces, as text.
 
-A run that is resumed with another space would mix the two. The older space comes from a pickle, so it contains other
-objects even if the user has changed nothing. Therefore only values that can be compared count as different: numbers,
-strings, containers, domains, classes (by name), arrays, and objects whose class defines `==`.
+A resume with another space would mix the two. The older one comes from a pickle, so it has other objects even if
+nothing has changed. Only values that can be compared count: numbers, strings, containers, domains, classes (by name),
+arrays, and objects whose class defines `==`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FUNCTION = object()
 
 
 def differences(before: Any, now: Any) -> list[str]:
-    """The differences between two search spaces, as texts such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)`. If
-    there are many, the last text says how many more.
+    """The differences between two search spaces, as texts such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)`. The
+    last text says how many more.
     """
     found = list(_differing(before, now, ()))
     texts = []
@@ -97,8 +97,6 @@ def _comparable(value: Any) -> Any:
 
 
 class _Object:
-    """Any other object, compared by its class's own `==`, if there is one."""
-
     def __init__(self, value: Any):
         self._value = value
 
@@ -130,7 +128,6 @@ _REPR = ShortRepr(length=100, members=12, level=3)
 
 
 def _text(value: Any) -> str:
-    """A part of a space on one line. Large values are shortened."""
     if value is _ABSENT:
         return "absent"
     domain = as_domain(value)

@@ -1,7 +1,7 @@
 """Distributions of SciPy, Optuna, HyperOpt and ConfigSpace in a space: each becomes the domain with the same values.
 
-This module imports none of these libraries. It knows their objects by the module of their class, and reads their
-attributes. What has no counterpart among the domains is refused: a trial would get the distribution itself.
+This module imports none of these libraries. It knows their objects by the module of their class. What has no
+counterpart is refused: a trial would get the distribution itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def own_space(space: Any) -> dict[str, Any]:
     copied.
 
     Raises:
-        ValueError: If a distribution has no counterpart among the domains.
+        ValueError: If a distribution has no counterpart.
     """
     if hasattr(space, "get_default_configuration"):  # ConfigSpace; it is a mapping, too
         return _domains_of(space)

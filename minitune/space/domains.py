@@ -1,7 +1,7 @@
 """Parameters of a search space: functions for users (`uniform`, `choice`), the domains they create, and samplers.
 
-Ranges and distributions agree with Ray Tune, but the random numbers differ. All draws use pure Python and the given
-`random.Random`, so a seed gives the same values in every process and on every supported Python.
+Ranges and distributions agree with Ray Tune, but the random numbers differ. Draws use pure Python and the given
+`random.Random`: a seed gives the same values everywhere.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def random_generator(random_state: Any = None) -> random.Random:
     """Convert a `random_state` argument to a generator.
 
     Args:
-        random_state: An int seed; a `random.Random`, which is used directly; a numpy `Generator` or `RandomState`, from
-            which a seed is drawn; or None to draw a seed from the global generator (see `draw_global_seed`).
+        random_state: An int; a `random.Random`, used directly; a numpy generator, from which a seed is drawn; or None,
+            see `draw_global_seed`.
 
     Raises:
-        TypeError: If `random_state` has another type.
+        TypeError: If it has another type.
     """
     if random_state is None:
         return random.Random(draw_global_seed())
@@ -97,7 +97,7 @@ def random_generator(random_state: Any = None) -> random.Random:
 def draw_global_seed() -> int:
     """Draw a seed below 2**31 from the global generator of numpy if numpy is loaded, else from that of `random`.
 
-    So after `numpy.random.seed(0)`, a program with numpy is repeatable.
+    After `numpy.random.seed(0)`, a program is repeatable.
     """
     # Not imported for this: who has not loaded numpy cannot have seeded it.
     numpy = sys.modules.get("numpy")
@@ -107,7 +107,7 @@ def draw_global_seed() -> int:
 
 
 def component_seed(seed: int, component: str) -> int:
-    """The seed of one component, from 0 to 2**32 - 1. It depends only on the base seed and the component's name."""
+    """The seed of one component, from 0 to 2**32 - 1. It depends only on the base seed and the name."""
     return random.Random(f"{seed}/{component}").getrandbits(32)
 
 
@@ -120,7 +120,7 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Draw one value, or several if `size` is not 1. See `minitune.space.domains.Domain.sample`."""
+        """Draw one value, or several if `size` is not 1."""
         rng = random_generator(random_state)
         configs = config if isinstance(config, list) and config else repeat(config)
         values = [self.draw(domain, each, rng) for _, each in zip(range(size), configs, strict=False)]
@@ -152,7 +152,7 @@ class LogUniform(Sampler):
     """Draws all orders of magnitude with the same probability.
 
     Args:
-        base: Deprecated. It never changed the distribution; a warning says so.
+        base: Deprecated, without effect, with a warning.
     """
 
     def __init__(self, base: object = None):
@@ -206,7 +206,6 @@ class Grid(Sampler):
     """Marks a domain as a grid: the search tries each of its values, and never draws one."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """Raise a RuntimeError."""
         raise RuntimeError("a grid is enumerated, not sampled: iterate over its categories, or use choice()")
 
 
@@ -257,13 +256,12 @@ class Domain:
         """Draw from the domain.
 
         Args:
-            config: The parameters that already have values, for functions; or a list with one config for each draw.
+            config: The parameters that already have values, or a list with one config for each draw.
             size: How many values to draw.
             random_state: See `random_generator`.
 
         Returns:
-            One value, or `size` values if `size` is not 1: as a list, or as an array if numpy is loaded and the domain
-            has numbers without a step, as in Ray Tune.
+            One value, or `size`: as a list, or as an array if numpy is loaded and the numbers have no step.
         """
         return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
@@ -298,11 +296,11 @@ class Categorical(Domain):
     """One of several values of any type. The values are not converted.
 
     Args:
-        categories: The values. A set has no order, so its values are sorted by type and text.
+        categories: The values. A set is sorted by type and text.
 
     Raises:
         ValueError: If there are no values.
-        TypeError: If `categories` is not iterable, or is a text or a dict: its letters or keys are rarely meant.
+        TypeError: If it is a text, a dict or no iterable.
     """
 
     class _Uniform(Uniform):
@@ -355,7 +353,6 @@ class Categorical(Domain):
 
     @property
     def domain_str(self) -> str:
-        """The categories."""
         return f"{plain_numbers(self.categories)}"
 
     def __repr__(self) -> str:
@@ -397,16 +394,13 @@ class Function(Domain):
                 ) from None
 
     def is_function(self) -> bool:
-        """True."""
         return True
 
     def is_valid(self, value: Any) -> bool:
-        """Always True: the function may return anything."""
         return True
 
     @property
     def domain_str(self) -> str:
-        """The function's name."""
         return f"{getattr(self.func, '__name__', self.func)}()"
 
     def draw_call(self, config: Mapping[str, Any] | None) -> Any:
@@ -506,7 +500,7 @@ def is_same(left: Any, right: Any) -> bool:
 class Float(Domain):
     """Real numbers from `lower` to `upper`; None means no bound.
 
-    Bounds in the wrong order are swapped, with a warning, because Ray Tune draws between them too.
+    Bounds in the wrong order are swapped, with a warning.
 
     Raises:
         ValueError: If a bound is NaN.
@@ -535,7 +529,6 @@ class Float(Domain):
         self.lower, self.upper = _in_order(first, last)
 
     def cast(self, value: Any) -> float:
-        """Convert `value` to a float."""
         return float(value)
 
     def uniform(self) -> Float:
@@ -591,7 +584,6 @@ class Float(Domain):
 
     @property
     def domain_str(self) -> str:
-        """`(lower, upper)`."""
         return f"({self.lower}, {self.upper})"
 
     def __repr__(self) -> str:
@@ -617,7 +609,7 @@ class Float(Domain):
         return self.snap(sampler.draw(self, config, rng), q)
 
     def snap(self, number: float, q: float) -> float:
-        """The multiple of `q` nearest to a number, with as few decimals as possible: 0.3, not 0.30000000000000004."""
+        """The multiple of `q` nearest to a number: 0.3, not 0.30000000000000004."""
         mantissa, _, exponent = repr(float(q)).partition("e")
         decimals = mantissa.partition(".")[2]
         num_decimals = max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))  # 2 for 0.25, 5 for 1e-05
@@ -668,7 +660,6 @@ class Integer(Domain):
             )
 
     def cast(self, value: Any) -> int:
-        """Convert `value` to an int."""
         return int(value)
 
     def uniform(self) -> Integer:
@@ -701,7 +692,6 @@ class Integer(Domain):
         return self._with_sampler(sampler, allow_override=True)
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` is an integer of this domain."""
         number = known_number(value)
         if number is None or number != number // 1:
             return False
@@ -713,7 +703,6 @@ class Integer(Domain):
 
     @property
     def domain_str(self) -> str:
-        """`(lower, upper)`."""
         return f"({self.lower}, {self.upper})"
 
     def __repr__(self) -> str:
@@ -754,7 +743,7 @@ _OF_DOMAINS = {
     Integer._Uniform,
     Integer._LogUniform,
 }
-"""Each domain has samplers of its own, as in Ray Tune: code of users knows the kind of a domain by them."""
+"""Each domain has samplers of its own, as in Ray Tune, by which users know its kind."""
 
 
 # The types of values, as objects and not as texts: FLAML reads them from the signature, where Ray has them.
@@ -774,11 +763,11 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
     (Integer, Uniform): "randint",
     (Integer, LogUniform): "lograndint",
 }
-"""The function that creates a domain. With a `q` before its name, it is the function for multiples."""
+"""The function that creates a domain; with a `q`, that for multiples."""
 
 
 def _call_of(domain: Float | Integer) -> str | None:
-    """The code that creates a domain; None if it is of a class of the user, or has such a sampler."""
+    """The code that creates a domain, or None for classes of the user."""
     sampler, q = sampler_and_step(domain)
     call = _CALLS.get((type(domain), kind_of(sampler)))
     if call is None:
@@ -830,7 +819,7 @@ def _check_log_bounds(domain: Float | Integer) -> None:
 def uniform(lower: float, upper: float) -> Float:
     """Floats from [lower, upper), drawn uniformly. If lower == upper, always this value.
 
-    In this and the following functions, bounds of floats in the wrong order are swapped, with a warning.
+    Here and below, bounds of floats in the wrong order are swapped, with a warning.
 
     Raises:
         ValueError: Unless both are finite.

@@ -1,8 +1,7 @@
 """A search space for searchers: a list of parameters. Some of them exist only below a category of a choice.
 
-A searcher supports choices, and numbers that are drawn uniformly, log-uniformly or from a normal distribution, with or
-without quantisation. Functions, and domains or samplers that the user has written, are not parameters. They stay in the
-result of `draw` and get their values when the trial is created.
+A searcher supports choices, and numbers that are drawn uniformly, log-uniformly or normally, also quantised. Functions,
+and domains or samplers of the user, get their values when the trial is created.
 """
 
 from __future__ import annotations
@@ -57,10 +56,9 @@ class Parameter(NamedTuple):
     """One searched value.
 
     Attributes:
-        name: A name that is unique in the space: the path, joined with `/`. Below a choice that contains domains, it
-            includes the category's index, so `model/1/depth` is the parameter at `("model", "depth")`.
-        parent: If the parameter exists only below a category: the name of the choice and the category's index. Else
-            None.
+        name: Unique in the space: the path, joined with `/`. Below a choice that contains domains, it has the
+            category's index: `model/1/depth` is the one at `("model", "depth")`.
+        parent: The name of the choice and the category's index below which it exists, or None.
     """
 
     name: str
@@ -79,8 +77,8 @@ def parameters(space: Any) -> list[Parameter]:
 
 
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
-    """Create a configuration, parameter by parameter. Parameters below a category follow only if it was chosen.
-    `choose` returns a parameter's value; for a choice, the index of the category.
+    """Create a configuration, parameter by parameter. Those below a category follow only if it was chosen. `choose`
+    returns a value; for a choice, the index.
 
     Raises:
         ValueError: If there is a grid.
@@ -90,12 +88,12 @@ def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
 
 def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], None] | None = None) -> dict[str, Any]:
     """The parameters' values in a configuration, or a part of one: the inverse of `draw`. `on_outside` is called for
-    each value that the parameter cannot have, which is left out with everything below.
+    each value that the parameter cannot have, which is left out.
 
     Returns:
-        The values by parameter name; for a choice, the index of the category. If several categories match the value,
-        the best match is used, in this order: the same object, an equal object of the same type, an equal object, a
-        category whose domains can have the value, one whose functions may return it, one that contains it as a part.
+        By parameter name; for a choice, the index of the category. Of several that match, the best one is used, in this
+        order: the same object, an equal object of the same type, an equal object, a category whose domains can have the
+        value, one whose functions may return it, one that contains it as a part.
 
     Raises:
         ValueError: If there is a grid; or, without `on_outside`, if a parameter cannot have its value.
@@ -106,11 +104,11 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
 
 
 def scales(space: Any) -> dict[str, dict[str, Any]]:
-    """The scale on which a plot shows each searched value of a space, by path, as plain data for the run's record.
+    """The scale on which a plot shows each searched value, by path, as plain data.
 
     A scale has a `kind`: `linear`, `log`, `integer` or `integer log` with `low` and `high`, the first and the last
-    value; or `category` with `values` in their order. A value that a function computes has no scale, and neither has
-    one from a normal distribution or below a choice: the values that were drawn must show it.
+    value; or `category` with `values` in their order. A computed value, one from a normal distribution and one below a
+    choice have none.
     """
     found = {}
     for path, domain in find_unresolved(space):
@@ -267,9 +265,8 @@ def _refuse(parameter: Parameter, value: Any) -> NoReturn:
 def config_key(config: Any) -> str:
     """A short text that is the same for equal configurations, in every process.
 
-    Numbers are compared by value, independently of their type (1, 1.0, numpy's numbers), but True is not a number. NaN
-    equals itself. A list equals a tuple, and the order of a dict's keys does not matter. Other objects are equal if
-    their pickles are equal.
+    Numbers are compared by value (1, 1.0, numpy's), but True is no number. NaN equals itself. A list equals a tuple,
+    and the order of keys does not matter. Other objects are equal if their pickles are.
     """
     return _digest(_canonical(config).encode("utf-8", "surrogatepass"))
 
@@ -281,7 +278,7 @@ def _digest(data: bytes) -> str:
 
 
 def _canonical(value: Any) -> str:
-    """A text for `value`. Different values have different texts."""
+    """A text for `value`, different for different ones."""
     if value is None or isinstance(value, (bool, bytes)):
         return repr(value)
     if isinstance(value, str):
@@ -367,13 +364,12 @@ class _Cells(NamedTuple):
 class Axis:
     """Maps a numeric parameter to an axis on which a searcher can place kernels.
 
-    The domain becomes the interval from 0 to 1, on a logarithmic scale if it is drawn log-uniformly. Integers and
-    quantised numbers are cells of that interval; a value is in the middle of its cell. The cell of an integer n goes
-    from n to n + 1, since a draw is rounded down. A normal distribution has no bounds; the interval from 0 to 1 covers
-    four standard deviations to either side.
+    The domain becomes the interval from 0 to 1, on its own scale. Integers and quantised numbers are cells, with the
+    value in the middle. The cell of an integer n goes from n to n + 1, since a draw is rounded down. Of a normal
+    distribution, it covers four standard deviations to either side.
 
     Attributes:
-        prior_sd: The standard deviation of the prior: a kernel at 0.5 that represents the whole domain.
+        prior_sd: The standard deviation of the prior, a kernel at 0.5.
         width: The mean width of a cell; 0 for a continuous parameter.
         count: The number of values; None for a continuous parameter.
     """

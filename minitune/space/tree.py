@@ -1,6 +1,6 @@
 """A search space as a tree: find its domains, set values, merge given values into it, and make a trial's tag.
 
-A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inner nodes; all other values are leaves.
+A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inner nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minitune.space.domains import GRID_KEY, AttributeDict, Domain, as_domain, i
 Path = tuple[Any, ...]
 """The path of a value in a tree: dict keys and list indices."""
 _TAG_LIMIT = 1_000
-"""The maximum number of characters of a value, and of members of a container, in a tag. File names are far shorter."""
+"""The most characters of a value, and members of a container, in a tag."""
 PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 """The types of most values, which have no parts."""
 _ABSENT = object()
@@ -32,7 +32,7 @@ class RecursiveDependencyError(TuneError):
 
 
 class ConfigView(AttributeDict):
-    """The configuration that a `sample_from` function gets. Reading a parameter without a value raises an error."""
+    """The configuration that a `sample_from` function gets. Reading a parameter without a value is an error."""
 
     __slots__ = ("_asking",)
 
@@ -67,11 +67,9 @@ class ConfigView(AttributeDict):
             return default
 
     def values(self) -> Any:
-        """All values."""
         return [self[key] for key in self]
 
     def items(self) -> Any:
-        """All pairs of name and value."""
         return [(key, self[key]) for key in self]
 
 
@@ -102,8 +100,8 @@ def copy_tree(value: Any) -> Any:
 
 
 def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]]:
-    """Yield path and domain of each domain and grid in `value`. Domains inside the categories of another domain are
-    found after that domain got its value.
+    """Yield path and domain of each domain and grid in `value`. Those inside the categories of another domain are found
+    after that got its value.
     """
     domain = as_domain(value)
     if domain is not None:
@@ -199,7 +197,7 @@ def topmost(paths: list[Path]) -> list[Path]:
 
 
 def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
-    """The values at `paths` in a configuration. A dict is split into its leaves."""
+    """The values at `paths` in a configuration. A dict is split."""
     found: dict[Path, Any] = {}
     for path in paths:
         value = tree
@@ -215,10 +213,10 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
 
 def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True) -> tuple[Any, list[Path]]:
     """Replace parts of a search space by given values, nested like it. For a list with domains, they may be a dict by
-    index. `unknown_keys` admits parameters that the space does not have.
+    index. `unknown_keys` admits new parameters.
 
     Returns:
-        The space with the values, and the paths whose values are new or differ from the space's constants.
+        The space, and the paths whose values are new or differ from its constants.
 
     Raises:
         ValueError: If `unknown_keys` is False and `values` has an unknown key.
@@ -276,12 +274,12 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
 
 
 def is_plain(members: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether all members are numbers or strings. There may be millions, so the check runs in C."""
+    """Whether all members are numbers or strings. There may be millions, so C checks it."""
     return PLAIN.issuperset(map(type, members))
 
 
 def _is_walked_tuple(value: Any) -> bool:
-    """True for plain and named tuples. Other subclasses may not accept a list of members."""
+    """True for plain and named tuples. Other subclasses may not accept a list."""
     return type(value) is tuple or (isinstance(value, tuple) and hasattr(value, "_fields"))
 
 
@@ -293,8 +291,8 @@ def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
 
 # -- tags --------------------------------------------------------------------------------------------------------------
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
-    """Searched parameters for a tag, sorted by path, such as `width=64,...`, with characters that file names allow.
-    Floats have four digits.
+    """Searched parameters for a tag, sorted by path, such as `width=64,...`, for file names. Floats have four
+    digits.
     """
     return _tag_of(sorted(resolved_vars.items(), key=lambda item: path_key(item[0])))
 

@@ -1,9 +1,8 @@
 """Variants: the configurations of a search space, one at a time and in a fixed order.
 
 Order: The outer loop has `num_samples` rounds; the inner loop covers the grid. The grid's variables are sorted by path,
-and the first one varies fastest. An index determines a grid point (mixed radix), so a table of any size takes no time
-to create, and iteration can start anywhere. Each point has its own generator, seeded by (seed, round, index). So a
-variant does not depend on the variants before it.
+and the first one varies fastest. An index determines a grid point (mixed radix), so iteration can start anywhere. Each
+point has its own generator, seeded by (seed, round, index), so it does not depend on those before.
 
 Within one point, random parameters are drawn first. Then come grids inside the drawn values; each of their points is
 another variant.
@@ -99,9 +98,8 @@ class VariantTable:
     """All variants of a space, created on demand.
 
     Args:
-        points: Points to evaluate: values for some parameters. Each point is one round, and they come first. If there
-            are more points than rounds, the table still returns all of them.
-        constant_grid_search: Draw random parameters once for each round instead of for each grid point.
+        points: Points to evaluate, one round each, which come first, also if there are more than rounds.
+        constant_grid_search: Draw random parameters once for each round.
         seed: The seed of all draws.
 
     Raises:
@@ -142,7 +140,7 @@ class VariantTable:
 
     @property
     def point_at_hand(self) -> dict[str, Any] | None:
-        """The space with the values of the last variant's point to evaluate; None if the variant has no such point."""
+        """The space with the values of the last variant's point to evaluate, or None."""
         if self._last.round >= len(self._plans):
             return None
         plan = self._plans[self._last.round]
@@ -172,7 +170,7 @@ class VariantTable:
         return self.position.round >= self._rounds
 
     def extend(self, rounds: int) -> None:
-        """Add rounds. The existing rounds do not change."""
+        """Add rounds."""
         self._rounds += rounds
 
     def finish(self) -> None:
@@ -228,9 +226,7 @@ class VariantTable:
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
-        """Draw another variant in place of the last one; None if nothing is drawn for this position alone, or if it has
-        several variants.
-        """
+        """Draw another variant in place of the last one; None if nothing is drawn for it alone."""
         last = self._last
         plan = self._free_plan  # also if a point itself was rejected, of which nothing is drawn
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
@@ -315,8 +311,8 @@ def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unre
     """Sort the elements of a search space into constants, domains and grids, for searchers of users.
 
     Returns:
-        Three lists of pairs: (path, value) for the constants; (path, domain) for the random parameters and functions;
-        (path, `Categorical`) for the grids, sorted by path.
+        Lists of (path, value) for the constants, (path, domain) for random parameters and functions, (path,
+        `Categorical`) for the grids, sorted by path.
     """
     grids, others = _split(find_unresolved(spec))
     return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
@@ -356,9 +352,7 @@ def _expand(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Rand
 
 
 def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait for
-    them.
-    """
+    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait."""
     while True:
         config, grids, functions = _draw(config, todo, rng)
         if grids or not functions:
@@ -386,7 +380,7 @@ def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
 
 
 def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw all random parameters, including those inside drawn values. Return the grids and functions."""
+    """Draw all random parameters, including those inside drawn values. Return grids and functions."""
     grids: _Grids = []
     functions: _Unresolved = []
     queue = list(todo)
@@ -408,9 +402,7 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
 
 
 def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
-    """Call the functions once. Returns the configuration, the functions that need the value of another one, and the new
-    domains.
-    """
+    """Call the functions once. Returns the configuration, the functions that wait for another one, and new domains."""
     if not functions:
         return config, [], []
     found: _Unresolved = []
@@ -451,7 +443,6 @@ def _size_of_options(grid: Categorical) -> int:
 
 
 def _split(found: Iterable[tuple[Path, Domain]]) -> tuple[_Grids, _Unresolved]:
-    """The grids, and the rest."""
     grids: _Grids = []
     others: _Unresolved = []
     for path, domain in found:

@@ -1,13 +1,12 @@
 """smoke: a short tuning as a test of a trainable.
 
-`smoke` runs the tuning and looks for four faults: trials that fail, trials that hang, leftovers, and trials that never
-report. It raises a `SmokeFailure` with a text that says what to do.
+It looks for four faults: trials that fail, hang, leave something behind, or never report, and raises a `SmokeFailure`
+with the way out.
 
-- A trial in this process cannot be killed. So the run has its own thread, and the caller stops waiting after the budget
-  and the grace period. A trial in its own process must report at least once in each half of the budget; if it does not,
-  the run's own limit for reports ends it, and its error has the stacks of its threads.
-- A `ProcessSnapshot` records the state of the process before the run. After the run, `leftovers` compares the states
-  and restores the old one where it can, so that a test does not disturb the next test.
+- A trial in this process cannot be killed. So the run has its own thread, for which the caller waits only so long. A
+  trial in a process must report in each half of the budget; if it does not, the run's own limit ends it.
+- A `ProcessSnapshot` records the state of the process before the run. After it, `leftovers` compares the states and
+  restores the old one where it can.
 """
 
 from __future__ import annotations
@@ -116,34 +115,20 @@ def smoke(
     **config: Any,
 ) -> ResultGrid:
     """Run a short tuning, and check that it succeeds and leaves nothing behind. Blocks for little more than `budget_s`.
-    The space, the metric, the mode, `num_samples` and the seed are those of a run. If there is a metric, each report
-    must have it.
 
-    By default, trials run one at a time in this process. That is fast, and works with debuggers, coverage and patches
-    of the test. `executor="local"` runs trials in separate processes, like a real run. At the end of the budget, trials
-    are asked to stop, and those in processes are killed 2 s later; each of these must report in each half of the
-    budget. A trial in this process that hangs fails the test, and the text says where. `directory` is that of the run;
-    by default a temporary one, which exists until this process ends. `may_leave` has the kinds of leftovers that are
-    allowed: `children`, `threads`, `descriptors`, `environment`, `directory`, `signals` and `files`: new files in the
-    working directory, which are not checked if pytest-xdist runs other tests. Other arguments are those of `TuneConfig`
-    and `RunConfig`.
+    The other arguments are those of a run. If there is a metric, each report must have it. By default, trials run one
+    at a time in this process, for debuggers, coverage and patches; `executor="local"` runs them in processes. At the
+    end of the budget, trials are asked to stop, and processes are killed 2 s later; each of these must report in each
+    half of the budget. `directory` is that of the run. `may_leave` has allowed leftovers: `children`, `threads`,
+    `descriptors`, `environment`, `directory`, `signals` and `files`.
 
     Returns:
-        The results. No trial has failed, and at least one trial has reported.
+        The results: no trial has failed, and at least one has reported.
 
     Raises:
         SmokeFailure: If a trial fails or hangs, no trial reports in time, or there are leftovers.
         ValueError: If an argument has an invalid value.
-        TypeError: If neither config has an argument, or the trainable cannot be pickled.
-
-    Examples:
-        >>> from minitune import uniform
-        >>> from minitune.testing import assert_best, smoke
-        >>> def train(config):
-        ...     return {"loss": (config["x"] - 1) ** 2}
-        >>> grid = smoke(train, {"x": uniform(0, 2)}, num_samples=20)
-        >>> assert_best(grid, "loss", at_most=0.01).config["x"]
-        0.99...
+        TypeError: If the trainable cannot be pickled.
     """
     __tracebackhide__ = True
     good = is_real(budget_s) and 0 < budget_s < threading.TIMEOUT_MAX
@@ -189,11 +174,11 @@ def assert_best(
     """Assert that the best trial reaches a bound.
 
     Args:
-        result_grid: The return value of `fit` or `smoke`.
+        result_grid: From `fit` or `smoke`.
         metric: The metric's flattened name; by default the run's metric.
         at_least: The lower bound of the best value.
         at_most: The upper bound of the best value.
-        mode: `"min"` or `"max"`; by default the run's mode, else `"max"` with `at_least` and `"min"` with `at_most`.
+        mode: By default the run's, else `"max"` with `at_least` and `"min"` with `at_most`.
         scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`, `last-5-avg` or
             `last-10-avg`.
 

@@ -1,10 +1,10 @@
 """Views of a run: a report in one HTML file, single plots with Optuna's names, and parameter importances.
 
-Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`; the run may be running or
-killed. Importances need the extra `report` (scikit-learn), which is imported when they are computed.
+Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`. Importances need the extra
+`report` (scikit-learn).
 
 `history` reads a run, `page` fills the page with it, `server` serves the page while the run goes on, and `plots` shows
-parts of it. The page's script, `page.js`, draws.
+parts of it. `page.js` draws it.
 
 Examples:
     >>> from minitune.visualization import plot_optimization_history

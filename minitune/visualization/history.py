@@ -1,7 +1,7 @@
 """History: a run as plots need it: parameters, learning curves, working times, copies, and how trials ended.
 
-It comes from one pass over the journal, and while the run goes on, from the records that were added since. The run may
-be running, or may have been killed. Nothing is unpickled; a value that was pickled is shown as a short text.
+It comes from one pass over the journal, and from the records that were added since. The run may be running, or killed.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -62,20 +62,17 @@ class TrialHistory:
     """The history of one trial.
 
     Attributes:
-        trial: The trial in its last state.
-        params: Its last parameters by path: numbers, booleans, strings, None.
-        points: Its results in order. A result that a later attempt repeats is left out.
+        params: Its last parameters by path: plain values.
+        points: Its results in order, without those that a later attempt repeats.
         metrics: Its flattened last result, without the configuration.
-        others: By flattened name, the values of its other metrics at each of `points`, NaN where there is no finite
-            number: of the first few metrics that it has reported.
+        others: By flattened name, the values of its first few other metrics at each of `points`, or NaN.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
-        ended: How it ended, in the words of the final table; for a trial that has not ended, its status.
+        ended: How it ended, in the words of the final table, or its state.
         state: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
-        why: The text of its `ending`; empty if it has not ended.
-        error: The last line of its error; empty if it has not failed.
-        working_s: Since when it has its present worker, in seconds since the epoch; None if it has none.
-        value: Its last value of the objective; NaN if there is none.
+        why, error: The text of its `ending`, and the last line of its error, or empty.
+        working_s: Since when it has its present worker, in seconds since the epoch, or None.
+        value: Its last value of the objective, or NaN.
     """
 
     trial: Trial
@@ -118,36 +115,23 @@ class TrialHistory:
 
 
 class RunHistory:
-    """The history of a run. `read_new` brings it up to date while the run goes on.
+    """The history of a run. `read_new` brings it up to date while the run goes on. Blocks while it reads the journal.
 
     Args:
         source: The run's directory, its name below the storage path, `last`, or its `ResultGrid` or
-            `ExperimentAnalysis`. Blocks while it reads the journal.
-        metric: The objective, by its flattened name; by default that of the source, else that of the run. Of several
-            objectives it is the first.
-        mode: `"min"` or `"max"`; by default that of the source, else that of the run.
-        needs_metric: Whether a run without a metric or mode is an error. If not, its points have no values.
+            `ExperimentAnalysis`.
+        metric, mode: The objective; by default that of the source or the run, of several the first.
+        needs_metric: If False, a run without a metric has points without values.
 
     Attributes:
-        path: The run's directory.
-        name: The last part of its path.
-        metric: The objective; empty if there is none.
-        mode: Its mode.
         objectives: The modes by metric of a run with several objectives, else empty.
         trials: All trials that were drawn, by number.
-        params: The paths of the parameters that were searched or have changed.
-        setup: What the run was begun with.
-        state: The state of the run, as text.
         updated_s: The time of the last record, in seconds since the epoch.
-        worked_s: How long its drivers ran, in seconds. While it is running: at `updated_s`.
-        driver: The driver that runs it, or was the last to run it.
-        total: The number of trials in all; None if it is endless or unknown.
+        worked_s: How long its drivers ran until `updated_s`, in seconds.
+        total: The number of trials in all, or None.
 
     Raises:
-        FileNotFoundError: If there is no run.
-        ValueError: If there is no metric or no mode, the mode is unknown, or trials have reported, but none of them
-            the metric.
-        TypeError: If the source has another type.
+        ValueError: If there is no metric or mode, or no trial has reported the metric.
         TuneError: If the journal cannot be read.
     """
 
@@ -232,7 +216,7 @@ class RunHistory:
 
     @property
     def first_s(self) -> float:
-        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did. It never changes again."""
+        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did. It stays."""
         return 0.0 if self._reader.first_s is None else self._reader.first_s
 
     @property
@@ -250,7 +234,7 @@ class RunHistory:
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best last result, a failed one included, see `best_trial`; None if none has one."""
+        """The trial with the best last result, see `best_trial`; None if none has one."""
         found = best_trial(self._follower.run.trials, self.metric, self.mode)
         return None if found is None else self._reader.trials[found.trial_id]
 
@@ -309,11 +293,7 @@ def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory
 
 
 def check_params(history: RunHistory, params: Sequence[str]) -> None:
-    """Refuse parameters that the run does not have.
-
-    Raises:
-        ValueError: If there is one.
-    """
+    """Refuse parameters that the run does not have."""
     for path in params:
         require(path in history.params, f"params: some of {', '.join(history.params) or '(none)'}", path)
 
@@ -321,13 +301,10 @@ def check_params(history: RunHistory, params: Sequence[str]) -> None:
 class _HistoryReader(Decisions):
     """Collects the histories of trials, and the decisions about them, from the effects of a run's records.
 
-    Args:
-        metric: The objective; None if the run has none.
-
     Attributes:
-        changed: The ids of the trials that records have changed since this set was replaced.
+        changed: The ids of the trials that have changed since this set was replaced.
         moved: The paths of parameters that a scheduler has changed.
-        first_s: When a trial first got a worker, in seconds since the epoch; None if no trial did.
+        first_s: When a trial first got a worker, in seconds since the epoch, or None.
     """
 
     needs_results = True  # each is a point of a curve
@@ -347,7 +324,6 @@ class _HistoryReader(Decisions):
         return self._working.get(history.trial.trial_id)
 
     def tell(self, effect: Effect) -> None:
-        """Add the next effect."""
         super().tell(effect)
         kind = effect.kind
         record = effect.record

@@ -1,12 +1,11 @@
 """Importances: which parameters the objective depends on, and how reliable this estimate is.
 
 A random forest learns the objective from the parameters, as in Hutter, Hoos and Leyton-Brown (2014). The importance of
-a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how much
-worse its predictions become when the parameter's values are shuffled. The objective is replaced by its rank, so that
-one diverged trial does not decide everything. Numbers are replaced by their ranks, too: the order is all that a tree
-uses of them, and scikit-learn's forest computes in single precision.
+a parameter is the permutation importance of Breiman (2001, section 10) on unseen trials: how much worse predictions
+become when its values are shuffled. The objective is replaced by its rank, so that one diverged trial does not decide
+everything; so are numbers, of which a tree uses only the order.
 
-The reliability is the forest's R² on the trials that it has not seen.
+The reliability is the forest's R² on unseen trials.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FEWEST_RANKED = 3
 _GROUPS = 6
 """The most groups of similar numbers of a parameter."""
 _MOST = 2000
-"""Of more trials, the model learns from an even choice of so many. The others cost minutes and change little."""
+"""Of more trials, the model learns from an even choice of so many."""
 _FOLDS = 5
 _REPEATS = 3
 _TREES = 64
@@ -40,9 +39,9 @@ class Importances:
     """The importances of a run's parameters.
 
     Attributes:
-        std: The standard deviation of each importance over folds and repetitions, each of which has a sum of 1.
-        r2: The share of the variance of the objective's ranks that the model explains on unseen trials. 1 is all, 0 is
-            nothing; it may be negative.
+        std: The standard deviation of each importance over folds and repetitions.
+        r2: The share of the variance of the objective's ranks that is explained on unseen trials: 1 is all, 0 nothing;
+            it may be negative.
     """
 
     mean: dict[str, float]
@@ -82,8 +81,7 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     """Estimate how much each parameter matters for the objective.
 
     Args:
-        run: See `plots`. Blocks while it reads the run and fits the model, which takes seconds. Of more than 2,000
-            trials, the model learns from 2,000.
+        run: See `plots`. Blocks for seconds. Of more than 2,000 trials, 2,000 are used.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -156,8 +154,8 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
 def rank_importances(history: RunHistory) -> Importances:
     """Estimate how much each parameter alone explains of the objective, without a model. Takes milliseconds.
 
-    The trials are sorted by the parameter, and cut into groups of equal size; a category is a group. The importance is
-    the correlation ratio (Pearson 1905) of the objective's ranks, without what chance explains.
+    The trials are cut into groups of equal size by the parameter, or by category. The importance is the correlation
+    ratio (Pearson 1905) of the objective's ranks, without what chance explains.
 
     Raises:
         ValueError: If fewer than 3 trials have a finite objective, or no parameter has varied.

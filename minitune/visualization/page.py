@@ -1,11 +1,11 @@
 """The page: runs in one HTML file, as data. `page.html`, `page.css` and `page.js` beside this module show the data.
 
 The same page is a file to mail (`write_report`), a plot in a notebook (`plots`), and what `minitune watch --web` serves
-(`server`). It needs no other file and no network. The Python here only fills it. `page.js` decides what is drawn.
+(`server`). It needs no other file and no network. The Python here fills it, and `page.js` decides what is drawn.
 
-Three things keep a text of a run from becoming markup or script. The data is JSON without `<`, in an element that no
-browser runs. The script sets texts, never markup. And the page's own content security policy allows only the one script
-and the one style whose hashes it names.
+Three things keep a text from becoming markup or script. The data is JSON without `<`, in an element that no browser
+runs. The script sets texts, never markup. And a content security policy allows only the script and the style whose
+hashes it names.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def write_report(
     """Write a report of one run, or of several side by side, into one HTML file that needs no network.
 
     Args:
-        runs: A run's directory, its `ResultGrid` or its `ExperimentAnalysis`, or a list of them. Blocks while they are
-            read and models of importances are fitted: seconds for 10,000 trials.
+        runs: A run's directory, its `ResultGrid` or its `ExperimentAnalysis`, or a list of them. Blocks: seconds for
+            10,000 trials.
         path: The file; an older one is replaced at once.
         metric: The objective; by default each run's own.
         mode: `"min"` or `"max"`; by default each run's own.
 
     Returns:
-        The absolute path of the file.
+        The path of the file.
 
     Raises:
-        FileNotFoundError: If there is no such run, or no such directory for the file.
+        FileNotFoundError: If there is no such run or directory.
         ValueError: If a run has no metric or mode and none is given.
         TuneError: If a journal cannot be read.
     """
@@ -95,15 +95,13 @@ def read_histories(
 
 
 def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None = None) -> bytes:
-    """The page of these runs. Blocks while models of importances are fitted, and the output of trials is read. `only`
-    is the one plot to show: its `view`, and its first settings.
-    """
+    """The page of these runs. Blocks. `only` is the one plot to show: its `view`, and its first settings."""
     title = f"minitune: {', '.join(history.name for history in histories)}"
     return fill_page(title, _data_of(histories, only))
 
 
 def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) -> str:
-    """The data of a page as JSON. The parts from which it is made are gone once it is: each has tens of megabytes."""
+    """The data of a page as JSON. Its parts, of tens of megabytes, are gone then."""
     runs = []
     for history in histories:
         data = RunData(history)
@@ -156,7 +154,7 @@ def _hash_of(text: str) -> str:
 def describe_importances(history: RunHistory) -> dict[str, Any]:
     """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted.
 
-    Without scikit-learn, or from few trials, they are those of each parameter alone.
+    Without scikit-learn, or from few trials, they are of each parameter alone.
     """
     try:
         found = get_param_importances(history)
@@ -177,8 +175,8 @@ def describe_importances(history: RunHistory) -> dict[str, Any]:
 class RunData:
     """A run as the JSON that the page shows.
 
-    The text of each trial is kept with the version at which it last changed. So an update of a live page costs the
-    trials that have changed, and any number of pages can be at any version.
+    Each trial's text is kept with the version at which it last changed, so an update costs the changed trials, and any
+    number of pages can be at any version.
 
     Args:
         history: The run. Call `update` after it has read new records.
@@ -318,7 +316,7 @@ class RunData:
     def _others(self, each: TrialHistory) -> dict[str, Any] | None:
         """The course of the other metrics: values by name, `at` these positions of the curve, or at all if it is None.
 
-        A large run has fewer values of each trial, so that a page can be mailed.
+        A large run has fewer of each trial.
         """
         if not each.others:
             return None
@@ -353,7 +351,7 @@ def _error_groups(history: RunHistory) -> list[dict[str, Any]]:
 
 
 def _time_of(each: TrialHistory, pace: Pace) -> float:
-    """How long a trial has worked, in seconds. Without a report, the time that it had a worker is all that is known."""
+    """How long a trial has worked, in seconds. Without a report, it is the time that it had a worker."""
     if pace.has_reported or pace.since_s is not None:
         return pace.counted_s
     return sum(max(0.0, end - begin) for begin, end in each.spans)

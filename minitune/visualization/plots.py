@@ -1,13 +1,13 @@
-"""Single plots of a run. The functions have Optuna's names; each shows a part of the page of `minitune report`.
+"""Single plots of a run, by Optuna's names: parts of the page of `minitune report`.
 
-Each function takes the run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory` that was read
-before. It returns a `Plot`: notebooks show it, and `write_html` writes it to a file. Common arguments and errors are:
+Each takes the run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory`. A `Plot` is shown by
+notebooks, and written by `write_html`. Common arguments and errors are:
 
 * `metric`: the objective; by default the run's. `mode`: `"min"` or `"max"`; by default the run's.
 * `params`: the parameters to show; by default all that took more than one value.
 * FileNotFoundError: there is no run. ValueError: there is no metric or mode, or no such parameter.
 
-All functions block while they read the run.
+All block while they read the run.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """A tiny server for the page of a run while the run goes on: read only, for the user of this machine, on 127.0.0.1.
 
 The page asks for `events`, a stream of server-sent events. Each event has the trials that have changed since the
-version that the page knows, so it is drawn anew without a reload. A browser whose connection breaks sends the last
-version again by itself. The server only reads files, as `minitune ls` does, so the run notices nothing.
+version that the page knows. A browser whose connection breaks sends the last version again. The server only reads
+files.
 
-The address holds a random token, so only a user who has the address can read the page. A web page of another site that
-guesses the port gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin,
-or with a method other than GET are refused.
+The address holds a random token, without which the page is not served. A page of another site gets nothing: requests
+with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method other than GET are
+refused.
 
-The connections are limited. One that has not shown the token yet, a stranger, gives way to a new one. So strangers that
-send nothing keep out no page, and those that send nonsense cost one line of an answer each.
+The connections are limited. One that has not shown the token gives way to a new one: strangers keep out no page.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _LOOK_S = 0.2
 _TICK_S = 2.0
 """While a run goes on, a page gets the time, and an estimate of the rest, at least so often."""
 _BEST_BYTES = 50_000_000
-"""The list of runs tells the best value of a run whose journal is not larger: it takes about a second to read."""
+"""The list tells the best value of runs whose journal is not larger, which takes a second to read."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
 _ALIVE_S = 10.0
@@ -105,7 +104,7 @@ class LiveRun:
             self._learned_from = scored
 
     def _learn(self) -> None:
-        """Compute the importances. This may take seconds, in which the page goes on, so it reads the run once more."""
+        """Compute the importances. That may take seconds, in which the page goes on."""
         try:
             found = describe_importances(RunHistory(self._history.path))
         except (OSError, TuneError, ValueError):  # the run was removed, or it has no metric yet
@@ -130,7 +129,7 @@ class LiveRun:
     def events(self, since: int) -> Iterator[str | None]:
         """The events after a version, without an end: each with what has changed, or None if nothing has. Blocks.
 
-        While the run goes on, there is also an event now and then with no trial in it: only the time has changed.
+        While the run goes on, there is an event without a trial now and then, for the time.
         """
         sent_s = time.monotonic()
         while True:
@@ -205,7 +204,7 @@ class RunList:
     def _read(self, path: str, size_bytes: int) -> tuple[Story, Standing]:
         """A run and its state; without the results of trials if its journal is very large.
 
-        A run that goes on is read on from where it was read last time.
+        It is read on from where it was read last time.
         """
         if size_bytes > _BEST_BYTES:
             overview = read_overview(path)
@@ -246,7 +245,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. If that fails, make place for it and wait, or the loop would try at once again."""
+        """Accept a connection. If that fails, make place and wait."""
         try:
             return super().get_request()
         except OSError:
@@ -274,7 +273,6 @@ class _Server(ThreadingHTTPServer):
         return True
 
     def close_request(self, request: Any) -> None:
-        """Called at the end of each connection."""
         with self._lock:
             if request in self._strangers:
                 self._strangers.remove(request)
@@ -282,7 +280,6 @@ class _Server(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Called in the handler of an error."""
         logger.debug("a request has failed", exc_info=True)
 
     def _dismiss_stranger(self) -> bool:
@@ -357,7 +354,7 @@ class PageServer:
         return report_page(read_histories([paths[name] for name in names]))
 
     def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:
-        """The answer to a request for this path below the token: a body, a stream of events, or None for nothing.
+        """The answer to a request below the token: a body, a stream of events, or None.
 
         Raises:
             OSError, ValueError, TuneError: If a run cannot be read.

@@ -66,3 +66,29 @@ def test_a_method_without_a_docstring_is_found_unless_it_overrides_one(base: typ
 
     kind = type("Kind", (base,), {"on_trial_result": on_trial_result, "__module__": __name__})
     assert bool(list(undocumented(kind))) == (base is object)
+
+
+MOST_WORDS = 150
+"""A longer text is not read where it is shown, such as in an editor; the manual has the rest."""
+
+
+def documented(kind: type) -> Iterator[tuple[str, str]]:
+    """The docstring of a class and those of its public methods, by name."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    yield name, kind.__doc__ or ""
+    for member, value in vars(kind).items():
+        if not member.startswith("_"):
+            yield f"{name}.{member}", getattr(value, "__doc__", None) or ""
+
+
+def test_no_docstring_of_a_class_or_a_function_is_longer_than_its_readers_are_patient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_CLIENT_MODE", "0")
+    found = {name: text for kind in classes() for name, text in documented(kind)}
+    for name in minitune.__all__:
+        value = getattr(minitune, name)
+        if inspect.isroutine(value):
+            found[name] = value.__doc__ or ""
+    assert len(found) > 1500
+    assert {name: len(text.split()) for name, text in found.items() if len(text.split()) > MOST_WORDS} == {}
