@@ -65,6 +65,7 @@ class Tuner:
         param_space: The search space: a dict whose values may be domains, grids, and dicts or lists of these.
         tune_config: What is optimised, and how.
         run_config: Where the run is stored, and what it shows.
+        _tuner_kwargs: Fields of `tune_config`, as libraries for Ray Tune pass some of them.
 
     Raises:
         TuneError: If there is no trainable.
@@ -87,14 +88,17 @@ class Tuner:
         param_space: Mapping[Any, Any] | HasToDict | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
+        _tuner_kwargs: Mapping[str, Any] | None = None,
     ):
+        others = _tuner_kwargs if _tuner_kwargs is not None else {}
+        require(isinstance(others, Mapping), "_tuner_kwargs: None or a dict", others)
         if isinstance(trainable, BoundFunction):
             param_space = trainable.space(param_space)
             run_config = run_config or trainable.run_config
         self._plan = Plan.of(
             trainable,
             param_space,
-            instance_of("tune_config", tune_config, TuneConfig),
+            replace(instance_of("tune_config", tune_config, TuneConfig), **others),
             instance_of("run_config", run_config, RunConfig),
         )
         self._resumption: Resumption | None = None  # until `fit` resumes the run

@@ -60,7 +60,7 @@ def _explained(
             name, given = name_and_arguments(args)
             signature = inspect.signature(function)
             known = list(signature.parameters)[len(args) - len(given) :]  # without `self`
-            takes = f"it takes {', '.join(known) or 'nothing'}"
+            takes = f"it takes {', '.join(name for name in known if name[0] != '_') or 'nothing'}"
             instead = "" if hint is None else hint(given, kwargs)
             unknown = next((keyword for keyword in kwargs if keyword not in known), None)
             if unknown is None:

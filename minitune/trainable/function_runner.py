@@ -44,7 +44,8 @@ UserFunction = Callable[[dict[str, Any]], Any]
 _END = Report(metrics=None, done=True)
 
 # Parameters of functions in older versions of Ray Tune, which were passed by name.
-_OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
+_REPORTER = "reporter"
+_OLD_PARAMETERS = frozenset({"checkpoint_dir", _REPORTER})
 # Seconds that a function without a driver has to end after a stop.
 _STANDALONE_STOP_S = 10.0
 # If a thread gets `TrialStopped` this often, it has caught it. A `finally` block that reports gets it less often.
@@ -222,7 +223,14 @@ def old_parameters(function: Any) -> frozenset[str]:
     code = getattr(plain, "__code__", None)
     if code is None:
         return frozenset()
-    return _OLD_PARAMETERS.intersection(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - bound
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = getattr(plain, "__defaults__", None) or ()
+    optional = names[code.co_argcount - len(defaults) : code.co_argcount]
+    # In the old form it comes after the configuration, in a method the third. Elsewhere a library has its own of this
+    # name.
+    if _REPORTER in optional and _REPORTER not in names[:3]:
+        bound.add(_REPORTER)
+    return _OLD_PARAMETERS.intersection(names) - bound
 
 
 def modern(function: UserFunction) -> UserFunction:

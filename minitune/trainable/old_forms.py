@@ -32,9 +32,10 @@ class OldFunction:
     """A function with a parameter `checkpoint_dir` or `reporter` as a function of the configuration alone."""
 
     def __init__(self, function: Callable[..., Any], wanted: frozenset[str]):
+        # First, since the attributes of a function with bound values would replace those of this object.
+        functools.update_wrapper(self, function)
         self.function = function
         self._wanted = wanted
-        functools.update_wrapper(self, function)
 
     def __call__(self, config: dict[str, Any]) -> Any:
         given: dict[str, Any] = {}

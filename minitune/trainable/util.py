@@ -66,8 +66,8 @@ class BoundFunction:
         free = [each for each in signature.parameters.values() if each.name not in bound.keywords]
         return signature.replace(parameters=free)
 
-    def __call__(self, config: dict[str, Any]) -> Any:
-        return self.function(config, **self.parameters, **_load(self.handles))
+    def __call__(self, config: dict[str, Any], **others: Any) -> Any:
+        return self.function(config, **self.parameters, **_load(self.handles), **others)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.function!r}>"

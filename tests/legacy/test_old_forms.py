@@ -116,6 +116,33 @@ def test_parameters_that_are_bound_stay_the_users() -> None:
     assert (result["n"], result["dir"]) == (3, "mine")
 
 
+def test_bound_values_reach_a_function_of_an_old_form() -> None:
+    def train(config: dict[str, Any], data: list[int], checkpoint_dir: str | None) -> dict[str, Any]:
+        return {"n": sum(data), "dir": checkpoint_dir}
+
+    assert run(tune.with_parameters(train, data=[1, 2])).trials[0].last_result["n"] == 3
+
+
+def test_an_optional_reporter_after_other_arguments_is_not_the_old_form() -> None:
+    def old(config: dict[str, Any], reporter: Any = None) -> None:
+        reporter(n=1)
+
+    def of_a_library(config: dict[str, Any], data: int, size: int, reporter: Any = None) -> dict[str, Any]:
+        return {"n": data if reporter is None else -1}
+
+    assert run(old).trials[0].last_result["n"] == 1
+    assert run(tune.with_parameters(of_a_library, data=2, size=3)).trials[0].last_result["n"] == 2
+
+
+def test_libraries_name_trials_by_a_private_argument_of_ray_tune(inline: None) -> None:
+    creators = {"trial_name_creator": lambda trial: "named", "trial_dirname_creator": lambda trial: "placed"}
+    tuner = tune.Tuner(lambda config: {"n": 1}, run_config=tune.RunConfig(verbose=0), _tuner_kwargs=creators)
+    (result,) = tuner.fit()
+    assert os.path.basename(result.path) == "placed"
+    with pytest.raises(TypeError, match="nonsense"):
+        tune.Tuner(lambda config: {"n": 1}, _tuner_kwargs={"nonsense": 1})
+
+
 class Old(tune.Trainable):
     """Its `_save` returns the path of a file, and `_restore` gets this path."""
 

@@ -64,7 +64,8 @@ def test_an_error_from_inside_is_left_alone() -> None:
 
 
 def test_checked_functions_keep_their_signatures() -> None:
-    assert list(inspect.signature(Tuner).parameters) == ["trainable", "param_space", "tune_config", "run_config"]
+    known = ["trainable", "param_space", "tune_config", "run_config", "_tuner_kwargs"]
+    assert list(inspect.signature(Tuner).parameters) == known
     assert list(inspect.signature(choice).parameters) == ["categories"]
 
 
