@@ -247,6 +247,12 @@ class RunHistory:
         return compared(self._follower.run, self.state, self.metric, self.mode, self.once_better)
 
     @property
+    def confirmed_mean(self) -> float | None:
+        """The mean of the best trial's repeats; None without repeats."""
+        confirmed = confirmations(self._follower.run.trials, self.metric, self.mode)
+        return confirmed[0].mean if confirmed else None
+
+    @property
     def remark_on_best(self) -> str:
         """What the repeats of the best trial gave; of a run that has ended, otherwise whether its value was lucky.
 

@@ -1435,16 +1435,18 @@ function definitions(facts) {
 }
 
 // -- the page of a run ------------------------------------------------------------------------------------------------
-function gainOver(run, best, first) {
+function gainOver(run, best, first, value) {
   if (!first || first === best) return run.scored.length > 1 ? ", the first one" : "";
-  const change = (best.value - first.value) / Math.abs(first.value);
-  const share = Number.isFinite(change) && best.value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
+  const change = (value - first.value) / Math.abs(first.value);
+  const share = Number.isFinite(change) && value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
   return `, from ${number(first.value, 4)} in the first trial${share}`;
 }
+// The summary at the top has numbers as people say them. The tip, the copies and all tables have six digits or more.
+const short = (value) => isNumber(value) ? number(value, 3) : text(value);
 function configTable(params) {
   const names = Object.keys(params);
   if (!names.length) return null;
-  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(text(params[name]), 80))]),
+  return el("dl", { className: "facts config" }, ...names.slice(0, 24).flatMap((name) => [el("dt", {}, name), el("dd", { title: text(params[name]) }, cut(short(params[name]), 80))]),
     ...(names.length > 24 ? [el("dt", {}, "..."), el("dd", {}, `${names.length - 24} more`)] : []));
 }
 function copies(config) {
@@ -1546,7 +1548,7 @@ class RunView {
     const run = this.run, data = run.data;
     const first = run.scored[0];
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, run.scored.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, data.confirmed, run.scored.length > 1]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
@@ -1558,10 +1560,11 @@ class RunView {
         return [el("div", { className: "name" }, "Front", el("span", { className: "quiet" }, ` (${Object.entries(data.objectives).map(([name, mode]) => `${mode} ${name}`).join(", ")})`)),
           el("div", { className: "value" }, `${front.best.length} of ${front.trials.length}`), ...names.map((name, i) => line(`best ${name}`, ends[i])), line("knee", knee), configTable(knee.params)];
       }
+      const aimed = data.confirmed ?? best.value;
       const aim = data.mode === "max" ? "largest" : "smallest";
       return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
-        el("div", { className: "value", title: String(best.value) }, number(best.value)),
-        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first)),
+        el("div", { className: "value", title: String(aimed) }, number(aimed, 4)),
+        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first, aimed)),
         data.remark ? el("p", { className: "note" }, `${data.remark}.`) : null,
         data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
         configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];

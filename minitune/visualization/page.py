@@ -271,6 +271,7 @@ class RunData:
             "bestConfig": None if best is None else _plain(best.trial.reported_config),
             "errors": _error_groups(history),
             "onceBetter": history.once_better,
+            "confirmed": history.confirmed_mean,
             "remark": history.remark_on_best,
             "importances": self.importances,
             "count": len(history.trials),

@@ -352,7 +352,7 @@ def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
     fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
 
     found = run_of()
-    assert found["remark"] == "7 in one repeat (1 seen)"
+    assert (found["confirmed"], found["remark"]) == (7, "7 in one repeat (1 seen)")
     first = found["trials"][0]["id"]
     assert [trial["repeats"] for trial in found["trials"]][:4] == [None, None, None, first]
 
