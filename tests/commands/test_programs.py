@@ -705,3 +705,9 @@ def test_a_command_without_a_parameter_is_told_so(run: Run, caplog: pytest.LogCa
 )
 def test_a_time_may_have_a_unit(text: str, expected: float) -> None:
     assert seconds(text) == expected
+
+
+def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script: Script) -> None:
+    source = "from minitune import report\nprint('before')\nreport({'loss': 1})\nprint('after')\n"
+    lines_printed = script.run(source, MINITUNE_PROGRAM="1").removesuffix("\n").split("\n")
+    assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]

@@ -280,6 +280,11 @@ class AskedNowAndThen(Stopper):
             {"scheduler": ResourceChangingScheduler(MedianStoppingRule())},
             {},
         ),
+        (
+            "the metric 'time_this_iter_s'",
+            {"metric": None, "mode": None, "scheduler": ASHAScheduler(metric="time_this_iter_s", mode="min")},
+            {},
+        ),
         ("the stop criterion 'time_total_s'", {}, {"stop": {"time_total_s": 1000}}),
         ("TimeoutStopper", {}, {"stop": TimeoutStopper(1000)}),
         ("max_failures=-1", {}, {"failure_config": FailureConfig(max_failures=-1)}),
@@ -292,7 +297,7 @@ def test_settings_that_depend_on_the_clock_are_named(
         return {"loss": config["x"]}
 
     settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "executor": "inline"}
-    config = TuneConfig(**settings, **more, deterministic=True)
+    config = TuneConfig(**{**settings, **more}, deterministic=True)
     with caplog.at_level(logging.WARNING, "minitune"):
         Tuner(one, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path, **run)).fit()
     said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]

@@ -13,22 +13,27 @@ from kit import (
     LoggingCallback,
     LoggingScheduler,
     LoggingSearcher,
+    PauseOnce,
     SavedCounter,
     fit,
     journal_of,
+    make_trial,
     report_state,
     restored_state,
     resume,
+    run_trial,
     virtual_executor,
 )
 
-from minitune import clock, grid_search, report
+from minitune import Trial, clock, grid_search, report
 from minitune.actor.messages import CallRaised, Event, Exited
 from minitune.clock import VirtualClock
 from minitune.driver.limits import Backoff
+from minitune.driver.state import RunningTrial, RunState
 from minitune.error import CrashLoopError, WorkerDiedError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.lifecycle import Step
 
 
 class Lost(Exception):
@@ -349,3 +354,40 @@ def test_three_trials_that_cannot_start_end_the_run_if_no_worker_ever_did(first_
             executor=virtual_executor(1),
             max_failures=-1,
         )
+
+
+def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> None:
+    trial = run_trial(make_trial())
+    state = RunState()
+    state.add(trial)
+    state.let_go(RunningTrial(trial, trial.attempt.actor_id))
+    state.move(trial, Step.RETRY)
+    state.waiting.rest(trial, 10.0)
+    state.has_left(state.waiting.leaving[trial.attempt.actor_id])
+    assert not state.waiting.may_start(trial)
+    assert state.waiting.end_rests(10.0)
+    assert state.waiting.may_start(trial)
+
+
+def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck() -> None:
+    class TheFirstWaits(PauseOnce):
+        """Pauses the first trial until the second one has ended."""
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return super().on_trial_result(tune_controller, trial, result) if trial.number == 0 else self.CONTINUE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            others_left = any(trial.number for trial in tune_controller.get_live_trials())
+            return tune_controller.first_pending() or (None if others_left else tune_controller.first_paused())
+
+    attempts = []
+
+    def train(config: dict[str, Any]) -> None:
+        attempts.append(config["i"])
+        if config["i"] == 1 and attempts.count(1) < 4:
+            raise ValueError("on purpose")
+        report({"n": 1})
+
+    space = {"i": grid_search([0, 1])}
+    grid = fit(train, space, scheduler=TheFirstWaits(1), max_failures=-1, executor=virtual_executor(1))
+    assert (grid.num_terminated, attempts) == (2, [0, 1, 1, 1, 1, 0])

@@ -31,7 +31,7 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.driver.limits import REPORT, Deadlines
+from minitune.driver.limits import REPORT, TRIAL, Deadlines
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandScheduler
@@ -265,3 +265,11 @@ def test_the_time_of_a_save_is_no_time_without_a_report() -> None:
     executor = virtual_executor()
     (result,) = fit(SlowSaves, {"end": 3}, checkpoint_frequency=1, report_timeout_s=3, executor=executor)
     assert (result.error, result.metrics["n"]) == (None, 3)
+
+
+def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_later() -> None:
+    deadlines = Deadlines(1.0, 2.0)
+    for kind in (REPORT, TRIAL):
+        deadlines.begin("a", kind, 0.0)
+    assert [overdue.kind for overdue in deadlines.overdue(1.5)] == [REPORT]
+    assert deadlines.overdue(9.0) == []

@@ -43,8 +43,10 @@ from minitune import (
     TuneError,
     Tuner,
     get,
+    get_context,
     grid_search,
     put,
+    report,
     run,
     shutdown,
     uniform,
@@ -52,6 +54,7 @@ from minitune import (
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
 from minitune.error import RunLockedError, UntrustedStateError
+from minitune.record.story import read_run
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -501,3 +504,17 @@ def test_a_run_that_another_process_has_open_is_not_gone_on_with(script: Callabl
         script()
     cut_off("unfinished")
     assert script() == "unfinished"
+
+
+def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_seed() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"seed": get_context().get_trial_seed()})
+        raise ValueError("on purpose")
+
+    settings = {"trial_name_creator": lambda trial: f"mine-{trial.trial_id}", "seed": 3}
+    (first,) = fit(train, **settings)
+    (second,) = resume(train, restart_errored=True, **settings)
+    assert second.metrics["seed"] == first.metrics["seed"]
+    (trial,) = read_run(run_path()).trials
+    assert trial.trial_id != first.metrics["trial_id"]
+    assert str(trial) == f"mine-{trial.trial_id}"

@@ -302,7 +302,7 @@ CODE = """
         def loss(self, x):
             return helper(x)
 
-    def helper(x):
+    def helper(x, scale=1):
         return x
 
     def train(config):
@@ -324,6 +324,7 @@ def hash_of(source: str, name: str = "train") -> str:
         ("return x\n", "return x + 1\n"),
         ("width = 3", "width = 4"),
         ("return helper(x)", "return helper(x) * 2"),
+        ("scale=1", "scale=2"),
         ("EPOCHS = 2", "EPOCHS = 3"),
         ("range(EPOCHS)", "range(5)"),
         ('"c", "d"', '"c", "e"'),

@@ -305,3 +305,30 @@ def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(
         housekeeper.close()  # syncs what is left
         run.carry_out(manager.collect())
     assert run.numbers(trial) == [3]
+
+
+@pytest.mark.parametrize("config", [{"num_to_keep": 1}, {"max_total_bytes": 10}])
+def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(
+    config: dict[str, Any], tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    with closing(Housekeeper()) as housekeeper:
+        manager = CheckpointManager(CheckpointConfig(**config), housekeeper=housekeeper)
+        run = Run(tmp_path, manager)
+        trial = run.trial()
+        run.commit(trial)
+        assert housekeeper.wait_idle(bound_s(10))
+        run.commit(trial)
+        assert [kept.record.number for kept in trial.checkpoints] == [0, 1]
+        run.carry_out(manager.finish())
+        assert [kept.record.number for kept in trial.checkpoints] == [1]
+
+
+def test_a_checkpoint_takes_the_place_of_a_better_one_that_was_refused(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="acc")
+    trial = run.trial()
+    for accuracy in (0.9, 0.5):
+        run.commit(trial, acc=accuracy)
+    run.carry_out(run.manager.discard(trial, trial.checkpoints[0].record))
+    for accuracy in (0.4, 0.1):
+        run.commit(trial, acc=accuracy)
+    assert run.numbers(trial) == [1, 3]

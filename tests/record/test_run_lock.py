@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -212,3 +214,10 @@ def test_a_lock_whose_file_was_removed_is_missed(tmp_path: Path, kind: str) -> N
         assert not lock.is_in_place()
         lock_file.write_text("another file")
         assert not lock.is_in_place()
+
+
+def test_a_driver_on_another_machine_counts_as_alive_because_no_one_can_tell(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    for host, is_held in (("elsewhere", True), (socket.gethostname(), False)):
+        lock.write_text(json.dumps(Holder(2**22 + 1, 1.0, host, 2.0)._asdict()))
+        assert (read_holder(lock) is not None) is is_held

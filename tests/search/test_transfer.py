@@ -436,3 +436,10 @@ def test_an_interrupted_run_of_an_earlier_version_has_the_trials_that_it_learns_
         b"\x00\x00\x00s\x86q\x0baub."
     )
     assert pickle.loads(in_tuner_file) == EarlierRun("run", [({"x": 1}, {"loss": 1.0})])
+
+
+def test_a_config_with_earlier_runs_stays_as_the_user_has_made_it() -> None:
+    path = fit_earlier().experiment_path
+    config = tune.TuneConfig(search_alg="tpe", warm_start=[path], executor="inline", **GOAL)
+    tune.Tuner(train, param_space=SPACE, tune_config=config)
+    assert config.warm_start == [path]

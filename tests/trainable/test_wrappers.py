@@ -250,3 +250,22 @@ def test_an_object_of_a_class_is_refused_with_the_class() -> None:
     for refuses in (with_parameters, lambda value: with_resources(value, {"cpu": 1}), validate_trainable):
         with pytest.raises((TypeError, ValueError), match="pass the class itself: Silent"):
             refuses(Silent())
+
+
+@BOTH
+def test_references_and_values_are_bound_together_and_replace_each_other(driver: FakeDriver, trainable: Any) -> None:
+    def bound(*steps: dict[str, Any]) -> Any:
+        found = trainable
+        for step in steps:
+            found = with_parameters(found, **step)
+        return bind_parameters(with_resources(found, {"cpu": 1}), hold)
+
+    ref = hold([1, 2])
+    for number, (steps, total) in enumerate(
+        (
+            ([{"data": ref}, {"scale": 2}], 6),
+            ([{"data": ref, "scale": 1}, {"data": [10]}], 10),
+            ([{"data": [10], "scale": 1}, {"data": ref}], 3),
+        )
+    ):
+        assert pull(driver.start(bound(*steps), name=f"t_{number}")).metrics["sum"] == total
