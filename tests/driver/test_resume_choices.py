@@ -407,6 +407,7 @@ def test_changes_by_a_scheduler_survive_a_resume() -> None:
         def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
             if "number" not in trial.config:
                 trial.set_config({**trial.config, "number": self.next})
+                trial.evaluated_params = {**trial.evaluated_params, "number": self.next}
                 self.next += 1
 
     def trainable(config: dict[str, Any]) -> None:
@@ -418,6 +419,7 @@ def test_changes_by_a_scheduler_survive_a_resume() -> None:
     grid = resume(trainable, callbacks=(), scheduler=Numbers(100), **settings)
     assert added == [0]
     assert [result.config["number"] for result in grid] == [0, 101, 102]
+    assert [trial.evaluated_params for trial in read_run(run_path()).trials] == [{"number": n} for n in (0, 101, 102)]
 
 
 def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> None:

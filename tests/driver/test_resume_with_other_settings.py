@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -345,6 +346,18 @@ def test_each_part_of_the_users_code_counts(old: str, new: str) -> None:
 )
 def test_comments_places_and_other_code_do_not_count(old: str, new: str) -> None:
     assert hash_of(CODE) == hash_of(CODE.replace(old, new)) != ""
+
+
+def test_functions_of_the_users_other_modules_count(tmp_path: Path) -> None:
+    def hash_with(helper: str) -> str:
+        module = types.ModuleType("helpers")
+        module.__file__ = str(tmp_path / "helpers.py")
+        exec(compile(f"def scaled(x):\n    return {helper}", module.__file__, "exec"), vars(module))
+        names: dict[str, Any] = {"__name__": "__main__", "helpers": module}
+        exec(compile("def train(config):\n    return helpers.scaled(config['x'])", "train.py", "exec"), names)
+        return code_hash(names["train"])
+
+    assert hash_with("2 * x") == hash_with("2 * x") != hash_with("3 * x")
 
 
 def test_wrappers_have_the_code_of_what_they_wrap() -> None:

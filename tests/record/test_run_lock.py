@@ -221,3 +221,14 @@ def test_a_driver_on_another_machine_counts_as_alive_because_no_one_can_tell(tmp
     for host, is_held in (("elsewhere", True), (socket.gethostname(), False)):
         lock.write_text(json.dumps(Holder(2**22 + 1, 1.0, host, 2.0)._asdict()))
         assert (read_holder(lock) is not None) is is_held
+
+
+def test_a_forked_child_that_releases_its_copy_leaves_the_name_of_the_holder(tmp_path: Path) -> None:
+    with RunLock(tmp_path / "lock") as lock:
+        before = (tmp_path / "lock").read_text()
+        child = os.fork()
+        if child == 0:
+            lock.release()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (tmp_path / "lock").read_text() == before != ""
