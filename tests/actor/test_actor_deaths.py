@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from selectors import DefaultSelector
@@ -20,7 +21,8 @@ from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, wait_until
 
-from minitune.actor import process_tree
+from minitune.actor import interpreter_launcher, process_tree
+from minitune.actor.loop import Loop
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Returned, Workplace, encode
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -476,3 +478,23 @@ def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Pa
     event = driver.next("a")
     assert isinstance(event, CallRaised)
     assert event.error.type_name == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)
+def test_a_process_that_outlived_its_worker_is_killed_at_the_end(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot be killed now, because it hangs in the kernel, may be killed later."""
+
+    def in_vain(loop: Loop, markers: object, on_done: Callable[[bool], object], *args: object) -> None:
+        loop.call_later(0.0, partial(on_done, True))
+
+    pid = driver.start("a", partial(Family, str(tmp_path / "pids")))
+    pids = read_pids(tmp_path / "pids", driver.call("a", "start_all"))
+    with monkeypatch.context() as patch:
+        patch.setattr(interpreter_launcher, "Sweep", in_vain)
+        os.kill(pid, signal.SIGKILL)
+        assert driver.ended("a").survivors
+    assert not all(map(is_gone, pids))
+    driver.group.shutdown()
+    assert all(map(is_gone, pids))
