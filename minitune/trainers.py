@@ -3,8 +3,8 @@
 A trainer is a function trainable with resources, so `Tuner` and `run` take it. In its `train_loop_per_worker`,
 `report`, `get_checkpoint` and `get_context` are those of the trial.
 
-The modules of Ray Train lead here. The trainers of XGBoost and LightGBM stand beside the callbacks of these libraries.
-No training library is imported before it is used.
+The trainers of XGBoost and LightGBM stand beside the callbacks of these libraries. No training library is imported
+before it is used.
 """
 
 from __future__ import annotations
@@ -105,18 +105,8 @@ def _with_adapted(run_config: RunConfig) -> RunConfig:
 
 # -- any library -------------------------------------------------------------------------------------------------------
 class _TrainLoop:
-    """The function trainable of a trainer.
-
-    Args:
-        name: What a run calls it.
-        function: The user's loop, with or without its configuration as an argument.
-        config: The trainer's own configuration of the loop.
-        scaling: The resources of the worker.
-        checkpoint: The checkpoint that a trial without one starts from, or None.
-        around: Makes what surrounds each call of the loop.
-
-    Attributes:
-        replaces: Whether `config` takes the place of the trial's, which else changes values in it.
+    """The function trainable of a trainer. `around` makes what surrounds each call of the loop; `replaces` says whether
+    `config` takes the place of the trial's, which else changes values in it.
     """
 
     def __init__(
@@ -292,10 +282,8 @@ class DataParallelTrainer(BoundFunction):
         return tuner.fit(raise_on_failed_trial=True)[0]
 
     def _earlier(self) -> Tuner | None:
-        """The unfinished training with the name in `run_config`, to be continued with this trainer; None without one.
-
-        Ray Train gives a new training the last checkpoint of one of its name, so scripts that are started again after a
-        crash only name their run.
+        """The unfinished training with the name in `run_config`, to be continued with this trainer as in Ray Train;
+        None without one.
         """
         name = self._run_config.name
         if name is None:

@@ -28,15 +28,10 @@ Modules
 
 One start
 ---------
-The executor calls `RemoteActor.start`, that calls `WorkerProcess.start`, and that `Launcher.launch`, which returns the
-driver's ends of two channels at once. Boot is sent into the first one. The process comes
-later:
-
-- The ZygoteLauncher sends the worker's ends to a zygote. `Zygote._fork` forks, and the child leaves the zygote's loop
-  as a `Worker`.
-- The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Worker.
-
-Both continue in `worker.serve`. The worker sends Hello, reads Boot, and makes the actor's object.
+`RemoteActor.start` calls `WorkerProcess.start`, and that `Launcher.launch`, which returns the driver's ends of two
+channels at once. Boot is sent into the first one. The process comes later: a zygote forks it (`Zygote._fork`), or it is
+a new interpreter (`worker.main`). Both continue in `worker.serve`: the worker sends Hello, reads Boot, and makes the
+actor's object.
 
 One call
 --------
@@ -57,21 +52,19 @@ is reset for the next actor; if that fails, the executor gets NotReset, and star
 
 One death
 ---------
-Only the report of the kernel to the parent counts as a death. Silence does not, nor does the end of a channel: a forked
-child may hold it open, and a living worker may have closed it. The parent, which is the zygote or the
-InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of it is dead.
-Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the event Exited of
-it.
+Only the report of the kernel to the parent counts as a death, not the end of a channel: a forked child may hold it
+open, and a living worker may have closed it. The parent (the zygote or the InterpreterLauncher) reaps the worker, kills
+what is left of its tree, and reports one `End` when all of it is dead. Then `WorkerProcess` reads what the worker had
+sent, so no message is lost, and `RemoteActor` makes the event Exited of it.
 
 Who may kill
 ------------
-The number of a process may belong to another process as soon as the parent has reaped it. So only the parent of a
-worker sends signals by its number: the zygote, which the driver asks, or the InterpreterLauncher in the driver. If the
-zygote does not answer in time, the driver searches all processes for the worker's marker, and kills those.
+The number of a process may belong to another one as soon as the parent has reaped it. So only a worker's parent sends
+signals by its number. If the zygote does not answer in time, the driver kills the processes with the worker's marker.
 
-The descendants of a worker can leave its process group and its session. Three things lead to them: an orphan becomes a
-child of the zygote, its session may still be the worker's, and its environment holds the worker's marker. A tree is
-stopped from the top before it is killed, so nothing in it can fork on or be reaped (`process_tree.freeze`).
+Three things lead to the descendants of a worker: an orphan becomes a child of the zygote, its session may be the
+worker's, and its environment holds the worker's marker. A tree is stopped from the top before it is killed, so nothing
+in it can fork on or be reaped (`process_tree.freeze`).
 
 - If the driver dies, the zygote or the guard kills all workers and their descendants.
 - If a zygote dies, the kernel kills its workers (parent-death signal), and the launcher their descendants.

@@ -30,16 +30,14 @@
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
 
 Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
-call, one answer, and `n` grows by one. A stop is a Stop on the control pipe, and a Quit on the work pipe as soon as the
-worker reads there.
+call, one answer, and `n` grows by one.
 
 A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
 the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
 the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
 when they are used, so a bad one can hurt only the process that loads it.
 
-All limits of this package stand here, too. Seconds end in `_S` and are read from the monotonic clock, bytes end in
-`_BYTES`.
+All limits of this package stand here, too: `_S` are seconds of the monotonic clock.
 """
 
 from __future__ import annotations

@@ -180,9 +180,8 @@ class WorkerProcess:
             self.limit.follow(self._judge_closed_pipe())
 
     def _judge_closed_pipe(self) -> Iterator[float]:
-        """The work pipe has ended, but no death was reported: kill the process, unless it is dying already.
-
-        A dying process closes its files first, and on a busy machine the rest may take long.
+        """Kill a process whose work pipe has ended, unless it is dying: it closes its files first, and the rest may
+        take long.
         """
         yield EOF_S
         # A process that has exited but is not reaped counts as well: its parent will report it.

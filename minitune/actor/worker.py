@@ -7,10 +7,10 @@
 
 Reports
 -------
-A method that reports calls `Worker.exchange`, which answers the running call before the method has returned, and then
-reads on like `run`: other calls are made right there, GoOn lets the method continue, and Quit ends it. Any thread of
-the user may report. One lock admits one exchange at a time, and the final answer takes it, too: after that, no report
-counts any more. A child that user code has forked may not use the pipes.
+A method that reports calls `Worker.exchange`, which answers the running call, and then reads on like `run`: other calls
+are made right there, GoOn lets the method continue, and Quit ends it. Any thread of the user may report. One lock
+admits one exchange at a time, and the final answer takes it, too: after that, no report counts. A child that user code
+has forked may not use the pipes.
 
 Signal handlers of the user that raise
 --------------------------------------
@@ -114,10 +114,8 @@ def _leave(exit_code: int = 0) -> NoReturn:
 
 
 def _give_up(error: BaseException) -> NoReturn:
-    """End the process because of an exception in our own code, or in the midst of an exchange.
-
-    A signal handler has raised it, or user code has replaced what we need. It is unknown what was done, so nothing can
-    be repeated, and the driver would wait for ever.
+    """End the process because of an exception in our own code, or in the midst of an exchange. It is unknown what was
+    done, so nothing can be repeated, and the driver would wait for ever.
     """
     try:
         if type(error) is TrialStopped:  # the grace period of a stop is over

@@ -307,10 +307,8 @@ class Zygote:
         return orphans, unknown
 
     def _forget(self, tracked: _Child, survivors: bool) -> None:
-        """Tell the driver that a worker's tree is dead, or that it cannot be killed.
-
-        One that cannot be killed, such as in a system call on a lost disk, stays in `_by_pid`, or it would be taken for
-        an orphan of another worker.
+        """Tell the driver that a worker's tree is dead, or that it cannot be killed. One that cannot be killed stays in
+        `_by_pid`, or it would be taken for an orphan of another worker.
         """
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)

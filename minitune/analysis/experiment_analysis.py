@@ -91,9 +91,7 @@ class ExperimentAnalysis:
 
     @property
     def seed(self) -> int | None:
-        """The base seed of the run, whether set or drawn.
-
-        It is read from the run's journal; None if there is none.
+        """The base seed of the run, whether set or drawn; None without a journal.
 
         Raises:
             JournalCorruptError: If the journal is damaged.
@@ -135,8 +133,7 @@ class ExperimentAnalysis:
         The row of a trial without reports has only its configuration, directory and id.
 
         Args:
-            metric: Use the report with the best value of this metric instead of the last report. The default metric and
-                mode are not used here.
+            metric: Use the report with the best value of this metric, which has no default, instead of the last report.
             mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
@@ -290,7 +287,7 @@ class ExperimentAnalysis:
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial`, by default of the best one, with the highest training iteration, or None."""
+        """The kept checkpoint of `trial`, by default the best one, with the highest iteration, or None."""
         require_metric("metric", metric)
         check_mode(mode)
         trial = trial or self.get_best_trial(metric, mode)

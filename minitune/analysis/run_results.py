@@ -1,7 +1,6 @@
 """RunResults: the trials of a run and the questions about them: which is the best, and which rows have they.
 
-`ResultGrid` and `ExperimentAnalysis` are two façades over one such object. They differ in the names of their members,
-and in what a missing answer is: an error, a warning or None.
+`ResultGrid` and `ExperimentAnalysis` are two façades over one such object.
 """
 
 from __future__ import annotations
@@ -59,13 +58,7 @@ class RunResults:
 
     @cached_property
     def seed(self) -> int | None:
-        """The base seed of the run, whether set or drawn.
-
-        It is read from the run's journal; None if there is none.
-
-        Raises:
-            JournalCorruptError: If the journal is damaged.
-        """
+        """See `ExperimentAnalysis.seed`."""
         from minitune.record.story import Story
 
         file = RunDirectory(self.path).journal

@@ -245,10 +245,7 @@ def _shown(value: Any) -> str:
 
 
 def log_failures(results: RunResults, may_print: bool = False) -> None:
-    """Log the failed trials of a run once, if it shows no progress.
-
-    If no log is configured, Python prints the record to standard error.
-    """
+    """Log the failed trials of a run once, if it shows no progress."""
     failed = [trial for trial in results.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
         kinds = "; ".join(grouped_errors(failed))

@@ -3,8 +3,7 @@
 `import minitune.as_ray` turns it on, `undo()` turns it off. The directory `stand_in` holds a package `ray` that is
 `minitune.ray`, and the metadata of a distribution `ray`. The switch puts this directory on `sys.path`, where the import
 system, `importlib.metadata` and `pip` all find it, and on `PYTHONPATH`, for the programs that this process starts.
-Workers of trials have the driver's `sys.path`. So there is one mechanism for all processes, and without the switch
-nothing is on any path.
+Workers of trials have the driver's `sys.path`.
 """
 
 from __future__ import annotations

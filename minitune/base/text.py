@@ -21,11 +21,7 @@ from minitune.base.user_code import runs, user_code
 
 
 class _Logger(logging.Logger):
-    """The logger of this package, in which a handler that fails ends no run.
-
-    `logging` reports such a failure on standard error; if that cannot be written, the error comes out of the call that
-    logs.
-    """
+    """The logger of this package. A handler that fails ends no run, even if standard error cannot be written."""
 
     def callHandlers(self, record: logging.LogRecord) -> None:
         within_hook = user_code.running is not None  # then a signal handler names that one

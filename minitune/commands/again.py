@@ -159,12 +159,8 @@ def _reports_to_make(trial: Trial, origin: Origin) -> int:
 
 
 def _origin(run: Story, trial: Trial) -> Origin:
-    """The start of a trial: for a failed trial that of its last attempt.
-
-    A trial that got another trial's checkpoint starts there, because it has never run with its configuration before.
-
-    Raises:
-        FileNotFoundError: If that checkpoint is gone.
+    """The start of a trial: for a failed trial that of its last attempt, after a copy that of the other trial's
+    checkpoint.
     """
     assert run.details is not None
     starts = run.details.origins if trial.status == ERROR else run.details.grafts
@@ -177,12 +173,7 @@ def _origin(run: Story, trial: Trial) -> Origin:
 
 
 def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
-    """Return the trainable of a script with these arguments; without a script, return the one that the run has stored.
-
-    Raises:
-        TuneError: If it is missing.
-        UntrustedStateError: If another user may have written the stored one.
-    """
+    """The trainable of a script with these arguments; without a script, the one that the run has stored."""
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
     plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.setup.trainable_name)
@@ -233,12 +224,7 @@ class _Rerun:
         self.at_stop: Callable[[], object] = lambda: None
 
     def run(self, directory: str) -> None:
-        """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
-
-        Raises:
-            TuneError: If this machine does not have the GPUs that the trial asks for.
-            OSError: If the directory cannot be used.
-        """
+        """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open."""
         trial = self.trial
         machine = runtime.machine()
         totals = dict(machine.totals)
@@ -376,15 +362,8 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def _run_script(options: argparse.Namespace) -> int:
-    """Run the script, which resumes its runs, as the main program of this process. Return the exit status. Blocks.
-
-    Not in a child process: so Ctrl-C, the exit status and the terminal are those of the script.
-
-    Raises:
-        OSError: If there is no such script.
-        ValueError: If an option is not for scripts.
-        TuneError: If the script has not run anything that could be resumed.
-        SystemExit: If the script raises it with an exit status other than 0.
+    """Run the script as the main program of this process, so that Ctrl-C, the exit status and the terminal are its own;
+    it resumes its runs. Blocks. Returns the exit status.
     """
     path = options.target
     if not os.path.isfile(path):
@@ -419,13 +398,7 @@ def _run_script(options: argparse.Namespace) -> int:
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:
-    """Resume a run with the trainable that it has stored. Return the exit status. Blocks.
-
-    Raises:
-        TuneError: If the run cannot be resumed.
-        ValueError: If the run is live, or an option is not for runs.
-        UntrustedStateError: If another user may have written the files.
-    """
+    """Resume a run with the trainable that it has stored. Blocks. Returns the exit status."""
     from minitune.tuner import Tuner
 
     if options.force:

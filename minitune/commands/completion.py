@@ -1,12 +1,10 @@
 """`minitune completion`: a script that completes command lines in a shell, and the candidates for which it asks.
 
 A script knows no command. At each Tab it runs `minitune completion SHELL -- WORDS`, with the words behind `minitune` up
-to the cursor; the last one may be incomplete or empty. The answer has a line for each candidate. So the parsers of the
-commands are the only source of their options, and a script stays right when they change. Without a candidate, the shell
-completes names of files.
+to the cursor; the last one may be incomplete or empty. The answer has a line for each candidate. Without a candidate,
+the shell completes names of files.
 
-The name of an argument says what it takes: a run, a trial, a metric, columns. Like all commands that look at runs, it
-takes no lock and unpickles nothing.
+The name of an argument says what it takes: a run, a trial, a metric, columns.
 """
 
 from __future__ import annotations
@@ -128,9 +126,8 @@ def _unquoted(word: str) -> str:
 
 
 def _joined(words: list[str]) -> tuple[list[str], int]:
-    """The words with `--option=value` as one, and how many characters of the last one bash does not replace.
-
-    Bash splits at `=`.
+    """The words with `--option=value`, at which bash splits, as one; and how many characters of the last one bash does
+    not replace.
     """
     joined: list[str] = []
     cut = 0

@@ -1,8 +1,6 @@
 """`minitune doctor` and `minitune ci`: check whether this machine can run trials, and whether a script's tuning
 succeeds.
 
-`doctor` checks versions, limits and runs, and runs one trial in a process.
-
 `ci` is for jobs of continuous integration. It runs an unchanged script in a separate process and controls it by
 environment variables: `MAX_SAMPLES` and `END_AT` limit each of its runs, and each run that has ended appends its
 summary to the file of `ENDED_RUNS`. If the script still runs after its budget, it is killed with all its processes.

@@ -86,8 +86,7 @@ def _page_named(words: str, names: list[str]) -> str | None:
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
     """The page and heading of each section that contains all words.
 
-    A word matches only the beginning of a word: "ci" must not find "scikit-learn". A name such as `get_dataframe` has
-    several words.
+    A word matches only the beginning of a word: "ci" must not find "scikit-learn".
     """
     # Letters and digits before a word rule it out; an underscore does not, because names in code have parts.
     wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words.split()]

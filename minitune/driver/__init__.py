@@ -42,19 +42,18 @@ A trial that can never start is a `Refusal`, and `Failures.cannot_start` ends it
 One report
 ----------
 Then it waits in `TrialExecutor.wait`, and a table of the EventHandler says which method handles the event. For a
-report, `ReportHandler.on_report` asks stopper and scheduler (`Hooks.decide`) and tells the searcher. Then the callbacks
-are called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`. `TrialActions` adds a
-command for the worker. `TrialActions.commit` writes all records of the turn, and then carries out the commands.
+report, `ReportHandler.on_report` asks stopper and scheduler (`Hooks.decide`), tells searcher and callbacks, and adds
+the result to the journal, by `ReportPath.write` or `Recorder.result`. `TrialActions.commit` writes all records of the
+turn, and then carries out the commands for the workers.
 
 One failure
 -----------
-If a call has raised or a worker has died, `Failures.failed` decides whether the trial is retried, and `Backoff` when;
-`Failures.lost` handles a lost worker, which is not the trial's fault. `take` takes the step, records it and tells the
-plug-ins.
+If a call has raised or a worker has died, `Failures.failed` decides whether the trial is retried, and `Backoff` when.
+`Failures.lost` handles a lost worker, which is not the trial's fault.
 
 One resume
 ----------
-`ResumedDriver.open` takes the lock of the run and adds a record of its own. In `ResumedDriver.catch_up`, the plug-ins
-load their states from the newest Snapshot, and are told what was recorded after it. The files of the loggers are made
-to match the journal (`reconcile`). The remaining work, a `LeftOver`, goes to `TuneController.begin`.
+In `ResumedDriver.catch_up`, the plug-ins load their states from the newest Snapshot, and are told what was recorded
+after it. The files of the loggers are made to match the journal (`reconcile`). The remaining work, a `LeftOver`, goes
+to `TuneController.begin`.
 """

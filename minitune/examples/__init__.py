@@ -4,5 +4,5 @@ quickstart  a network on real flowers, with early stopping and checkpoints (also
 pbt         a population of trainings finds a learning-rate schedule
 resume      a tuning is killed in the middle, and resumed
 
-They import only what users import. The tests in `tests/examples` run them.
+They import only what users import.
 """

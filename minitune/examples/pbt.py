@@ -2,7 +2,7 @@
 
 Eight trainings run at the same time. Every few epochs, the worst ones copy the weights of one of the best, and continue
 with a slightly different learning rate. So the rate is large as long as that helps, and small at the end, without a
-schedule. The example also measures constant rates, which are worse.
+schedule.
 
 The problem shows why: gradient descent on a quadratic function with a noisy gradient. A large rate is fast, but the
 noise keeps it away from the minimum. A small rate gets there too late.

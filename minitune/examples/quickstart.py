@@ -197,7 +197,7 @@ def show(grid: ResultGrid, seed: int) -> None:
 
 
 def command_of_this_installation() -> str:
-    """What to type for `minitune`. If its environment is not activated, the shell does not find that name."""
+    """What to type for `minitune`, also if its environment is not activated."""
     found = shutil.which("minitune")
     if found is not None and Path(found).parent == Path(sys.executable).parent:
         return "minitune"

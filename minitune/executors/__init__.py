@@ -22,9 +22,9 @@ Modules
 One actor
 ---------
 1. `can_start` asks the ledger whether there is room; if not, the request waits there.
-2. `start` takes the resources and makes the actor, or takes a parked one. The event Started follows.
-3. `call` sends a method's name and arguments. The event CallReturned or CallRaised follows.
-4. `stop` ends the actor, or parks it. The event Exited follows, and the resources are free.
+2. `start` takes the resources and makes the actor, or takes a parked one: Started follows.
+3. `call` sends a method's name and arguments: CallReturned or CallRaised follows.
+4. `stop` ends the actor, or parks it: Exited follows, and the resources are free.
 
 Each of these returns at once. Only `wait` blocks, until an event has come or `wake` is called.
 """

@@ -1,8 +1,5 @@
 """RayTrialExecutor: each actor in a Ray actor on some node of a cluster.
 
-Ray does the cluster's work: it chooses the node of an actor, reserves its resources, brings code and values there,
-notices deaths, and fences nodes that it has lost.
-
 Requests and answers
 --------------------
 The side on the node is `RayActor`. A request is a call of a Ray actor; a thread of Ray's posts the answer to the

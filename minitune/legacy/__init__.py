@@ -3,7 +3,4 @@
 `minitune._alias` leads old names and old import paths here. `run` and `Experiment` ask `keywords` to translate old
 keywords, and `run_experiments` the functions of a search space. A script without old forms never imports this package.
 Old forms of functions and classes, such as `train(config, reporter)`, are adapted in `minitune.trainable.old_forms`.
-
-`loggers` makes callbacks of the old logger classes, for `run(loggers=...)`. The other modules are old modules of Ray
-Tune under other paths, and only scripts import them.
 """

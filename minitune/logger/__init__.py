@@ -4,9 +4,6 @@
 
     logger                    LoggerCallback, their base: `log_trial_start`, `log_trial_result`, `log_trial_end`
     json, csv, tensorboardx   one file format each
-
-The driver passes results of plain values to the loggers of CSV and JSON as whole lines (`append`), so that the text of
-a value is made once.
 """
 
 from __future__ import annotations
@@ -42,10 +39,8 @@ _OWN: dict[type, Callable[..., None]] = {
 
 
 def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[..., Any]], list[LoggerCallback]]:
-    """Split the hooks `on_trial_result` into the first ones, and the loggers at their end that accept whole lines.
-
-    Only the two classes of this package for CSV and JSON accept lines: at most one logger of each, without a subclass
-    and without a changed method.
+    """Split the hooks `on_trial_result` into the first ones, and the loggers at their end that accept whole lines: at
+    most one each of CSV and JSON, without a subclass and without a changed method.
     """
     first = list(hooks)
     logs: dict[type, Any] = {}

@@ -108,7 +108,7 @@ class CSVLoggerCallback(LoggerCallback):
         return True
 
     def _start(self, trial: Trial) -> _Table | None:
-        """Open the file; None if that fails. Rows of earlier attempts and drivers stay."""
+        """Open the file, and keep earlier rows; None if that fails."""
         key = trial.trial_id
         path = f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
@@ -170,7 +170,7 @@ class CSVLoggerCallback(LoggerCallback):
             self._lapse(key, table.path, error)
 
     def _lapse(self, key: str, path: str, error: OSError) -> None:
-        """Give up the file after an error. Its content is read again when it is next opened."""
+        """Give up the file after an error, until it is next opened."""
         self._tables.pop(key, None)
         self._files.lapse(key, path, error)
 
@@ -187,7 +187,7 @@ class CSVLoggerCallback(LoggerCallback):
         return text
 
     def _rewrite(self, key: str, table: _Table) -> None:
-        """Write the file again with the missing columns. Readers see either the old file or the new one."""
+        """Write the file again with the missing columns, in one step for readers."""
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
         self._files.close(key)

@@ -74,10 +74,8 @@ class JsonLoggerCallback(LoggerCallback):
 
 
 def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:
-    """Let the workers write the parameter files in place of the loggers, if that makes no difference to the files;
-    return whether they do.
-
-    The loggers still write those of a trial with large values: a worker gets the values and not the references.
+    """Let the workers write the parameter files, if that makes no difference to them; return whether they do. The
+    loggers still write those of a trial with large values, of which a worker gets no references.
     """
     loggers = [callback for callback in callbacks if isinstance(callback, JsonLoggerCallback)]
     own = JsonLoggerCallback.update_config

@@ -282,12 +282,9 @@ def default_run_name(trainable_name: str) -> str:
 
 
 def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunLock]:
-    """A directory for the run, and its lock: a new directory, or an existing one without a run.
-
-    An existing one is used only if the user chose its name: of two runs that start within a second, with one default
-    name, only the one that creates the directory may use it.
-
-    Of several drivers that find it, the one that gets the lock uses it.
+    """A directory for the run, and its lock: a new directory, or one without a run whose name the user has chosen. Of
+    two runs with one default name, only the one that creates the directory may use it; of several drivers that find a
+    chosen one, the one that gets the lock.
     """
     suffix = 0
     wanted = os.path.join(root, name)

@@ -156,9 +156,8 @@ def _iterations(trial: Trial) -> int:
 
 
 def _chosen(inputs: Sequence[Vector], best: int) -> Sequence[int]:
-    """The numbers of at most `_MOST` trials: those that are most similar to the best one, and some of the others.
-
-    A choice by their values would take the lucky ones, and leave out those that show that they were lucky.
+    """The numbers of at most `_MOST` trials: the most similar ones to the best one, and some of the others. A choice by
+    values would take the lucky ones.
     """
     if len(inputs) <= _MOST:
         return range(len(inputs))

@@ -15,9 +15,9 @@ fail, another one is likely to fail. So the improvement is multiplied by the pro
 improvement with constraints": Gardner et al., "Bayesian optimization with inequality constraints", ICML 2014). It is
 estimated from the nearest trials.
 
-The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which is used wherever numpy can be imported:
-so a resumed run goes on as it would have, whatever the process has imported. With numpy, length scales come from
-gradients (`length_scales`), so suggestions differ from those without it.
+`NumpyCovariance` has the linear algebra wherever numpy can be imported, whatever the process has imported, so a resumed
+run goes on as it would have; elsewhere `Covariance`. With numpy, length scales come from gradients (`length_scales`),
+so suggestions differ.
 
 Three rules make it fast without numpy: at most `MOST_POINTS` points; a short random search for length scales, from
 those of the previous suggestion; the variance of a candidate is computed only as long as an upper bound of its

@@ -4,9 +4,8 @@ A `Ranking` sorts the observations, the best ones first. For each group of param
 a `GoodSide` to the first observations and a `BadSide` to the others. It draws candidates from the good side, and
 chooses one by the ratio of the two densities.
 
-Each observation is one kernel, a product over all parameters of a group. Numbers have normal distributions that are
-truncated to the domain. A choice has a distribution that prefers the observed category. The domain itself is another
-kernel, the prior.
+Each observation is one kernel, a product over all parameters of a group: for numbers a normal distribution that is
+truncated to the domain, for a choice one that prefers the observed category. The domain is another kernel, the prior.
 
 Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011), for the estimator and the
 bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), for kernels over all
@@ -15,8 +14,7 @@ weights, and the bad side's bandwidth follows Scott's rule.
 
 Two approximations make it fast without numpy. A kernel's mass in a cell is the cell's width times the density of a
 normal distribution whose variance is increased by the cell's. And all bad kernels share one bandwidth: in coordinates
-that are divided by it, a kernel depends only on the distance of two points. Categories are bits of one number, so that
-one operation counts shared ones.
+divided by it, a kernel depends only on the distance of two points.
 """
 
 from __future__ import annotations

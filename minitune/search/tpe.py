@@ -153,10 +153,8 @@ class TPESearch(SpaceSearcher):
         self._take_up(observation)
 
     def _begin(self, trial_id: str) -> tuple[int, random.Random]:
-        """The number of the next suggestion, and the generator of its draws.
-
-        One in place of a refused suggestion has the same number and another generator. So a searcher that has adopted
-        the trials goes on as the one that has suggested them.
+        """The number of the next suggestion, and the generator of its draws. One in place of a refused suggestion has
+        the same number and another generator, so a searcher that has adopted the trials goes on like the first one.
         """
         self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
         if not self._was_refused:

@@ -244,9 +244,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         return made
 
     def _searcher(self, space: dict[str, Any], estimator: Any) -> Any:
-        """The searcher of the run: a copy, since `fit` must leave the arguments as they are.
-
-        The searcher of the name `auto` first tries the values that the estimator itself has, which are often good.
+        """The searcher of the run: a copy, since `fit` must leave the arguments as they are. `auto` first tries the
+        estimator's own values.
         """
         if isinstance(self.search_alg, str) and self.search_alg == "auto":
             own = own_point(space, estimator)

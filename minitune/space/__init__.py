@@ -18,7 +18,6 @@ One configuration
    them into the space, and `complete` draws the rest.
 2. A grid's value is set by the variant's index, each other domain's by its sampler, with this position's own generator.
    Then the functions of `sample_from` are called.
-3. `leaves` picks the values that were searched, and `format_tag` makes the trial's tag of them.
 """
 
 from minitune._alias import listing

@@ -250,10 +250,8 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
 
 
 def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> ResultGrid:
-    """Run `fit`, which runs trials in this process, on a separate thread, so that a hang does not block the caller.
-
-    Raises:
-        SmokeFailure: If it takes longer than the budget and the grace period. The hanging thread remains.
+    """Run `fit` on a separate thread, so that a hang does not block the caller: after the budget and the grace period,
+    SmokeFailure.
     """
     __tracebackhide__ = True
     outcome: list[ResultGrid | BaseException] = []

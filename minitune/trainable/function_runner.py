@@ -187,10 +187,8 @@ class FunctionRunner:
                 error = raised
 
     def _as_metrics(self, value: Any, verb: str) -> dict[str, Any]:
-        """The value that the function has returned or yielded, as metrics.
-
-        Raises:
-            ValueError: If it is neither a dict nor a number, with the place of the function, which the traceback lacks.
+        """The value that the function has returned or yielded, as metrics. A ValueError names the place of the
+        function, which the traceback lacks.
         """
         if isinstance(value, dict):
             return value

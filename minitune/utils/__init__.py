@@ -1,8 +1,7 @@
 """The small helpers that users know from Ray Tune, under the paths that they have there.
 
 `diagnosis` finds out why a trainable cannot be pickled or restored, and waits for a free GPU. `nested` flattens and
-merges dicts. `for_searchers` checks values and points. `mock_trainable` has a trainable for tests. Nothing else of
-minitune calls them.
+merges dicts. `for_searchers` checks values and points. `mock_trainable` has a trainable for tests.
 """
 
 from minitune._alias import listing

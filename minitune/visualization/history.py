@@ -305,12 +305,9 @@ def check_params(history: RunHistory, params: Sequence[str]) -> None:
 
 
 class _HistoryReader(Decisions):
-    """Collects the histories of trials, and the decisions about them, from the effects of a run's records.
-
-    Attributes:
-        changed: The ids of the trials that have changed since this set was replaced.
-        moved: The paths of parameters that a scheduler has changed.
-        first_s: When a trial first got a worker, in seconds since the epoch, or None.
+    """Collects the histories of trials, and the decisions about them, from the effects of a run's records. `changed`
+    are the ids of the trials that have changed since this set was replaced, `moved` the paths of parameters that a
+    scheduler has changed.
     """
 
     needs_results = True  # each is a point of a curve
