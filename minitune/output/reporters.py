@@ -17,6 +17,7 @@ import os
 import shlex
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ from minitune.base.table import Part, as_html, as_text, format_cell, left_out_li
 from minitune.base.text import Console, broken, counted, duration
 from minitune.error import MissingMetricError
 from minitune.experiment import states
-from minitune.experiment.goal import Goal, Metric, check_mode
+from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
 from minitune.output import table
@@ -346,6 +347,13 @@ class TuneReporterBase(ProgressReporter):
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
         return as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
+    def _current_best_trial(self, trials: Sequence[Trial]) -> tuple[Trial | None, str | None]:
+        """The best trial so far and the metric; reporters in libraries call it by Ray Tune's name."""
+        metric = self._goal.metric
+        if metric is None or self._goal.mode is None:
+            return None, metric
+        return best_trial(trials, metric, self._goal.mode), metric
+
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
         if not self._infers:
@@ -407,6 +415,14 @@ class TuneReporterBase(ProgressReporter):
 
     def _cell(self, value: Any) -> str:
         return format_cell(value, self.max_column_length)
+
+
+def _get_trials_by_state(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """The trials by Ray Tune's names of their states; reporters in libraries call it by Ray Tune's name."""
+    found: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        found[trial.status].append(trial)
+    return found
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:

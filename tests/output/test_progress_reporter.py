@@ -20,7 +20,7 @@ from minitune import clock
 from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.reporters import CLIReporter, ProgressReporter
+from minitune.output.reporters import CLIReporter, ProgressReporter, _get_trials_by_state
 from minitune.output.table import RunInfo, time_line, total_time_line
 
 SYS_INFO = (
@@ -610,3 +610,15 @@ def test_resources_that_the_machine_lacks() -> None:
     little = {"CPU": 1.0, "memory": 2.0**30}
     assert RunInfo("/runs/a", None, little, {"CPU": 0.0, "memory": 2.0**30 - 2**20}).used() == ["1.0/1 CPUs"]
     assert RunInfo("/runs/a").lines(done=True) == ["Result logdir: /runs/a"]
+
+
+def test_a_reporter_of_a_library_counts_trials_and_finds_the_best_one_as_with_ray_tune() -> None:
+    trials = [finished(0, 0.5), finished(1, 0.25), failed(2), make_trial(3)]
+    counts = {status: len(found) for status, found in _get_trials_by_state(trials).items()}
+    assert counts == {"TERMINATED": 2, "ERROR": 1, "PENDING": 1}
+    assert _get_trials_by_state(trials)["RUNNING"] == []
+    reporter = CLIReporter()
+    reporter.setup(metric="loss", mode="min")
+    assert reporter._current_best_trial(trials) == (trials[1], "loss")
+    assert reporter._current_best_trial([]) == (None, "loss")
+    assert CLIReporter()._current_best_trial(trials) == (None, None)
