@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Script, fit, is_gone, listening, wait_until
+from kit import Script, fit, is_gone, journal_of, listening, wait_until
 from manual_pages import MANUAL
 
 from minitune import get_context, report
@@ -711,3 +713,29 @@ def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script: S
     source = "from minitune import report\nprint('before')\nreport({'loss': 1})\nprint('after')\n"
     lines_printed = script.run(source, MINITUNE_PROGRAM="1").removesuffix("\n").split("\n")
     assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]
+
+
+def checkpoints_of(name: str = "run") -> list[int]:
+    """The numbers of the checkpoints on record, in order."""
+    found = [record.get("checkpoint") for record in journal_of(name) if record["type"] in ("result", "checkpoint")]
+    return [checkpoint["number"] for checkpoint in found if checkpoint]
+
+
+def test_only_a_change_of_the_directory_is_a_checkpoint(tmp_path: Path) -> None:
+    code = (
+        'cd "$MINITUNE_CHECKPOINT_DIR"; if [ -e weights ]; then echo report n=3; exit 0; fi; '
+        "echo 1 > weights; echo report n=1; echo report n=2; exit 1"
+    )
+    (result,) = fit(program(code, tmp_path), max_failures=1)
+    assert (result.metrics["n"], checkpoints_of()) == (3, [0])
+
+
+def test_a_program_without_a_report_shows_its_output_before_its_warnings(tmp_path: Path) -> None:
+    (result,) = fit(program("echo loss is 3; echo a warning >&2", tmp_path))
+    assert str(result.error).rstrip().endswith("its last lines:\n  loss is 3")
+
+
+def test_the_output_of_a_program_comes_through_a_stream_that_takes_only_text(tmp_path: Path) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        (result,) = fit(program("echo hello; echo report n=1", tmp_path))
+    assert (result.error, stream.getvalue()) == (None, "hello\nreport n=1\n")

@@ -474,3 +474,17 @@ def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death()
     (trial,) = read_run(run_path()).trials
     assert trial.ending is not None
     assert trial.ending.facts["died_at"] == 12.5
+
+
+def test_a_trial_whose_directory_was_removed_is_not_retried_in_a_new_one() -> None:
+    attempts = []
+
+    def train(config: dict[str, Any]) -> None:
+        attempts.append(1)
+        report({"n": 1})
+        shutil.rmtree(get_context().get_trial_dir() or "")
+        raise ValueError("on purpose")
+
+    (result,) = fit(train, max_failures=3)
+    assert len(attempts) == 1
+    assert "no longer exists" in str(result.error)

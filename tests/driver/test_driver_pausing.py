@@ -19,6 +19,7 @@ from kit import (
     report_n,
     report_state,
     restored_state,
+    run_path,
     virtual_executor,
 )
 
@@ -38,6 +39,7 @@ from minitune import (
     with_resources,
 )
 from minitune.decision import Decision
+from minitune.record.story import read_run
 from minitune.search import Searcher
 
 TRAINABLES: dict[str, Any] = {
@@ -196,6 +198,8 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
     assert (first, second) == (1, 1)
     assert given == again > 0, "both attempts went on from the same checkpoint of the donor"
     assert [result.metrics["n"] for result in grid] == [20, 20]
+    live = [trial.metric_analysis["n"] for trial in grid._run.trials]
+    assert [trial.metric_analysis["n"] for trial in read_run(run_path()).trials] == live
 
 
 @pytest.mark.parametrize("action", ["CONTINUE", "NOOP", "STOP"])

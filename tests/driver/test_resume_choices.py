@@ -520,3 +520,9 @@ def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_
     (trial,) = read_run(run_path()).trials
     assert trial.trial_id != first.metrics["trial_id"]
     assert str(trial) == f"mine-{trial.trial_id}"
+
+
+def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_either() -> None:
+    assert fit(counting(3, bad=[0]), GRID).num_errors == 1
+    assert resume(counting(3), resume_errored=True).num_errors == 0
+    assert [(trial.error, trial.num_failures) for trial in read_run(run_path()).trials] == [(None, 0)] * 3

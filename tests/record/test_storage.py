@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kit import file_size_limit, raiser
+from kit import file_size_limit, fit, raiser, report_n
 
 from minitune import clock
 from minitune.base import files
@@ -17,7 +17,7 @@ from minitune.config import default_storage_path
 from minitune.error import UntrustedStateError
 from minitune.experiment.trial import Trial
 from minitune.record import layout, lock
-from minitune.record.layout import RunDirectory, create_run_directory, create_trial_directory
+from minitune.record.layout import RunDirectory, create_run_directory, create_trial_directory, locate_run
 from minitune.record.lock import RunLock
 
 
@@ -453,3 +453,26 @@ def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -
 
     with pytest.raises(UntrustedStateError, match="it is a link"):
         lock.check_trusted(run_on_disk)
+
+
+def test_the_directories_of_large_values_are_no_trials(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path))
+    for path in (run.objects, run.shared):
+        os.mkdir(path)
+    assert not run.has_trials()
+    os.mkdir(tmp_path / "trial")
+    assert run.has_trials()
+
+
+def test_a_path_comes_before_a_name_below_the_storage_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = fit(report_n(1)).experiment_path
+    monkeypatch.chdir(tmp_path)
+    assert locate_run("run") == stored
+    here = fit(report_n(1), storage_path=tmp_path).experiment_path
+    assert locate_run("run") == here != stored
+
+
+def test_trials_of_one_name_have_directories_of_their_own_also_if_workers_make_them() -> None:
+    grid = fit(report_n(1), num_samples=2, trial_name_creator=lambda trial: "same", executor="local")
+    assert len({result.path for result in grid}) == 2
+    assert [len(result.get_rows()) for result in grid] == [1, 1]
