@@ -25,6 +25,7 @@ import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, NoReturn, Protocol
+from weakref import WeakKeyDictionary
 
 from minitune.base.checks import shown
 from minitune.base.numbers import as_objective
@@ -83,7 +84,8 @@ class FunctionRunner:
         self._host = host
         self.has_begun = False
         self.has_ended = False
-        self._stops_heard: dict[int, int] = {}  # by thread
+        # By thread, and not by its number: a later thread may get that of one that has ended.
+        self._stops_heard: WeakKeyDictionary[threading.Thread, int] = WeakKeyDictionary()
         session.hand_over = self._hand_over
         session.check_stopping = self._check_stopping
 
@@ -155,7 +157,7 @@ class FunctionRunner:
             self._stop()
 
     def _stop(self) -> NoReturn:
-        thread = threading.get_ident()
+        thread = threading.current_thread()
         times = self._stops_heard.get(thread, 0) + 1
         self._stops_heard[thread] = times
         # It may be in a loop that catches every exception, and would never come back.
