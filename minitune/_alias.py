@@ -113,6 +113,7 @@ MOVED = {
     "v2.api.config": "minitune.config",
     "v2.api.data_parallel_trainer": "minitune.trainers",
     "v2.api.exceptions": "minitune.legacy.train",
+    "v2.api.report_config": "minitune.legacy.train",
     "variant_generator": "minitune.space.variants",
     "xgboost": "minitune.integration.xgboost",
     "utils.log": "minitune.legacy.verbosity",
@@ -128,6 +129,7 @@ In a row `a.*`, both stars stand for the name of a module directly below `a`.
 OLD_NAMES = {
     "minitune": {
         "Analysis": "analysis",
+        "CheckpointUploadMode": "train",
         "ControllerError": "train",
         "TrainingFailedError": "train",
         "TrainingResult": "trainables",

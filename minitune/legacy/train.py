@@ -1,7 +1,21 @@
-"""Names of `ray.train` that only scripts for Ray Train use: its callback, and the errors of `fit` of a trainer."""
+"""Names of `ray.train` that only scripts for Ray Train use: its callback, the errors of `fit`, and the upload mode."""
+
+from enum import Enum
 
 from minitune.trainers import TrainingFailedError, UserCallback
 
-__all__ = ["ControllerError", "TrainingFailedError", "UserCallback", "WorkerGroupError"]
+__all__ = ["CheckpointUploadMode", "ControllerError", "TrainingFailedError", "UserCallback", "WorkerGroupError"]
 
 WorkerGroupError = ControllerError = TrainingFailedError
+
+
+class CheckpointUploadMode(Enum):
+    """When Ray Train copies a checkpoint. In each mode, `report` returns when this package has copied it.
+
+    With `ASYNC`, the directory of the checkpoint is removed after that, unless
+    `report(delete_local_checkpoint_after_upload=False)` says otherwise.
+    """
+
+    ASYNC = "ASYNC"
+    SYNC = "SYNC"
+    NO_UPLOAD = "NO_UPLOAD"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.base import user_thread
 from minitune.base.checks import shown
-from minitune.base.files import absolute
+from minitune.base.files import absolute, discard_tree
 from minitune.base.forks import Origin
 from minitune.base.numbers import as_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
@@ -359,6 +359,12 @@ def report(metrics: dict[str, Any] | None = None, checkpoint: Checkpoint | None 
     if "checkpoint_dir_name" in legacy:
         del legacy["checkpoint_dir_name"]
         warn_once("report(checkpoint_dir_name=...) is ignored: checkpoints are numbered")
+    # Of Ray Train: when it copies a checkpoint, and whether it then removes the user's directory. Here the copy is
+    # complete when the report returns.
+    mode = legacy.pop("checkpoint_upload_mode", None)
+    removes = legacy.pop("delete_local_checkpoint_after_upload", None)
+    if removes is None:
+        removes = getattr(mode, "name", "") == "ASYNC"
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
@@ -366,6 +372,8 @@ def report(metrics: dict[str, Any] | None = None, checkpoint: Checkpoint | None 
         metrics = legacy
     # For None, where metrics are needed, there is an error with a helpful text.
     _session_or_stand_in().report(metrics, checkpoint)  # type: ignore[arg-type]
+    if removes and checkpoint is not None:
+        discard_tree(checkpoint.path)
 
 
 def get_checkpoint() -> Checkpoint | None:
