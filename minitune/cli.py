@@ -57,6 +57,9 @@ ALIASES = {"lsx": "ls", "list-trials": "ls", "list-experiments": "ls"}
 _BRIEF = frozenset(("ls", "show", "best", "compare", "report", "explain"))
 """Commands that read runs, print and end: nearly all objects that they make stay until then."""
 
+_OF_USERS = frozenset(("resume", "rerun"))
+"""Commands that run the user's own code in this process: warnings look there as they do without the command."""
+
 _STATUSES = (
     "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "
     "4 the run ended early, 130 Ctrl-C."
@@ -169,7 +172,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             way_out = "" if own_begins is len else "; a program and its arguments go behind --"
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{_similar_option(unknown, parser)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
-        with _named_warnings(), collector_paused() if name in _BRIEF else contextlib.nullcontext():
+        with (
+            contextlib.nullcontext() if name in _OF_USERS else _named_warnings(),
+            collector_paused() if name in _BRIEF else contextlib.nullcontext(),
+        ):
             status: int = options.command(options)
         sys.stdout.flush()
     except argparse.ArgumentError as error:

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import Iterator
 
 from minitune.base import files
 from minitune.base.text import counted, echo
 from minitune.commands import Commands, add_examples
-from minitune.commands.selecting import RUN_HELP, NotFoundError, add_run, existing_run, note
+from minitune.commands.selecting import (
+    RUN_HELP,
+    TRIAL_HELP,
+    NotFoundError,
+    add_run,
+    existing_run,
+    find_trial,
+    note,
+    run_and_trial,
+)
+from minitune.output.rows import ending, titled
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import RunLock, check_trusted, read_holder
+from minitune.record.lock import Holder, RunLock, check_trusted, read_holder
+from minitune.record.requests import ask_to_stop, is_heard
 from minitune.record.standing import read_standing
+from minitune.record.story import RunFollower
 
+_LOOK_S = 0.02
+_ANSWER_S = 5.0
+"""So long `stop` waits for the end of a trial."""
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -26,11 +43,13 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "stop",
         description="End a run that goes on, as Ctrl-C does: its trials are saved, and `minitune resume` continues it. "
-        "Its process ends, too. The command does not wait for that.",
-        epilog="The exit status is 1 if there is no such run, or it does not go on, else 0.",
+        "Its process ends, too. The command does not wait for that. With a trial, only that one ends, as if a "
+        "scheduler had stopped it: its results stay, and the run goes on.",
+        epilog="The exit status is 1 if there is no such run or trial, or it does not go on, else 0.",
     )
-    add_run(parser)
-    add_examples(parser, "minitune stop", "minitune stop valley")
+    add_run(parser, "; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    add_examples(parser, "minitune stop valley", "minitune stop valley 3")
     parser.set_defaults(command=stop)
     parser = commands.add_parser(
         "rm",
@@ -47,7 +66,7 @@ def add_parser(commands: Commands) -> None:
 # -- stop --------------------------------------------------------------------------------------------------------------
 def stop(options: argparse.Namespace) -> int:
     """Run `minitune stop`."""
-    path = existing_run(options.run)
+    path, wanted = run_and_trial(options.run, options.trial)
     holder = read_holder(RunDirectory(path).lock)
     if holder is None:
         _, state = read_standing(path)
@@ -56,8 +75,35 @@ def stop(options: argparse.Namespace) -> int:
         raise NotFoundError(f"the run {path} belongs to {holder}: stop it there")
     # The lock's file names the process. If another user can write it, it may name any process of this user.
     check_trusted(path)
+    if wanted is not None:
+        return _stop_trial(path, wanted, holder)
     os.kill(holder.pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it
     echo(f"{path}: process {holder.pid} ends its trials and then itself; `minitune resume {path}` continues the run")
+    return 0
+
+
+def _stop_trial(path: str, wanted: str, holder: Holder) -> int:
+    """Stop one trial of a live run. Blocks until that is on record, or for a few seconds."""
+    follower = RunFollower(path)
+    follower.read_new()
+    trial = find_trial(follower.run.trials, wanted)
+    if trial.is_finished():
+        raise NotFoundError(f"trial {titled(trial)} does not go on: it is {trial.state}")
+    run = RunDirectory(path)
+    if not is_heard(run):
+        raise ValueError(
+            f"{holder} stops no single trial, because its run is not in its main thread, or has not begun yet or ends "
+            f"just now; `minitune stop {shlex.quote(path)}` ends the run"
+        )
+    ask_to_stop(run, trial.trial_id, holder.pid)
+    until_s = time.monotonic() + _ANSWER_S
+    while not trial.is_finished():
+        if time.monotonic() >= until_s:
+            note(f"trial {titled(trial)} is asked to stop, and will when code of the user's in its driver comes back")
+            return 0
+        time.sleep(_LOOK_S)
+        follower.read_new()
+    echo(f"trial {titled(trial)}: {ending(trial)}; the run goes on")
     return 0
 
 

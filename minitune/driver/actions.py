@@ -244,11 +244,14 @@ class TrialActions:
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        ending = self._run.hooks.scheduler_stops(*request.argument)
-        settings = self._experiments[request.trial.experiment_number]
-        running = self._run.state.running.get(request.trial.attempt.actor_id)
+        self.stop(request.trial, self._run.hooks.scheduler_stops(*request.argument))
+
+    def stop(self, trial: Trial, ending: Ending) -> None:
+        """End a trial that may have a worker, between its reports or not."""
+        settings = self._experiments[trial.experiment_number]
+        running = self._run.state.running.get(trial.attempt.actor_id)
         if running is None:
-            self.remove(request.trial, ending)
+            self.remove(trial, ending)
         elif running.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
             running.idle = False
             running.decision = Decision.stop(ending)

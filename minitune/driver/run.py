@@ -10,7 +10,8 @@ Three rules:
   workers and write records (`Recorder.is_ours`).
 
 A signal handler sets a flag and wakes the loop, so no signal interrupts the writing of a record. Only while the user's
-code runs, which may hang, it may raise (`Interrupts`).
+code runs, which may hang, it may raise (`Interrupts`). In the same way another process asks to stop a trial
+(`record.requests`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.plugin_calls import guarded, hook_name
-from minitune.record import records
+from minitune.record import records, requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
@@ -289,6 +290,8 @@ class Driver:
         try:
             with interrupts.handled(self.executor.wake):
                 try:
+                    if interrupts.hears_requests and os.path.exists(self.opened.run.lock):
+                        requests.begin_to_hear(self.opened.run)
                     self._begin()
                     self._run_all()
                 except (CrashLoopError, MissingMetricError) as error:
@@ -382,6 +385,9 @@ class Driver:
                 progress.report(state.trials)
                 max_wait_s = progress.patience_s()
             turn(max_wait_s)
+            if interrupts.has_requests:
+                interrupts.has_requests = False  # first: another one may come meanwhile
+                controller.stop_trials(requests.take_requests(self.opened.run))
             if interrupts.name is not None:
                 self._interrupt()
             elif time.monotonic() >= self._keeper.due_s:
@@ -412,6 +418,7 @@ class Driver:
 
     def _end(self) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
+        requests.end_to_hear(self.opened.run)
         try:
             self.executor.shutdown()  # first, so that no worker runs on when the record is closed
             if self.hooks.are_set_up and self._ending.kind in (EndKind.ERROR, EndKind.INTERRUPTED):
@@ -512,10 +519,14 @@ class Interrupts:
     A signal is noted, and the driver's loop ends the run in order; but it is not reached while a plug-in or an inline
     trial hangs. There the second Ctrl-C raises a KeyboardInterrupt, and so does a signal that ends the process, if the
     code seems to hang.
+
+    Attributes:
+        has_requests: Whether another process has asked for something since this was set to False; see `requests`.
     """
 
     def __init__(self) -> None:
         self.name: str | None = None
+        self.has_requests = False
         self.lets_unwind = False
         self._num_ctrl_c = 0
         self._again: int | None = None  # the signal to send to this process once more
@@ -541,7 +552,14 @@ class Interrupts:
             self._restore()
             user_code.running = outer
 
+    @property
+    def hears_requests(self) -> bool:
+        """Whether requests are noted: not in another thread, or if the user's program uses the signal."""
+        return requests.SIGNAL in self._previous
+
     def _install(self) -> None:
+        if signal.getsignal(requests.SIGNAL) is signal.SIG_DFL:
+            self._previous[requests.SIGNAL] = signal.signal(requests.SIGNAL, self._on_signal)
         for name in _SIGNALS:
             number = getattr(signal, name)
             if signal.getsignal(number) in (signal.SIG_IGN, None):
@@ -573,6 +591,10 @@ class Interrupts:
         if not self._origin.is_here():  # a child that a plug-in forked inherited this handler
             signal.signal(number, self._previous.get(number, signal.SIG_DFL))
             os.kill(os.getpid(), number)
+            return
+        if number == requests.SIGNAL:
+            self.has_requests = True
+            self._wake()
             return
         name = signal.Signals(number).name
         self.name = self.name or name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from minitune.decision import Decision
@@ -255,6 +255,18 @@ class TuneController:
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
         return self._run.state.ending or Ending.of(EndKind.FINISHED)
+
+    def stop_trials(self, trial_ids: Iterable[str]) -> None:
+        """End these trials as a scheduler would, at the request of the user. Those that have ended stay as they are."""
+        state = self._run.state
+        if state.ending is not None:
+            return
+        for trial_id in trial_ids:
+            trial = state.unfinished.get(trial_id)
+            if trial is not None:
+                self._actions.stop(trial, Ending.of(EndKind.REQUEST))
+        state.may_start = True
+        self._actions.commit()
 
     def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block: call `step` until all have ended. After a

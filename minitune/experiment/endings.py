@@ -32,6 +32,7 @@ class EndKind(Enum):
 
     # A trial ends although it could go on.
     SCHEDULER = "scheduler", "at the request of the scheduler"
+    REQUEST = "request", "at the request of the user"
     SKIPPED = "skipped", "skipped by a resume"
     REPLACED = "replaced", "a resume starts it over"
 

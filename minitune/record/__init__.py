@@ -8,6 +8,7 @@ Modules
     codec               a record as JSON, and back
     journal             Journal: the file of these texts, one a line with a checksum; and its readers
     lock                RunLock: one driver for each run; and whether the run's files can be trusted
+    requests            what another process asks a driver for: to stop a trial
     layout              names of runs, of the directories of trials and of their error files
     recorder            Recorder: writes all events of the trials for the driver
     trial_directories   TrialDirectories: makes, checks and cleans the directories of trials

@@ -86,9 +86,14 @@ class RunDirectory(NamedTuple):
         """The directory of the values that workers share, while a driver runs."""
         return os.path.join(self.path, "shared")
 
+    @property
+    def requests(self) -> str:
+        """The directory of the requests to the driver, while it hears some."""
+        return os.path.join(self.path, "requests")
+
     def has_trials(self) -> bool:
         """Whether the run's directory has directories of trials."""
-        others = (self.objects, self.shared)
+        others = (self.objects, self.shared, self.requests)
         with os.scandir(self.path) as entries:
             return any(
                 entry.is_dir(follow_symlinks=False)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import socket
 import sys
 from pathlib import Path
 
 import pytest
-from command_runs import Minitune, fit_three
-from kit import Script
+from command_runs import Minitune, fit_three, train
+from kit import Script, cut
 
+from minitune import grid_search
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import RunLock
 
@@ -63,6 +65,34 @@ def test_a_lock_that_another_user_can_write_stops_no_process(
     with RunLock(RunDirectory(str(tmp_path / "run")).lock):
         status, _, _ = run("stop", "run")
     assert status == 1
+
+
+def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:
+    driver = script.start_minitune(*FOREVER)
+    script.wait_until(lambda: any(path.stat().st_size for path in script.storage.glob("live/*/result.json")))
+
+    done = script.run_minitune("stop", "live", "0")
+    ended = script.run_minitune("stop", "live", "0")
+    script.finish(driver)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"trial 0 \(\w+\): stopped at \d+; the run goes on\n", done.stdout)
+    assert ended.returncode == 1
+    assert driver.returncode == 0, "its only trial has ended without an error"
+    assert "stopped: at the request of the user" in script.run_minitune("explain", "live", "0").stdout
+
+
+def test_a_driver_that_hears_no_requests_is_left_alone(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(train, {"x": grid_search([0, 1])}, results=1, storage_path=tmp_path, name="run", max_concurrent_trials=1)
+    monkeypatch.setattr(os, "kill", lambda *call: pytest.fail(f"a signal: {call}"))
+    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
+        status, out, err = run("stop", "run", "0")
+        assert (status, out) == (1, "")
+        assert "stops no single trial" in err
+        assert "`minitune stop " in err
+        assert run("stop", "run", "9")[2].startswith("minitune: there is no trial '9'")
 
 
 # -- rm ----------------------------------------------------------------------------------------------------------------
