@@ -301,12 +301,13 @@ class DataParallelTrainer(BoundFunction):
         self._loop.replaces = True
         return self._continuing(path, self._run_config)
 
-    def _continuing(self, path: str, run_config: RunConfig | None = None) -> Tuner:
+    def _continuing(self, path: str, run_config: RunConfig | None = None, *, renews_resources: bool = True) -> Tuner:
         """A tuner that continues a run with this trainer. Raises the errors of `Tuner.restore`."""
         from minitune.tuner import Tuner
 
         tuner = Tuner.restore(path, self, resume_errored=True, run_config=run_config)
-        tuner._renew_resources()
+        if renews_resources:
+            tuner._renew_resources()
         return tuner
 
     @classmethod
@@ -358,13 +359,14 @@ class DataParallelTrainer(BoundFunction):
         if not is_run(run.path):
             raise RunNotFoundError(no_run(run.path))
         _check_own(read_overview(run.path), cls.__name__)
-        way_out = "pass train_loop_per_worker and scaling_config to restore()"
+        knows_resources = True
         try:
-            recorded: _TrainLoop = load_trainable(run, way_out=way_out).function
+            recorded: _TrainLoop = load_trainable(run, way_out="pass train_loop_per_worker to restore()").function
         except TuneError:
-            if train_loop_per_worker is None or scaling_config is None:
+            if train_loop_per_worker is None:
                 raise
             recorded = cls(train_loop_per_worker)._loop
+            knows_resources = scaling_config is not None
         trainer = cls(
             train_loop_per_worker or recorded.function,
             train_loop_config=recorded.config if train_loop_config is None else train_loop_config,
@@ -374,7 +376,7 @@ class DataParallelTrainer(BoundFunction):
         )
         trainer._loop.around = recorded.around
         trainer._loop.replaces = recorded.replaces or train_loop_config is not None
-        trainer._restored = trainer._continuing(run.path)
+        trainer._restored = trainer._continuing(run.path, renews_resources=knows_resources)
         return trainer
 
 

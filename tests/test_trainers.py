@@ -309,11 +309,31 @@ def test_a_restored_loop_may_come_from_the_caller(script: Script, inline: None, 
     path = kill_at(script, 1)
     if not is_recorded:
         Path(path, "trainable.pkl").unlink()
-        with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker and scaling_config to restore\(\)"):
-            DataParallelTrainer.restore(path, train_loop_per_worker=loop)
+        with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker to restore\(\)"):
+            DataParallelTrainer.restore(path)
     trainer = DataParallelTrainer.restore(path, loop, scaling_config=ScalingConfig(resources_per_worker={"CPU": 2}))
     assert numbers(trainer.fit()) == [1, "2 CPUs", 1.0, 3]
     assert minitune.ExperimentAnalysis(path).trials[0].resources.required_resources["CPU"] == 2
+
+
+def test_a_restored_loop_with_values_that_were_not_recorded_keeps_its_resources(run_config: RunConfig) -> None:
+    def loop(config: dict[str, Any], data: bytes) -> None:
+        cpus = minitune.train.get_context().get_trial_resources().required_resources["CPU"]
+        minitune.train.report({"cpus": cpus, "size": len(data)})
+        if config["breaks"]:
+            raise RuntimeError("breaks")
+
+    large = tune.with_parameters(loop, data=bytes(20_000_000))
+    scaling = ScalingConfig(resources_per_worker={"CPU": 2})
+    config = {"breaks": True}
+    trainer = DataParallelTrainer(large, train_loop_config=config, scaling_config=scaling, run_config=run_config)
+    with pytest.raises(TrainingFailedError, match="breaks"):
+        trainer.fit()
+    path = Path(run_config.storage_path, "run")
+    with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker to restore\(\)"):
+        DataParallelTrainer.restore(path)
+    metrics = DataParallelTrainer.restore(path, large, {"breaks": False}).fit().metrics
+    assert (metrics["cpus"], metrics["size"]) == (2, 20_000_000)
 
 
 class Surrounded(DataParallelTrainer):
