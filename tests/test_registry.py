@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from minitune import Trainable, TuneError, register_env, register_trainable
+import pytest
+from kit import fit
+
+from minitune import Trainable, TuneError, grid_search, register_env, register_trainable
 from minitune.registry import get_env_creator, get_trainable_cls, is_function_trainable, validate_trainable
 
 
@@ -33,3 +36,17 @@ def test_an_unknown_trainable_is_refused():
 def test_a_registered_environment_is_found():
     register_env("an_env", lambda config: 7)
     assert get_env_creator("an_env")({}) == 7
+
+
+def test_each_trial_has_the_environment_that_it_names() -> None:
+    for name in ("first", "second"):
+        register_env(name, lambda config, name=name: f"the {name} one")
+
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"made": get_env_creator(config["env"])({})}
+
+    grid = fit(train, {"env": grid_search(["first", "second"])}, executor="local")
+    assert [(result.error, result.metrics.get("made")) for result in grid] == [
+        (None, "the first one"),
+        (None, "the second one"),
+    ]

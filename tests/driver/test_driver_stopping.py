@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,3 +263,19 @@ def test_stop_metric_that_is_never_reported_is_one_warning(caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING, "minitune"):
         fit(report_n(2), stop={"unknown": 3}, num_samples=3)
     assert sum("'unknown'" in record.message for record in caplog.records) == 1
+
+
+def test_a_trial_that_unwinds_still_counts_as_one_that_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "unwinding"
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            while True:
+                report({"alone": not mark.exists(), "n": 1})
+        finally:
+            mark.touch()
+            time.sleep(0.3)  # another worker would begin within this time
+            mark.unlink()
+
+    grid = fit(train, num_samples=3, stop={"n": 1}, max_concurrent_trials=1, executor="local")
+    assert [(result.error, result.metrics["alone"]) for result in grid] == [(None, True)] * 3
