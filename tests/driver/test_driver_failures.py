@@ -488,3 +488,17 @@ def test_a_trial_whose_directory_was_removed_is_not_retried_in_a_new_one() -> No
     (result,) = fit(train, max_failures=3)
     assert len(attempts) == 1
     assert "no longer exists" in str(result.error)
+
+
+def test_the_pickle_of_an_error_goes_only_if_a_retry_has_succeeded() -> None:
+    def train(config: dict[str, Any]) -> None:
+        attempts.append(config["i"])
+        report({"n": 1})
+        if config["i"] or attempts.count(0) < 2:
+            raise ValueError("on purpose")
+
+    attempts: list[int] = []
+    grid = fit(train, {"i": grid_search([0, 1])}, max_failures=1)
+    assert grid.num_errors == 1
+    assert [Path(result.path, "error.pkl").exists() for result in grid] == [False, True]
+    assert all(Path(result.path, "error.txt").exists() for result in grid)

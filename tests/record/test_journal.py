@@ -572,3 +572,12 @@ def test_a_journal_whose_directory_has_gone_stays_where_it_is(
 
     assert list(tmp_path.glob("run/*")) == []
     assert numbers(tmp_path / "moved" / "journal") == [1]
+
+
+def test_records_of_a_kind_are_read_past_a_bad_line_of_that_kind(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path, 3)
+    lines = lines_of(path)
+    lines[2] = lines[2].replace(b'"loss":0.5', b'"loss":0.7')
+    path.write_bytes(b"".join(lines))
+    assert [record["number"] for record in journal.of_kinds(path, records.RESULT)] == [1, 3]

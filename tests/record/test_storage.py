@@ -470,9 +470,3 @@ def test_a_path_comes_before_a_name_below_the_storage_path(tmp_path: Path, monke
     assert locate_run("run") == stored
     here = fit(report_n(1), storage_path=tmp_path).experiment_path
     assert locate_run("run") == here != stored
-
-
-def test_trials_of_one_name_have_directories_of_their_own_also_if_workers_make_them() -> None:
-    grid = fit(report_n(1), num_samples=2, trial_name_creator=lambda trial: "same", executor="local")
-    assert len({result.path for result in grid}) == 2
-    assert [len(result.get_rows()) for result in grid] == [1, 1]
