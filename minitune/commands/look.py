@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import csv
 import difflib
+import itertools
 import operator
 import os
 import re
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from minitune.base.checks import did_you_mean
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table
 from minitune.base.text import counted, date, echo, echo_codes
@@ -45,6 +47,7 @@ from minitune.commands.selecting import (
     count_from,
     existing_run,
     find_trial,
+    note,
     run_and_trial,
 )
 from minitune.config import default_storage_path
@@ -87,6 +90,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<value>.+?)\s*")
 
 _WORDS = {"true": True, "false": False}
+_VALUES_SHOWN = 10
 _STATES = ("status", "ended", "state")
 """The columns whose cells have the colour of the state."""
 
@@ -377,6 +381,8 @@ def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]
     if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
         rule = f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition"
         raise argparse.ArgumentError(None, rule)
+    if match["sign"] in ("==", "!=") and isinstance(wanted, str):
+        _tell_if_absent(column, text, listing)
     for row in rows:
         value = row.get(column)
         if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
@@ -387,6 +393,16 @@ def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]
             fits = match["sign"] == "!="
         if fits:
             yield row
+
+
+def _tell_if_absent(column: str, text: str, listing: Listing) -> None:
+    """Name the texts of a column if this one is not among them: it may be misspelt."""
+    found = dict.fromkeys(str(row[column]) for row in listing.rows if _is_there(row.get(column)))
+    if not found or text in found:
+        return
+    shown = [*itertools.islice(found, _VALUES_SHOWN)]
+    more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    note(f"no row has {column} == {text}{did_you_mean(text, found)}; there are {', '.join(shown)}{more}")
 
 
 def _is_there(value: Any) -> bool:

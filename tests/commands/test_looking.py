@@ -214,6 +214,22 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, argu
 
 
 @pytest.mark.parametrize(
+    ("condition", "note"),
+    [
+        ("status == faild", "no row has status == faild (did you mean 'failed'?); there are finished, failed"),
+        ("status != TERMINATED", "no row has status == TERMINATED; there are finished, failed"),
+        ("status == failed", ""),
+        ("loss == 7", ""),
+    ],
+)
+def test_a_value_that_no_row_has_is_answered_with_those_that_exist(
+    minitune: Minitune, condition: str, note: str
+) -> None:
+    status, _, err = minitune("ls", "run", "--filter", condition, "--filter", "loss >= 0")
+    assert (status, err) == (0, f"minitune: {note}\n" if note else "")
+
+
+@pytest.mark.parametrize(
     ("condition", "text"),
     [("x is 1", "COLUMN OP VALUE"), ("x>=", "COLUMN OP VALUE"), ("x > 0 and loss < 2", "once for each condition")],
 )
