@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +137,57 @@ def as_a_user(work: Callable[[], object], directory: Path) -> int:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+@pytest.mark.parametrize(("size", "most", "begin"), [(5, 10, 0), (15, 10, 5), (30, 10, 20)])
+def test_the_end_of_a_file_has_so_many_bytes_at_most(tmp_path: Path, size: int, most: int, begin: int) -> None:
+    data = bytes(range(size))
+    (tmp_path / "file").write_bytes(data)
+    assert files.read_end(tmp_path / "file", most) == data[begin:]
+
+
+def test_a_device_is_written_as_by_any_program() -> None:
+    descriptor = files.open_regular(os.devnull, os.O_WRONLY, allows_devices=True)
+    try:
+        assert os.get_blocking(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_file_of_which_only_a_part_was_written_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    assert files.write_again(str(tmp_path / "file"), b"whole")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def test_an_address_of_a_file_may_have_quoted_characters() -> None:
+    assert files.local_path("file:///runs/a%20b") == "/runs/a b"
+    assert files.local_path("/runs/a%20b") == "/runs/a%20b"
+
+
+def test_the_empty_entry_of_the_search_path_is_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "/absolute", "relative", None])
+    assert files.search_path() == [str(tmp_path), "/absolute", str(tmp_path / "relative")]
+
+
+def test_a_torn_last_line_of_any_length_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"1\n2\n" + bytes(200_000))
+    appended = files.AppendFiles()
+    assert appended.open("trial", str(path)) == 4
+    assert appended.append("trial", b"3\n")
+    appended.close_all()
+    assert path.read_bytes() == b"1\n2\n3\n"
+
+
+def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    appended = files.AppendFiles()
+    for path in ("one", "one", "two"):
+        appended.lapse("trial", str(tmp_path / path), PermissionError(errno.EACCES, "Permission denied"))
+    assert [text.partition(" could not")[0] for text in caplog.messages] == [str(tmp_path / p) for p in ("one", "two")]

@@ -266,3 +266,17 @@ def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None
 def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:
     with pytest.raises(ObjectLostError, match="is gone"):
         ObjectRef(str(tmp_path / "gone.pkl")).get()
+
+
+def test_a_lock_in_a_keyword_default_or_a_single_slot_is_named() -> None:
+    class Slotted:
+        __slots__ = "lock"
+
+    slotted = Slotted()
+    slotted.lock = threading.Lock()  # type: ignore[attr-defined]
+
+    def train(config: Any, *, lock: Any = slotted.lock) -> None:  # type: ignore[attr-defined]
+        pass
+
+    assert find_unpicklable(train) == "default of argument 'lock' is a _thread.lock"
+    assert str(find_unpicklable(slotted)).endswith("attribute 'lock' is a _thread.lock")

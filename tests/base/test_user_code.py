@@ -1,0 +1,15 @@
+"""Which code of the user runs now."""
+
+from __future__ import annotations
+
+from minitune.base.user_code import runs, user_code
+
+
+def test_after_code_inside_of_other_code_that_one_runs_again() -> None:
+    with runs("outer"):
+        with runs("inner"):
+            assert user_code.running is not None
+            assert user_code.running[0] == "inner"
+        assert user_code.running is not None
+        assert user_code.running[0] == "outer"
+    assert user_code.running is None
