@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,16 @@ def test_an_interrupted_class_is_saved_even_if_it_is_not_saved_at_its_end() -> N
     assert result.checkpoint is not None
     (rows,) = [[row["n"] for row in each.get_rows()] for each in resume(SavedCounter)]
     assert rows == [1, 2, 3, 4, 5, 6, 7, 8, 9], "nothing is done twice"
+
+
+def test_a_class_whose_step_hangs_is_waited_for_no_longer_than_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hangs(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1:
+                threading.Event().wait()
+            return super().step()
+
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.2")
+    callbacks = [listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))]
+    grid = fit(Hangs, {"end": 9}, callbacks=callbacks, executor="local")
+    assert (grid.interrupted, grid[0].metrics["n"], grid[0].error) == (True, 1, None)
