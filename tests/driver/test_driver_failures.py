@@ -476,14 +476,16 @@ def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death()
     assert trial.ending.facts["died_at"] == 12.5
 
 
-def test_a_trial_whose_directory_was_removed_is_not_retried_in_a_new_one() -> None:
+@pytest.mark.parametrize("reports_first", [True, False])
+def test_a_trial_whose_directory_was_removed_is_not_retried_in_a_new_one(reports_first: bool) -> None:
     attempts = []
 
     def train(config: dict[str, Any]) -> None:
         attempts.append(1)
-        report({"n": 1})
+        if reports_first:
+            report({"n": 1})
         shutil.rmtree(get_context().get_trial_dir() or "")
-        raise ValueError("on purpose")
+        report({"n": 2})
 
     (result,) = fit(train, max_failures=3)
     assert len(attempts) == 1

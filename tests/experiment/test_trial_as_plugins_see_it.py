@@ -192,11 +192,14 @@ def test_results_after_the_checkpoint_of_a_retry_do_not_count(tmp_path: Path) ->
     def train(config: dict[str, Any]) -> None:
         if not restored_state():
             report_state(1, {"n": 1})
-        attempt = len(list(tmp_path.iterdir()))
+        attempt = len(list(attempts.iterdir()))
         report({"n": 9 - attempt})
-        (tmp_path / str(attempt)).touch()
+        (attempts / str(attempt)).touch()
         if attempt < 2:
             raise ValueError("on purpose")
+
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
 
     (trial,) = fit(train, max_failures=2)._run.trials
     assert (trial.metric_analysis["n"]["max"], trial.metric_analysis["n"]["avg"]) == (7, 4)
