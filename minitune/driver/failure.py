@@ -75,7 +75,7 @@ class Failures:
         """
         fault = self._run.recorder.directories.fault(running.trial)
         if fault is not None:
-            self.failed(running, _directory_error(running.trial, fault), final=True)
+            self.failed(running, _directory_error(running.trial, fault))
             return False
         if self._objectives.is_over:
             return True
