@@ -443,3 +443,12 @@ def test_a_config_with_earlier_runs_stays_as_the_user_has_made_it() -> None:
     config = tune.TuneConfig(search_alg="tpe", warm_start=[path], executor="inline", **GOAL)
     tune.Tuner(train, param_space=SPACE, tune_config=config)
     assert config.warm_start == [path]
+
+
+def test_a_failed_trial_of_an_earlier_run_is_known_as_failed() -> None:
+    def fails_at_zero(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": 1 / config["i"]}
+
+    grid = fit(fails_at_zero, {"i": tune.grid_search([0, 2])})
+    tried = EarlierRun.of(grid.experiment_path, grid._run.trials).tried
+    assert [(config["i"], numbers and numbers["loss"]) for config, numbers in tried] == [(0, None), (2, 0.5)]
