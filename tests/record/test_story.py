@@ -60,4 +60,4 @@ def test_an_unfinished_run_has_changed_when_its_journal_has() -> None:
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
     changed_s = read_overview(journal.parent).updated_s + 100
     os.utime(journal, (changed_s, changed_s))
-    assert read_overview(journal.parent).updated_s == pytest.approx(changed_s)
+    assert read_overview(journal.parent).updated_s == pytest.approx(changed_s, abs=1)
