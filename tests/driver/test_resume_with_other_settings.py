@@ -434,7 +434,7 @@ def test_an_edit_between_kill_and_resume_is_told(script: Script, old: str, new: 
     assert resumed.returncode == (1 if 'mode="max"' in new else 0), resumed.stderr
     if text is None:
         (run,) = script.storage.iterdir()
-        assert resumed.stderr == f"minitune: resuming the run in {run}\n"
+        assert resumed.stderr == f"resuming the run in {run}\n"
     else:
         assert text in resumed.stderr
     assert len(list(script.storage.iterdir())) == (2 if new == "train2" else 1)
