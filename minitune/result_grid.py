@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from minitune._missing import missing_attribute
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.run_results import last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
@@ -94,6 +93,8 @@ class Result:
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
+            from minitune._missing import missing_attribute
+
             if not name.startswith("_") and name in self.__dict__.get("metrics", ()):
                 raise missing_attribute(self, name, {name: f"metrics[{name!r}]"})
             raise missing_attribute(self, name, _IN_RESULT)
@@ -329,6 +330,8 @@ class ResultGrid(Sequence[Result]):
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
+            from minitune._missing import missing_attribute
+
             raise missing_attribute(self, name, _IN_GRID)
 
     def __len__(self) -> int:

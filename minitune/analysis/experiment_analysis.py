@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune._missing import missing_attribute
 from minitune.analysis.run_results import RunResults, last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
 from minitune.base.checks import require, require_metric
@@ -87,6 +86,8 @@ class ExperimentAnalysis:
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
+            from minitune._missing import missing_attribute
+
             raise missing_attribute(self, name, _NAMES_OF_GRID)
 
     @property

@@ -6,7 +6,6 @@ A failure is the trial's own fault: its trainable raises, its worker dies, it br
 from __future__ import annotations
 
 import logging
-import shlex
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -251,6 +250,8 @@ class EqualFailures:
         self._is_over = any(one.progress.num_reports or one.status == TERMINATED for one in state.trials)
         if self._is_over:
             return
+        import shlex
+
         path = self._run.recorder.run.path
         raise CrashLoopError(
             f"{self._count} trials have failed with the same error, and no trial of the run has a result: {cause}\n"

@@ -20,7 +20,6 @@ from minitune.base.checks import of_class, shown
 from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
-from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
@@ -265,6 +264,8 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     else:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")
     if tune.deterministic:
+        from minitune.executors.logical_order import OrderedExecutor
+
         return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
     return executor
 
@@ -279,8 +280,9 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
     for request in requests:
         if request is not None:
             executor.can_start(request)
-        if request is not None and isinstance(executor, OrderedExecutor):
-            executor.check_room(request)
+            check_room = getattr(executor, "check_room", None)  # only an `OrderedExecutor` has it
+            if check_room is not None:
+                check_room(request)
     has_gpus = executor.resources()[0].get(GPU, 0)
     if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
         where = "the cluster" if executor.has_queue else "this machine"

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -53,7 +52,6 @@ from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.step import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TrialStopped, TuneError, as_cause
-from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.goal import CONFIRMED
@@ -452,6 +450,8 @@ def base_seed(seed: int | None) -> int:
 
 def _tell_of_unfinished(path: str) -> None:
     """Tell if the run at the path that the user gave can still be resumed, although this one is new."""
+    import shlex
+
     from minitune.record.standing import state_of
     from minitune.record.story import read_overview
 
@@ -630,6 +630,12 @@ def _do_nothing() -> None:
 def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
     """The settings of the controller. The trainables are stored with the executor."""
     tune = plan.tune_config
+    answered = None
+    if tune.deterministic:
+        from minitune.executors.logical_order import OrderedExecutor
+
+        assert isinstance(executor, OrderedExecutor)
+        answered = executor.answered
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
     return RunSettings(
@@ -653,5 +659,5 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
         trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
         report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
-        answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
+        answered=answered,
     )

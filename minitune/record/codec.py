@@ -20,7 +20,6 @@ check of who wrote the run.
 
 from __future__ import annotations
 
-import base64
 import datetime
 import importlib
 import json
@@ -373,7 +372,15 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _base64(data: bytes) -> str:
+    import base64
+
     return base64.b64encode(data).decode("ascii")
+
+
+def _bytes_of(text: str) -> bytes:
+    import base64
+
+    return base64.b64decode(text, validate=True)
 
 
 def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
@@ -439,7 +446,7 @@ class _Reader:
         python = str(tree["python"])
         sha256 = tree.get("sha256")
         if sha256 is None:
-            data = base64.b64decode(tree["v"], validate=True)
+            data = _bytes_of(tree["v"])
             pickled = Pickled(text, python, len(data), data)
         else:
             # The name becomes a part of a path, and anybody may have written the line.
@@ -461,8 +468,8 @@ class _Reader:
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "int": lambda text: int(text, 16),
-    "str": lambda text: base64.b64decode(text).decode("utf-8", "surrogatepass"),
-    "bytes": base64.b64decode,
+    "str": lambda text: _bytes_of(text).decode("utf-8", "surrogatepass"),
+    "bytes": _bytes_of,
     "datetime": datetime.datetime.fromisoformat,
     "time": datetime.time.fromisoformat,
     "date": datetime.date.fromisoformat,

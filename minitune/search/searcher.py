@@ -23,7 +23,6 @@ from minitune.experiment.goal import check_objectives
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import EarlierRun, Trial
 from minitune.result import DONE, flatten
-from minitune.space.difference import differences
 from minitune.space.tree import has_unresolved_values, overlay
 
 logger = logging.getLogger("minitune")
@@ -140,6 +139,8 @@ class Searcher:
         By default the searcher is asked for a suggestion, whose values are dropped, so that what it counts or draws
         goes on. Override this method to learn from the given values in any case.
         """
+        from minitune.space.difference import differences
+
         for _ in range(_ASKS):
             suggestion = self.suggest(trial_id)
             if suggestion is not None:
