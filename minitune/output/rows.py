@@ -372,10 +372,15 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
     return list(found)
 
 
+def own_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's metrics of a result, nested as they were reported."""
+    return {key: value for key, value in result.items() if key not in _HIDDEN}
+
+
 def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """The user's metrics of a result, flattened."""
     try:
-        return flatten({key: value for key, value in result.items() if key not in _HIDDEN})
+        return flatten(own_metrics(result))
     except Exception:  # nested too deeply, or a user's mapping raises
         return {}
 

@@ -20,7 +20,7 @@ from minitune.experiment.goal import best_of, best_trial, confirmations, once_be
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
 from minitune.output.comparison import compared
-from minitune.output.rows import metrics_of, parameter_names, row_of
+from minitune.output.rows import metrics_of, own_metrics, parameter_names, row_of
 from minitune.output.table import once_better_text
 from minitune.record import records
 from minitune.record.layout import run_path
@@ -321,6 +321,7 @@ class _HistoryReader(Decisions):
         self.first_s: float | None = None
         self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
         self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present effect
+        self._others: dict[tuple[str, ...], list[str]] = {}  # by the names in a result, those of other metrics
 
     def working(self, history: TrialHistory) -> float | None:
         """Since when the trial has its present worker; None if it has none."""
@@ -383,23 +384,34 @@ class _HistoryReader(Decisions):
 
     def _on_others(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         """Add the values of the metrics besides the objective. Called before the point is added."""
+        # This is called for each result, and nearly all results have the names of an earlier one.
+        keys = tuple(metrics)
+        names = self._others.get(keys)
+        if names is None:
+            names = self._others[keys] = [name for name in own_metrics(metrics) if name != self._metric]
+        for name in names:
+            value = metrics[name]
+            if type(value) is float and value == value:
+                self._add_other(history, name, value)
+            elif isinstance(value, Mapping):
+                for inner, member in metrics_of({name: value}).items():
+                    if inner != self._metric:
+                        self._add_other(history, inner, known_number(member))
+            else:
+                self._add_other(history, name, known_number(value))
+
+    def _add_other(self, history: TrialHistory, name: str, number: float | None) -> None:
+        if number is None:
+            return
+        values = history.others.get(name)
+        if values is None:
+            if len(history.others) >= METRICS_KEPT:
+                return
+            values = history.others.setdefault(name, [])
         count = len(history.points)
-        for name, value in metrics_of(metrics).items():
-            if name == self._metric:
-                continue
-            number = value
-            if type(value) is not float or value != value:  # nearly all are floats: this is called for each result
-                number = known_number(value)
-            if number is None:
-                continue
-            values = history.others.get(name)
-            if values is None:
-                if len(history.others) >= METRICS_KEPT:
-                    continue
-                values = history.others.setdefault(name, [])
-            if len(values) < count:  # it was not reported meanwhile
-                values += [math.nan] * (count - len(values))
-            values.append(float(number) if math.isfinite(number) else math.nan)
+        if len(values) < count:  # it was not reported meanwhile
+            values += [math.nan] * (count - len(values))
+        values.append(float(number) if math.isfinite(number) else math.nan)
 
     def end_spans(self, at_s: float | None) -> None:
         """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""
