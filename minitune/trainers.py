@@ -312,12 +312,7 @@ class DataParallelTrainer(BoundFunction):
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
-        """Whether there is a run `path`.
-
-        Args:
-            path: The run's directory or its name, as for `restore`.
-            storage_filesystem: Accepted for Ray's signature; only None is possible.
-        """
+        """See `Tuner.can_restore`."""
         from minitune.tuner import Tuner
 
         return Tuner.can_restore(path, storage_filesystem)

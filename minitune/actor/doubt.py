@@ -13,8 +13,8 @@ from minitune.actor.messages import ZYGOTE_ANSWER_PARTS, ZYGOTE_ANSWER_S
 
 
 class Doubt:
-    """A question to a zygote. `is_busy`: it may be silent, because it loads something; `on_stuck` is called if it does
-    not answer in time.
+    """A question to a zygote. `is_busy` says whether it may be silent, because it loads something; `on_stuck` is called
+    if it does not answer in time.
     """
 
     def __init__(self, loop: Loop, is_busy: Callable[[], bool], on_stuck: Callable[[], object]):

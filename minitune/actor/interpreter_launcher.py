@@ -105,7 +105,7 @@ class InterpreterLauncher(Launcher):
         self.kill(token)
 
     def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
-        """The parent is this process."""
+        """The parent is this process, which is not stuck."""
         on_sound()
 
     def preload(self, action: bytes) -> None:

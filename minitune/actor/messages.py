@@ -37,7 +37,7 @@ the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then 
 the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
 when they are used, so a bad one can hurt only the process that loads it.
 
-All limits of this package stand here, too: `_S` are seconds of the monotonic clock.
+All limits of this package stand here, too. Those in `_S` are seconds of the monotonic clock.
 """
 
 from __future__ import annotations

@@ -180,8 +180,9 @@ class WorkerProcess:
             self.limit.follow(self._judge_closed_pipe())
 
     def _judge_closed_pipe(self) -> Iterator[float]:
-        """Kill a process whose work pipe has ended, unless it is dying: it closes its files first, and the rest may
-        take long.
+        """Kill a process whose work pipe has ended, unless it is dying.
+
+        A dying process closes its files first, and on a busy machine the rest may take long.
         """
         yield EOF_S
         # A process that has exited but is not reaped counts as well: its parent will report it.

@@ -135,8 +135,7 @@ class RemoteActor:
 
     Args:
         started: The event to report once its object is there; the process is filled in.
-        started: The event to report once its object is there. The end of a parked process is told as an Exited of its
-            last actor.
+        tell: Gets the events. The end of a parked process is told as an Exited of its last actor.
     """
 
     def __init__(

@@ -155,7 +155,7 @@ class Zygote:
                     return forked
 
     def _receive(self) -> worker.Worker | None:
-        """Handle one packet; ends are told between two forks."""
+        """Handle one packet. The next one waits for the next turn, so that ends are told between two forks."""
         try:
             packet = receive_packet(self._end)
         except OSError:
@@ -213,7 +213,7 @@ class Zygote:
         return None
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Worker:
-        """Make a forked child a worker, which first makes sure that it cannot outlive the zygote."""
+        """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
         self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
@@ -230,7 +230,7 @@ class Zygote:
         return worker.Worker(work, control, marker, reaper_pid=self._pid)
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
-        """Send a signal to a worker that is not reaped: then its number is its own."""
+        """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return

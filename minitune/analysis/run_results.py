@@ -1,6 +1,7 @@
 """RunResults: the trials of a run and the questions about them: which is the best, and which rows have they.
 
-`ResultGrid` and `ExperimentAnalysis` are two façades over one such object.
+`ResultGrid` and `ExperimentAnalysis` are two façades over one such object. They name things differently, and a missing
+answer is an error in one, a warning or None in the other.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
 
 
 def seed_process(seed: int, iteration: int = 0, failures: int = 0) -> None:
-    """Seed the global generators of `random`, and of numpy and torch if they are loaded.
+    """Seed the global generators.
 
     Seeds depend only on the arguments. A trial that continues from a checkpoint, or is retried, draws new numbers: with
     the same ones it might fail again.

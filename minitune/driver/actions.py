@@ -182,7 +182,7 @@ class TrialActions:
             refused = False
 
     def is_over(self, trial: Trial) -> None:
-        """Release everything that was kept for a trial whose status is set to an end."""
+        """Release everything that was kept for a trial. It has ended, and its status is set."""
         self._run.recorder.trial_ends(trial)
         if self._run.state.inherited:
             self.release_inherited(trial)

@@ -176,7 +176,7 @@ class WaitingTrials:
     """The trials that wait for a worker, or will when their last actor has exited.
 
     A QUEUED or PAUSED trial may start unless its last actor has not exited, or it rests. Exactly those that may start
-    are in `queue` and `paused`, so an attempt never runs beside the last worker.
+    are in `queue` and `paused`, so an attempt never runs beside the worker of the one before.
 
     Attributes:
         resting: QUEUED trials whose last attempts were in vain, by id, with the end of their wait.

@@ -1,7 +1,7 @@
 """A step of a trial: the one place that takes it, records it, and tells the plug-ins, in this order.
 
 Some hooks are called before the step, because plug-ins see the trial as it was, others after it and its record. Two
-tables say which, for a run and for the replay of its journal: a plug-in hears the same.
+tables say which, for a run and for the replay of its journal: a plug-in hears the same in both.
 
 The retry of a worker that was lost, or could not start, is told to no plug-in.
 """
@@ -74,7 +74,7 @@ class Told(Protocol):
 def take(run: Told, trial: Trial, step: Step, why: str | Ending) -> None:
     """Take a step of a trial, record it, and tell the plug-ins.
 
-    Each change of the public status is recorded, except to RUNNING, which the record of the start says; and each retry.
+    A retry is recorded, and each change of the public status. One to RUNNING is not: the record of the start says it.
     """
     is_told = step is not Step.RETRY or (isinstance(why, Ending) and why.kind is EndKind.FAILED)
     if is_told and step in BEFORE:

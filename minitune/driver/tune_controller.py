@@ -129,8 +129,8 @@ class TuneController:
             self._check_stuck()
 
     def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: on a slow
-        machine more waits time out, so a plug-in would draw more.
+        """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: a
+        plug-in that draws at each call would draw more on a slow machine, where more waits time out.
         """
         state = self._run.state
         is_idle = not (state.running or state.waiting.leaving)
@@ -139,7 +139,8 @@ class TuneController:
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
 
-        If no attempt brings anything new, no trial starts while another one rests.
+        If no attempt brings anything new, no trial starts while another one rests: a searcher without an end would
+        bring trial after trial.
         """
         backoff = self._run.state.backoff
         may_start = backoff.may_start(self._now_s())

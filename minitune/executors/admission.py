@@ -67,8 +67,8 @@ class LoopExecutor(Admission[_Actor, _Parked]):
     """The base of executors whose actors are elsewhere, so that their events come through a loop.
 
     Args:
-        end_all: Ends what this process must not leave behind, once: at the shutdown, when this object, to which it must
-            not refer, is collected, or at exit.
+        end_all: Ends what this process must not leave behind. Called once: at the shutdown, at exit, or when this
+            object is collected, so it must not refer to it.
     """
 
     isolates = True

@@ -174,7 +174,7 @@ def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:
-    """The devices of one share, in common if there are fewer devices than shares."""
+    """The devices of one share. If there are fewer devices than shares, shares have a device in common."""
     if not gpu_ids:
         return ()
     share %= shares  # after a crash, the new test process has a higher number

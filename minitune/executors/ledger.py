@@ -83,9 +83,9 @@ class _EqualWaiters:
     members: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
 
     def oldest(self) -> tuple[str, int, int]:
-        """The waiter that has waited longest, its place in the line, and how many times it was overtaken."""
-        waiter, (place, before) = next(iter(self.members.items()))
-        return waiter, place, self.overtaken - before
+        """The waiter that has waited longest, its position in the line, and how many times it was overtaken."""
+        waiter, (position, before) = next(iter(self.members.items()))
+        return waiter, position, self.overtaken - before
 
 
 class WaitingLine:
@@ -105,10 +105,10 @@ class WaitingLine:
     def __init__(self) -> None:
         self.requests: dict[str, Resources] = {}
         self._groups: dict[Resources, _EqualWaiters] = {}
-        self._places = itertools.count()
+        self._positions = itertools.count()
 
     def join(self, waiter: str, request: Resources) -> None:
-        """Add `waiter` at the end. One with the same request keeps its place."""
+        """Add `waiter` at the end. One with the same request keeps its position."""
         known = self.requests.get(waiter)
         # The identity first: trials share their requests, and the driver asks for each waiter in each turn.
         if known is not None and (known is request or known == request):
@@ -117,7 +117,7 @@ class WaitingLine:
         group = self._groups.setdefault(request, _EqualWaiters(request))
         # `overtaken` is counted for the group, so that an admission costs the same for any number of waiters. What was
         # counted before this one came does not count for it.
-        group.members[waiter] = (next(self._places), group.overtaken)
+        group.members[waiter] = (next(self._positions), group.overtaken)
         self.requests[waiter] = request
 
     def leave(self, waiter: str) -> None:
@@ -137,12 +137,12 @@ class WaitingLine:
         `has_room` is not overtaken: the scheduler has chosen another trial.
         """
         request = self.requests.get(admitted)
-        place = math.inf  # behind all others
+        position = math.inf  # behind all others
         if request is not None:
-            place = self._groups[request].members[admitted][0]
+            position = self._groups[request].members[admitted][0]
         for group in self._watched():
             # If even the oldest came after `admitted`, none of the group was overtaken.
-            if group.oldest()[1] < place and not has_room(group.request):
+            if group.oldest()[1] < position and not has_room(group.request):
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
@@ -151,11 +151,11 @@ class WaitingLine:
         Only one: with reservations for two, each might keep what the other one needs.
         """
         first: tuple[str, Resources] | None = None
-        first_place: float = math.inf
+        first_position: float = math.inf
         for group in self._watched():
-            waiter, place, overtaken = group.oldest()
-            if overtaken >= PATIENCE and place < first_place:
-                first_place = place
+            waiter, position, overtaken = group.oldest()
+            if overtaken >= PATIENCE and position < first_position:
+                first_position = position
                 first = (waiter, group.request)
         return first
 

@@ -74,13 +74,7 @@ ReportCheckpointCallback = TuneReportCheckpointCallback
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the logged metrics, without checkpoints; pass it in `callbacks` of `model.fit`.
 
-    Args:
-        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
-        on: When to report: the name of one or several of Keras' hooks, without `on_`.
-
-    Raises:
-        TypeError: If `metrics` has the wrong type.
-        ValueError: If there is no such hook.
+    `metrics` and the errors are those of `TuneReportCheckpointCallback`; `on` is its `report_metrics_on`.
     """
 
     def __init__(self, metrics: Wanted = None, on: str | Iterable[str] = "epoch_end"):

@@ -75,12 +75,7 @@ class LightGBMTrainer(BoostingTrainer):
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `lightgbm.train`.
 
-    Args:
-        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
-        results_postprocessing_fn: Gets the metrics and returns those to report.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
+    The arguments are those of `TuneReportCheckpointCallback`, and so are the errors.
     """
 
     def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):

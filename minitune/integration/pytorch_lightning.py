@@ -112,13 +112,7 @@ class TuneReportCheckpointCallback(TuneCallback):
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the logged metrics, without checkpoints; pass it in `callbacks` of the `Trainer`.
 
-    Args:
-        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
-        on: When to report: the name of one or several of Lightning's hooks, without `on_`.
-
-    Raises:
-        TypeError: If `metrics` has the wrong type.
-        ValueError: If there is no such hook.
+    The arguments are those of `TuneReportCheckpointCallback`, and so are the errors.
     """
 
     def __init__(self, metrics: Wanted = None, on: str | Sequence[str] = "validation_end"):

@@ -275,7 +275,7 @@ class TuneReporterBase(ProgressReporter):
         """Show one more metric. The metrics that trials report then get no columns automatically.
 
         Raises:
-            ValueError: If there is one, or it has a header although the columns were given as a list.
+            ValueError: If it is shown already, or it has a header although the columns were given as a list.
         """
         _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
         self._infers = False
@@ -284,7 +284,7 @@ class TuneReporterBase(ProgressReporter):
         """Show one more parameter.
 
         Raises:
-            ValueError: If there is one, or it has a header although the columns were given as a list.
+            ValueError: As by `add_metric_column`.
         """
         _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 

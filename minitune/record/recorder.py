@@ -1,7 +1,7 @@
 """Recorder: writes each event of the trials to disk before the driver acts on it.
 
-Each method adds a record; the next `write`, which the caller needs before it acts on an event, writes all of a turn of
-the loop.
+Each method adds a record. The next `write` writes all records of a turn of the loop; the caller needs it before it acts
+on an event.
 """
 
 from __future__ import annotations

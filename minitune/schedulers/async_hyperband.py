@@ -171,8 +171,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         time_attr: The result key that measures progress.
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         reduction_factor: eta, above 1.
-        brackets: Each starts one rung higher than the one before. One is best for nearly all searches; three train
-            about 1.5 times as much.
+        brackets: Their number. Each starts one rung higher than the one before. One is best for nearly all searches;
+            three train about 1.5 times as much.
         stop_last_trials: If False, a trial continues beyond `max_t`, and is no longer compared.
         variant: `stop` stops the worse trials at once. `promote` pauses every trial at every rung and resumes the best,
             so that a slow start is forgiven; trials must save checkpoints.

@@ -412,8 +412,9 @@ class HyperBandScheduler(HalvingScheduler):
         return closings
 
     def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """`stop_trial` in `_close` leads here again, but only after its loop, as requests of a hook are met after
-        it.
+        """A trial has ended and leaves its bracket.
+
+        `stop_trial` in `_close` leads here again, but not within its loop: requests of a hook are met after the hook.
         """
         self._trials.pop(trial.trial_id, None)
         bracket = self._homes.pop(trial.trial_id, None)

@@ -209,7 +209,7 @@ class Trainable:
         """Save the state to an existing directory, without iteration and totals. Blocks while it writes.
 
         Raises:
-            ValueError: If `save_checkpoint` returned a path outside of it, or of a missing file.
+            ValueError: As by `save`.
         """
         returned = self.save_checkpoint(directory)
         if isinstance(returned, dict):
