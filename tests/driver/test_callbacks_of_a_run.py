@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PauseOnce, fit, listening
+from kit import PauseOnce, fit, listening, wait_until
 
 import minitune as tune
 from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
@@ -369,3 +369,20 @@ def test_errors_of_other_callbacks_are_logged_if_the_user_interrupts_one_at_the_
     with pytest.raises(KeyboardInterrupt):
         fit(lambda config: {"loss": 1}, callbacks=callbacks)
     assert [text for text in caplog.messages if "the file is gone" in text]
+
+
+def test_a_callback_has_its_turns_while_a_trial_works_and_a_budget_has_time(tmp_path: Path) -> None:
+    turns: list[int] = []
+
+    def turn(iteration: int, **info: Any) -> None:
+        turns.append(iteration)
+        if len(turns) == 5:
+            (tmp_path / "mark").touch()
+
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        wait_until((tmp_path / "mark").exists, "the callback has had five turns")
+        return {"loss": 1}
+
+    callbacks = [listening(on_step_begin=turn)]
+    (result,) = fit(train, callbacks=callbacks, time_budget_s=1000, executor="local")
+    assert (result.error, turns[:5]) == (None, [0, 1, 2, 3, 4])

@@ -342,3 +342,19 @@ def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog: pytest.LogC
 
     fit(train, scheduler=PauseOnce(1), max_failures=1)
     assert [text for text in caplog.messages if "; attempt 2 of 2 starts from checkpoint_000000" in text]
+
+
+def test_a_pause_does_not_take_the_place_of_new_resources_that_wait() -> None:
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        other = context.get_trials()[-1]
+        if (trial.number, result["n"], other.status) == (0, 2, "RUNNING"):
+            context.set_resources(other, {"cpu": 2})
+            context.pause_trial(other)
+            asked.append(other.number)
+        return "CONTINUE"
+
+    asked: list[int] = []
+    grid = fit(counting(5), {"i": grid_search([0, 1])}, scheduler=deciding(decide))
+    assert asked == [1]
+    assert [trial.resources for trial in grid._run.trials] == [Resources([{"CPU": 1}]), Resources([{"CPU": 2}])]
+    assert [result.metrics["n"] for result in grid] == [5, 5]

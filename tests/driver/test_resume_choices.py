@@ -526,3 +526,14 @@ def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_eit
     assert fit(counting(3, bad=[0]), GRID).num_errors == 1
     assert resume(counting(3), resume_errored=True).num_errors == 0
     assert [(trial.error, trial.num_failures) for trial in read_run(run_path()).trials] == [(None, 0)] * 3
+
+
+def test_of_a_directory_that_has_gone_one_line_tells_that_the_trial_starts_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cut(counting(3), results=2)
+    (trial,) = read_run(run_path()).trials
+    shutil.rmtree(trial.local_path)
+    assert [result.metrics["n"] for result in resume(counting(3))] == [3]
+    told = [text for text in caplog.messages if "starts over" in text or "does not match" in text]
+    assert told == [f"{trial.local_path} has gone, so trial {trial} starts over"]
