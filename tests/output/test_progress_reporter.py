@@ -21,7 +21,7 @@ from minitune.error import ProgramError, RemoteError, trial_error, trial_error_o
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter, _get_trials_by_state
-from minitune.output.table import RunInfo, time_line, total_time_line
+from minitune.output.table import RunInfo, retried_text, time_line, total_time_line
 
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",
@@ -622,3 +622,12 @@ def test_a_reporter_of_a_library_counts_trials_and_finds_the_best_one_as_with_ra
     assert reporter._current_best_trial(trials) == (trials[1], "loss")
     assert reporter._current_best_trial([]) == (None, "loss")
     assert CLIReporter()._current_best_trial(trials) == (None, None)
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (5, ""), (6, " and 1 more")])
+def test_at_most_five_trials_that_finished_after_a_retry_are_named(count: int, more: str) -> None:
+    trials = [finished(number, 0.5) for number in range(count)]
+    for trial in trials:
+        trial.num_failures = 1
+    named = ", ".join(f"train_t{number:04d}" for number in range(min(count, 5)))
+    assert retried_text(trials) == [f"Finished after a retry: {named}{more} (their error.txt has the failures)"]
