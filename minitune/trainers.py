@@ -49,9 +49,7 @@ _Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
 
 # -- callbacks of Ray Train --------------------------------------------------------------------------------------------
 class UserCallback:
-    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer. For `RunConfig(callbacks=[...])`
-    of a trainer.
-    """
+    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer."""
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
         """Called after each report of the loop, with its metrics in a list, and with its checkpoint or None."""

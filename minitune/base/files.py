@@ -192,8 +192,8 @@ def free_name(prefix: str) -> str:
 
 
 def look_at_disk(trial_directory: str, error: BaseException) -> DiskError | None:
-    """Write a block to the run's disk, after a trial's `error`; the error that ends the run if that is refused, too, as
-    then no trial is to blame, else None.
+    """Write a block to the run's disk, after a trial's `error`. If that is refused, too, no trial is to blame: returns
+    the error that ends the run; else None.
     """
     if not is_of_disk(error):
         return None

@@ -80,7 +80,7 @@ class ObjectRef:
         path: The file; empty if the value is elsewhere.
         token: The sha256 of a value in a run's directory, else a random text; the empty one accepts any value. Its
             first 16 characters in the value's header show whether the path is still that of the value.
-        number: Of the value within the process that has called `put`; 0 if minitune has stored it.
+        number: The number of the value in the process that has called `put`; 0 if minitune has stored it.
         size_bytes: The size of the file if the reference stands for a value in a configuration, which is then small in
             the journal and in messages, else 0. Unpickling it returns the value.
     """

@@ -42,8 +42,8 @@ class AutoSearch(TPESearch):
     (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
-    stopped early. The process avoids places where most trials have failed. No configuration is tried twice; in a finite
-    space, while another is untried.
+    stopped early. The process avoids places where most trials have failed. No configuration is tried twice, unless
+    all of a finite space were tried.
 
     A suggestion costs 10 to 25 ms of CPU with ten parameters; about half with numpy. The arguments are those of
     `TPESearch`.

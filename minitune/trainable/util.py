@@ -27,7 +27,7 @@ class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
     Attributes:
-        handles: The same, stored once per run and loaded at the call.
+        handles: The bound values, stored once per run and loaded at the call.
         resources: A request, a function of the configuration, or None.
     """
 
