@@ -504,3 +504,13 @@ def test_the_pickle_of_an_error_goes_only_if_a_retry_has_succeeded() -> None:
     assert grid.num_errors == 1
     assert [Path(result.path, "error.pkl").exists() for result in grid] == [False, True]
     assert all(Path(result.path, "error.txt").exists() for result in grid)
+
+
+def test_a_failure_whose_file_cannot_be_written_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> None:
+        Path(get_context().get_trial_dir() or "", "error.txt").mkdir()
+        raise ValueError("on purpose")
+
+    (result,) = fit(train)
+    assert "on purpose" in str(result.error)
+    assert [text for text in caplog.messages if "could not be written to its directory" in text]
