@@ -14,6 +14,7 @@ from kit import RUN, Script, counting, cut, fit, journal_of, restore, resume, ru
 
 import minitune as tune
 from minitune import TuneError, cli, grid_search, run, uniform
+from minitune.experiment.goal import Goal
 from minitune.experiment.run_description import RunDescription, compared
 from minitune.record.story import read_run
 from minitune.schedulers import MedianStoppingRule
@@ -106,6 +107,11 @@ def test_without_an_objective_the_earlier_one_stays() -> None:
     resume(counting(2), num_samples=3)
     assert str(read_run(run_path()).setup.goal) == "score (min)"
     assert resume(counting(2)).get_best_result().metrics["n"] == 2
+
+
+def test_a_mode_without_a_metric_is_that_of_the_present_driver() -> None:
+    assert RunDescription(mode="max").after(RunDescription(mode="min")).mode == "max"
+    assert RunDescription(mode="max").after(RunDescription("loss", "min")).goal == Goal("loss", "min")
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------
