@@ -71,8 +71,8 @@ class TrialRow:
         metrics: Its latest values, by flattened name, in the order of their columns, without None.
         process: The host and process id of its worker, such as `127.0.0.1:77`, or empty.
         node: The address of its machine, or None.
-        quiet_s: In the live view, the seconds since its last report or its start; None if it does not run.
         repeats: The id of the trial that it confirms, or None.
+        quiet_s: In the live view, the seconds since its last report or its start; None if it does not run.
         is_silent: Whether that is too long, see `pace`.
     """
 

@@ -4,9 +4,8 @@ The gradient of the likelihood is that of Rasmussen and Williams, "Gaussian Proc
 section 5.4.1. The steps are those of Rprop, which needs only its signs (Blum and Riedmiller, "Optimization of Gaussian
 process hyperparameters using Rprop", ESANN 2013).
 
-While all cores train, the threads of numpy's libraries wait for each other: on two busy cores, an inverse of 100 points
-took 6 ms of CPU in place of 0.3. So matrices are small here, and sums over many parameters use `einsum`, which has no
-threads.
+While all cores train, the threads of numpy's libraries wait for each other (`benchmarks/FINDINGS.md`, *threads*). So
+matrices are small here, and sums over many parameters use `einsum`, which has no threads.
 """
 
 from __future__ import annotations
