@@ -604,9 +604,10 @@ class LiveReporter(ScreenReporter):
         columns = self._shown_metrics(trials)
         total = self._total()
         number = counted(len(trials), "trial")
-        if total is not None and total > len(trials):
+        not_drawn = max(0, (total or 0) - len(trials))
+        if not_drawn:
             number = f"{len(trials)} of {total} trials"
-        counts = table.ending_counts(trials)
+        counts = table.ending_counts(trials, not_drawn)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
@@ -730,10 +731,12 @@ class LiveReporter(ScreenReporter):
         running = [*silent, *(trial for trial in statuses[states.RUNNING] if trial.trial_id not in is_silent)]
         running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
+        counts = {status: len(found) for status, found in statuses.items()}
+        counts[states.PENDING] += max(0, (total or 0) - len(trials))  # as the page and `show` count them
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
-            counts={status: len(found) for status, found in statuses.items()},
+            counts=counts,
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             left_s=left_s,

@@ -161,9 +161,10 @@ def early_end(trials: Sequence[Trial]) -> str:
     return ", ".join(parts)
 
 
-def ending_counts(trials: Iterable[Trial]) -> str:
-    """How trials have ended, such as `6 finished, 2 failed`."""
+def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:
+    """How trials have ended, such as `6 finished, 2 failed`. Those that the search has not drawn have not started."""
     counts = Counter(trial.state for trial in trials)
+    counts[states.NOT_STARTED] += not_drawn
     return ", ".join(f"{counts[state]} {state}" for state in states.STATES if counts[state]) or "none"
 
 

@@ -90,6 +90,11 @@ def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
     return "\n".join(render(snapshot, 160, 40)), render_html(snapshot)
 
 
+def test_trials_that_the_search_has_not_drawn_are_pending() -> None:
+    texts = view_of([reporting(0, 1000.0, 4, 0.5)], 1008.0)
+    assert all("1 running, 3 pending" in text for text in texts)
+
+
 def test_a_time_budget_limits_what_is_left() -> None:
     now = VirtualClock()
     now.sleep(1010.0 - now.time())
