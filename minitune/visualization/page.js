@@ -929,7 +929,8 @@ function addEdf(runs, add) {
   const card = add("edf", "Share of trials up to a value", () => {
     const scored = runs.map((run) => run.scored.map((trial) => trial.value).sort((a, b) => a - b));
     const all = scored.flat();
-    const x = numberAxis(metricsOf(runs), all, { isLog: own.isLog && range(all)[0] > 0 });
+    const x = valueAxis(metricsOf(runs), all, runs[0].sign, { isLog: own.isLog && range(all)[0] > 0, isWhole: own.isWhole });
+    card.note.textContent = card.edge(x, own);
     const y = numberAxis("share of trials", [0, 1]);
     card.chart(0).draw({ x, y, layers: scored.map((values, index) => ({ kind: "lines", style: "thick", cls: runs.length > 1 ? `run${index % 8}` : "finished", isStep: true,
       lines: [values.map((value, i) => [x.at(value), (i + 1) / values.length])] })),
@@ -1035,6 +1036,7 @@ PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 // Words that stand together are joined by `and`. A name is that of a column, in any case, or its last part if that is unique.
 // As in the tables of Python: a trial without a report has neither.
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
+const hasReported = (trial) => trial.silentAfter !== null;  // the limit is that of its own reports
 const totalTimeOf = (run, trial) => trial.since !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted : undefined;
 class FilterError extends Error {}
 const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
@@ -1204,7 +1206,7 @@ class TrialTable {
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
       of("iter", iterationOf), of("total time (s)", (trial) => totalTimeOf(this.run, trial)),
-      ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); })] : []),
+      ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -1242,9 +1244,10 @@ class TrialTable {
     const every = Math.ceil(this.found.length / 200);
     const measured = this.found.filter((_, index) => index % every === 0);
     const widths = shown.map((column) => {
-      let longest = `${column.name} ▾`;
+      let longest = "";
       for (const trial of measured) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
-      return Math.ceil(PEN.measureText(cut(longest, 34)).width) + 24 + (column.name === "ended" ? 16 : 0);
+      const widest = Math.max(...[`${column.name} ▾`, longest].map((one) => PEN.measureText(cut(one, 34)).width));
+      return Math.ceil(widest) + 24 + (column.name === "ended" ? 16 : 0);
     });
     const whole = widths.reduce((a, b) => a + b, 0);
     // In shares, since the table is as wide as the paper when it is printed. The text shrinks with it, as far as it is legible.
@@ -1394,7 +1397,7 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, ended: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : hasReported(trial) ? `${clockText(run.quiet(trial))} ago` : `none for ${clockText(run.quiet(trial))}`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
@@ -1589,7 +1592,7 @@ class RunView {
     this.silence.hidden = !silent.length;
     if (silent.length) {
       const [first] = [...silent].sort((a, b) => a.reported - b.reported);
-      tell(this.silence, `Trial ${first.n}: ${first.silentAfter === null ? "no report for" : "last report"} ${clockText(run.quiet(first))}${first.silentAfter === null ? "" : " ago"}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
+      tell(this.silence, `Trial ${first.n}: ${hasReported(first) ? "last report" : "no report for"} ${clockText(run.quiet(first))}${hasReported(first) ? " ago" : ""}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
     }
     if (data.isLive) this.table.tick();
   }

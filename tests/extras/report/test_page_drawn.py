@@ -483,6 +483,13 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
     assert (third["f1"], third["rank"], last["why"]) == ("0.5", "2 of 3", "because")
 
 
+def test_a_column_has_room_for_values_that_are_as_long_as_its_name(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of([{"curve": [23.9179]}], metric="score", metrics=["score"]))
+    cell = "document.querySelectorAll('.rows tbody tr:not(.pad) td')[1]"
+    assert page.run(f"{cell}.textContent") == "23.9179"
+    assert page.run(f"{cell}.scrollWidth <= {cell}.clientWidth")
+
+
 def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(LISTED, mode="max"))
     assert page.run(HEADS)[1] == "loss ▾"
@@ -648,6 +655,20 @@ def test_one_outlier_does_not_squeeze_the_others(chromium: Browser, tmp_path: Pa
     assert page.run("[axis.at(-50) === axis.low, axis.at(0.9), axis.beyond]") == [True, 0.9, 1]
 
 
+def test_one_outlier_does_not_squeeze_the_shares_of_trials(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [n / 10]} for n in range(20)]
+    page = opened(chromium, tmp_path, run_of([*trials, {"curve": [1e9]}]), only={"view": "edf"})
+    chart = "document.querySelector('[data-view=edf]').card.charts[0]"
+    high = page.run(f"{chart}.spec.x.high")
+    assert high < 10
+    assert layers(page, "edf")[0]["lines"][0][-1] == [high, 1], "it lies at the edge"
+    assert "1 much worse value lies at the edge" in page.run(
+        "document.querySelector('[data-view=edf] .note').textContent"
+    )
+    page.click("[data-view=edf] [data-name=isWhole]")
+    assert page.run(f"{chart}.spec.x.high") > 1e9
+
+
 def test_an_update_keeps_a_selected_text(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of([{"curve": [2.0], "params": {"x": 1}}], best=0, bestConfig={"x": 1}))
     page.run("host = document.createElement('p'); document.body.append(host); put(host, '1', () => ['one'])")
@@ -794,7 +815,7 @@ def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browse
         "duration": "100 s",
         "seed": "7",
         "directory": "/runs/made",
-        "x": "1.18193e-05",
+        "x": "1.18e-05",
         "act": "True",
     }
     bar = "[...document.querySelectorAll('.bar i')].map((part) => [part.className, part.style.flexGrow])"
@@ -839,6 +860,7 @@ def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None
     rows = {row[0]: row for row in page.run(ROWS)}
     heads = page.run(HEADS)
     assert [rows["1"][heads.index(name)] for name in ("total time (s)", "last report (s ago)")] == ["110", "80"]
+    assert rows["2"][heads.index("last report (s ago)")] == "none for 30", "it has not reported"
     assert page.run("workers(run).map(({trial, end}) => [trial.n, end])") == [[0, 10], [1, 120], [2, 120]]
     assert page.errors == []
 
