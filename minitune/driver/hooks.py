@@ -56,11 +56,11 @@ class DriverContext:
 
     @property
     def supply(self) -> str:
-        """OPEN while the searcher may suggest more trials, WAITING if it has none now, ENDED if it is finished."""
+        """See `SchedulerContext`."""
         return self._state.supply
 
     def get_trials(self) -> list[Trial]:
-        """All trials of the run, in order of submission. The list is read-only."""
+        """See `SchedulerContext.get_trials`. The list is read-only."""
         return self._state.trials
 
     def get_trial(self, tid: str) -> Trial | None:
@@ -68,27 +68,27 @@ class DriverContext:
         return next((trial for trial in self._state.trials if trial.trial_id == tid), None)
 
     def get_live_trials(self) -> list[Trial]:
-        """The trials that have not ended, in order of submission."""
+        """See `SchedulerContext.get_live_trials`."""
         return list(self._state.unfinished.values())
 
     def first_pending(self) -> Trial | None:
-        """The PENDING trial that has waited longest and could be started, or None. O(1)."""
+        """See `SchedulerContext.first_pending`: the one that has waited longest."""
         return self._state.waiting.queue.first()
 
     def first_paused(self) -> Trial | None:
-        """The PAUSED trial that has waited longest and could be resumed, or None. O(1)."""
+        """See `SchedulerContext.first_paused`: the one that has waited longest."""
         return next(iter(self._state.waiting.paused.values()), None)
 
     def stop_trial(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Request the end of `trial`. `reason` is a text for users, with the facts behind it."""
+        """See `SchedulerContext.stop_trial`."""
         self._state.requests.append(Request("stop", trial, (reason, facts)))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """Request a pause of `trial`. With `should_checkpoint`, it is saved first."""
+        """See `SchedulerContext.pause_trial`."""
         self._state.requests.append(Request("pause", trial, should_checkpoint))
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
-        """Request that `trial` continues from the latest checkpoint of `donor` with `config`. `reason` is for users."""
+        """See `SchedulerContext.exploit_trial`."""
         self._state.requests.append(Request("exploit", trial, (donor, config, reason)))
 
     def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
@@ -113,7 +113,8 @@ class Hooks:
     """Calls the plug-ins of a run.
 
     Most hooks of most plug-ins do nothing, so the overridden ones are looked up once per run, and only those are
-    called. Scheduler and searcher hear nothing of a trial that repeats another one.
+    called. Scheduler and searcher hear nothing of a trial that repeats another one: the searcher has not suggested it,
+    and the scheduler must let it run as far as it goes.
     """
 
     scheduler: TrialScheduler
@@ -228,7 +229,8 @@ class Hooks:
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files; but
-        not one with a hook that the user has interrupted, which would probably hang again.
+        not one with a hook that the user has interrupted, which would probably hang again. `after_error`: errors of
+        hooks are only logged.
 
         Raises:
             TuneError: The error of the first hook that raised one.
@@ -425,7 +427,7 @@ class Hooks:
         self._call(self._of_searcher["on_unpause"], trial, trial.trial_id)
 
     def completed(self, trial: Trial) -> None:
-        """A running trial finishes. Its last result is set."""
+        """A running trial finishes. Its last result is set, and its status is still RUNNING."""
         if trial.repeats is None:
             result = trial.progress.metrics
             if trial.progress.config is not None:

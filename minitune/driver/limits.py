@@ -9,7 +9,9 @@ from typing import NamedTuple
 from minitune.error import CrashLoopError
 
 BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""How long a trial waits after its first attempt in vain, the second one in a row, and so on."""
+"""How long a trial waits after its first attempt in vain, the second one in a row, and so on. The last value holds for
+all later ones.
+"""
 BACKOFF_AFTER_SIGNAL_S = 1.0
 """The least wait after a signal. If it was meant for the whole run, the driver's own copy arrives in that time."""
 _MAX_LOSSES = 10
@@ -33,7 +35,8 @@ class Backoff:
     An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
     starts again with a report number that the trial never had: one that repeats its first reports makes no progress.
 
-    A worker that could not be started says nothing about its trial, so *no* worker is started for a while.
+    A worker that could not be started says nothing about its trial, so *no* worker is started for a while: the
+    next one would be refused, too.
 
     Attributes:
         is_active: Whether some trial or the next start of a worker may have to wait.
