@@ -114,7 +114,7 @@ def add_parser(commands: Commands) -> None:
         help="show only rows for which this holds; OP is one of < <= == != >= >; may be repeated",
     )
     parser.add_argument(
-        "--columns", metavar="A,B", help="show only these columns; x stands for config/x if there is no column x"
+        "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"
     )
     parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
@@ -220,16 +220,24 @@ class Listing:
         return list(dict.fromkeys(name for row in self.rows for name in row)) or self.usual
 
     def column(self, name: str) -> str:
-        """The column with this name, or the one of the parameter with this name.
+        """The column with this name, or the one of the parameter with this name; as in the filter of the page, in any
+        case, or by its last part if no other column has it.
 
         Raises:
-            NotFoundError: If there is neither. The error names similar columns.
+            NotFoundError: If there is none. The error names similar columns.
         """
         columns = self.columns()
         name = name.strip()
         for wanted in (name, f"{CONFIG}/{name}"):
             if wanted in columns or wanted in self.usual:
                 return wanted
+        known = {column: column.lower() for column in (*columns, *self.usual)}
+        lower = name.lower()
+        whole = [column for column, text in known.items() if text in (lower, f"{CONFIG}/{lower}")]
+        by_end = [column for column, text in known.items() if text.endswith(f"/{lower}")]
+        for found in (whole, by_end):
+            if len(found) == 1:
+                return found[0]
         # Columns have long names with prefixes, so the usual limit of 0.6 would find too few.
         near = difflib.get_close_matches(name, columns, 3, 0.5)
         hint = f"there are {', '.join(columns)}"

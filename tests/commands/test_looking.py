@@ -57,6 +57,18 @@ def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
     assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
 
 
+def test_a_column_is_found_in_any_case_and_by_its_last_part(minitune: Minitune, tmp_path: Path) -> None:
+    def gain(config: dict[str, Any]) -> dict[str, Any]:
+        return {"gain": config["opt"]["lr"], "a/same": 1, "b/same": 2}
+
+    fit(gain, {"opt": {"lr": tune.grid_search([1, 2])}}, storage_path=tmp_path, name="deep")
+    run = tmp_path / "deep"
+    asked = ("--filter", "LR < 2", "--sort", "Gain", "--columns", "trial,lr")
+    status, out, _ = minitune("ls", run, "--json", *asked)
+    assert (status, json.loads(out)["trials"]) == (0, [{"trial": 0, "config/opt/lr": 1}])
+    assert "there is no column 'same'" in minitune("ls", run, "--sort", "same")[2], "two columns end with it"
+
+
 def test_the_best_trial_comes_first_and_those_without_a_value_last(minitune: Minitune, tmp_path: Path) -> None:
     def gain(config: dict[str, int]) -> dict[str, Any]:
         return {"gain": [3, math.nan, 7, 5][config["x"]]}
