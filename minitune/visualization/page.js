@@ -1456,6 +1456,17 @@ function copies(config) {
   const forms = { Python: python(config), JSON: JSON.stringify(config, null, 2), YAML: yaml(config), "command line": commandLine(config) };
   return el("div", { className: "controls copies" }, el("span", { className: "quiet" }, "copy as"), ...Object.entries(forms).map(([name, value]) => copied(value, name)));
 }
+// The trials of a run by state: ended ones full, running ones light, the others empty.
+function progressBar(counts, label) {
+  const bar = el("div", { className: "bar", role: "img", ariaLabel: label });
+  for (const state of ["finished", "stopped", "failed", "interrupted", "running", "pending", "not started"]) {
+    if (!counts[state]) continue;
+    const piece = el("i", { className: KINDS[state], title: `${counts[state]} ${state}` });
+    piece.style.flexGrow = counts[state];
+    bar.append(piece);
+  }
+  return bar;
+}
 class RunView {
   constructor(run, host, only, isAlone) {
     this.run = run; this.only = only; this.isAlone = isAlone;
@@ -1521,13 +1532,7 @@ class RunView {
     this.describeBest(best);
     put(this.progress, JSON.stringify([data.state, counts, data.total, data.resume]), () => {
       const kinds = { running: "running", finished: "finished", failed: "failed", killed: "failed" };
-      const bar = el("div", { className: "bar", role: "img", ariaLabel: `${ended} of ${total} trials have ended` });
-      for (const state of ["finished", "stopped", "failed", "interrupted", "running", "pending", "not started"]) {
-        if (!counts[state]) continue;
-        const piece = el("i", { className: KINDS[state], title: `${counts[state]} ${state}` });
-        piece.style.flexGrow = counts[state];
-        bar.append(piece);
-      }
+      const bar = progressBar(counts, `${ended} of ${total} trials have ended`);
       this.time = el("span", { className: "time" });
       this.silence = el("p", { className: "note failed", hidden: true });
       return [el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state),
@@ -1690,11 +1695,7 @@ class RunList {
     } }) : null;
     if (tick) tick.dataset.key = `tick ${row.name}`;
     const isBad = row.state === "damaged" || row.state === "killed" || row.state === "failed", total = row.total || row.trials;
-    const bar = el("div", { className: "bar" });
-    for (const [count, kind] of [[row.ended - row.failed, "finished"], [row.failed, "failed"], [total - row.ended, "pending"]]) {
-      if (count > 0) { const piece = el("i", { className: kind }); piece.style.flexGrow = count; bar.append(piece); }
-    }
-    const progress = row.trials === undefined ? el("td") : el("td", {}, `${row.ended} of ${total}`, bar);
+    const progress = row.trials === undefined ? el("td") : el("td", {}, `${row.ended} of ${total}`, progressBar(row.counts, `${row.ended} of ${total} trials have ended`));
     const duration = RunList.duration(row);
     return el("tr", {}, el("td", {}, tick), el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
       el("td", {}, el("span", { className: row.state === "running" ? "running" : isBad ? "failed" : "" }, row.state)), progress,

@@ -188,6 +188,7 @@ class RunList:
         row |= {"state": state.name, "trials": len(story.trials), "begun": story.setup.begun_s}
         row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
         row |= {"ended": sum(trial.status in (ERROR, TERMINATED) for trial in story.trials)}
+        row |= {"counts": dict(state.counts(story))}
         row |= {"total": story.total_samples, "duration": story.worked_s, "opened": story.driver.opened_s}
         row |= {"earlier": story.driver.earlier_s}
         goal = story.setup.goal

@@ -16,7 +16,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from minitune import clock, grid_search
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.record.standing import Standing
 from minitune.visualization import server
 from minitune.visualization.server import PageServer
 
@@ -339,6 +339,7 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
         "begun": 1e9,
         "updated": 1e9 + 27,
         "ended": 3,
+        "counts": {"finished": 1, "failed": 2},
         "total": 3,
         "opened": 1e9,
         "earlier": 0.0,
@@ -395,7 +396,7 @@ def test_two_runs_of_the_list_are_compared() -> None:
 def test_the_list_looks_again_at_runs_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     fit(report_n(1, score=1))
     states = ["running", "killed"]  # the journal of a driver that is killed stays as it is
-    monkeypatch.setattr(server, "read_on", lambda run: (run.read_new(), SimpleNamespace(name=states.pop(0))))
+    monkeypatch.setattr(server, "read_on", lambda run: (run.read_new(), Standing(states.pop(0), "")))
     runs = server.RunList(str(run_path().parent))
     assert [runs.rows()[0]["state"] for _ in range(3)] == ["running", "killed", "killed"]
 

@@ -899,8 +899,9 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
         },
         {**facts, "name": "d d", "href": "run/d%20d/", "state": "finished", "trials": 1, "ended": 1, "total": 1},
     ]
-    rows[2] |= {"duration": 3.5, "best": None}
-    rows[3] |= {"duration": 7322, "best": 0.123456}
+    rows[0] |= {"counts": {"stopped": 1, "running": 2, "pending": 6}}
+    rows[2] |= {"duration": 3.5, "best": None, "counts": {"failed": 2}}
+    rows[3] |= {"duration": 7322, "best": 0.123456, "counts": {"finished": 1}}
     path = tmp_path / "list.html"
     path.write_bytes(fill_page("runs", json.dumps({"list": rows})))
     page = chromium.open(path.as_uri())
@@ -915,6 +916,10 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
         ["c", "killed", "2 of 2", "2", "loss (min)", "", "3.5 s"],
         ["d d", "finished", "1 of 1", "", "loss (min)", "0.123456", "2 h 2 min"],
     ]
+    bar = (
+        "[...document.querySelectorAll('.list .bar')[0].children].map((part) => [part.className, part.style.flexGrow])"
+    )
+    assert page.run(bar) == [["stopped", "1"], ["running", "2"], ["pending", "6"]]
     states = "[...document.querySelectorAll('.list td:nth-child(3) span')].map((one) => one.className)"
     assert page.run(states) == ["running", "failed", "failed", ""]
     assert page.run("[...document.querySelectorAll('td a')].map((one) => one.textContent)") == ["a", "c", "d d"]
