@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from kit import (
 )
 
 from minitune import (
+    BasicVariantGenerator,
     Callback,
     ConcurrencyLimiter,
     FIFOScheduler,
@@ -36,10 +38,13 @@ from minitune import (
     clock,
     report,
 )
+from minitune.clock import VirtualClock
 from minitune.driver import run as _driver
 from minitune.driver import snapshot
+from minitune.driver.snapshot import Snapshot, SnapshotKeeper
 from minitune.record import journal
-from minitune.stopper import MaximumIterationStopper, TimeoutStopper
+from minitune.record.layout import RunDirectory
+from minitune.stopper import MaximumIterationStopper, NoopStopper, TimeoutStopper
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -422,3 +427,25 @@ def test_saved_state_includes_all_earlier_records(monkeypatch: pytest.MonkeyPatc
         before = record["type"]
     assert len(offsets) > 6
     assert all(position == offset for position, offset in offsets)
+
+
+@pytest.mark.parametrize(("takes_s", "pause_s"), [(0.0, 1.0), (0.01, 1.0), (2.0, 40.0)])
+def test_snapshots_take_at_most_a_twentieth_of_the_time(
+    takes_s: float, pause_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = VirtualClock()
+
+    class Slow(FIFOScheduler):
+        def get_state(self) -> dict[str, Any]:
+            now.sleep(takes_s)
+            return {}
+
+    monkeypatch.setattr(snapshot, "time", now)
+    plugins = SimpleNamespace(
+        search_alg=BasicVariantGenerator(), scheduler=Slow(), stopper=NoopStopper(), callbacks=(), context=None
+    )
+    recorder: Any = SimpleNamespace(offset=0, is_ours=True, state_saved=lambda *facts: None, directories=None)
+    keeper = SnapshotKeeper(RunDirectory(str(tmp_path)), recorder, plugins, Snapshot())  # type: ignore[arg-type]
+    recorder.offset = 1
+    keeper.save()
+    assert keeper.due_s - now.monotonic() == pytest.approx(pause_s)
