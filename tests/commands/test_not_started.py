@@ -147,7 +147,7 @@ def test_explain_names_trials_without_a_turn(minitune: Minitune) -> None:
 def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune: Minitune, name: str) -> None:
     status, out, _ = minitune("watch", name)
     assert status == 4
-    assert ("s: 1 finished, 1 interrupted, 4 not started" in out) == (name == "drawn")
+    assert "s: 1 finished, 1 interrupted, 4 not started" in out
     assert ("; 1 of 6 trials had ended, 1 was interrupted, 4 were not started\n" in out) == (name == "drawn")
 
 
