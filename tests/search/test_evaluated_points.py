@@ -30,7 +30,7 @@ def test_points_whose_values_are_known_are_learned_from_and_not_tried() -> None:
     assert not told.first_points()
 
 
-@pytest.mark.parametrize("rewards", [[1.0], [], 3, {"a": 1}])
+@pytest.mark.parametrize("rewards", [[1.0], [], 3, {"a": 1}, {"a": 1, "b": 2}, "12"])
 def test_there_must_be_a_value_for_each_point(rewards: Any) -> None:
     with pytest.raises(ValueError, match="evaluated_rewards must be None or one value for each of points_to_evaluate"):
         tpe(points_to_evaluate=[POINT, POINT], evaluated_rewards=rewards)

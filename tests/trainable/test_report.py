@@ -20,6 +20,7 @@ from minitune import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
 from minitune.resources import Allocation, BundleAllocation, GpuShare, Resources
+from minitune.result import flatten, with_plain_keys
 from minitune.trainable import get_checkpoint, report, session
 
 
@@ -321,6 +322,14 @@ def test_a_metric_that_contains_itself_is_refused(driver: FakeDriver) -> None:
     endless.append(endless)
     with pytest.raises(TypeError, match="contains itself"):
         pull(driver.start(lambda config: {"x": endless}))
+
+
+def test_metrics_that_contain_themselves_are_refused() -> None:
+    endless: dict[str, Any] = {"loss": 1.0}
+    endless["again"] = endless
+    assert with_plain_keys(endless) is endless  # its keys are plain, and looking at them comes to an end
+    with pytest.raises(ValueError, match="must be nested at most"):
+        flatten(endless)
 
 
 def test_torch_tensors_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
