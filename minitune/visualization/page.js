@@ -437,8 +437,8 @@ class Card {
   // Nothing is selected; the card stays, since the reader may change that.
   none() { for (const chart of this.charts) { chart.svg.replaceChildren(); chart.hits = []; } this.note.textContent = "No trial is selected."; }
   mark() { this.isDirty = true; this.root.hidden = !this.there(); this.refresh(); }
-  refresh(isPrinted = false) {
-    if (!this.isDirty || this.root.hidden || !(this.isSeen || isPrinted) || !this.root.isConnected) return;
+  refresh(isAnyway = false) {  // anyway: though the reader does not see it
+    if (!this.isDirty || this.root.hidden || !(this.isSeen || isAnyway) || !this.root.isConnected) return;
     this.isDirty = false;
     this.render(this);
   }
@@ -1752,5 +1752,14 @@ async function start() {
       setTimeout(() => { waits = false; views[0].update(); }, 100);  // one drawing for messages that come together
     }, () => runs[0].freeze());
   }
+  settle();
+}
+// Draws each card once, one after the other: an empty one has another height, so the places that links lead to would move.
+function settle() {
+  const next = cards.find((card) => !card.charts.length && !card.isSettled && !card.root.hidden);
+  if (!next) return;
+  next.isSettled = true;
+  next.refresh(true);
+  setTimeout(settle);
 }
 start();

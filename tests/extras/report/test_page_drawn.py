@@ -882,6 +882,20 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
     assert [one["lines"] for one in layers(page, "history")] == [[[[0, 2], [1, 1], [2, 1]]], [[]]]
 
 
+@pytest.mark.parametrize("width", [1265, 390])
+def test_a_link_leads_to_the_head_of_its_part(chromium: Browser, tmp_path: Path, width: int) -> None:
+    trials = [{"curve": [n / 10], "params": dict.fromkeys("abcdefgh", n)} for n in range(20)]
+    path = tmp_path / "made.html"
+    path.write_bytes(fill_page("made", json.dumps({"runs": [run_of(trials, best=0)], "only": None})))
+    page = chromium.open(path.as_uri(), width, 500)
+    page.wait_for("cards.length > 0 && cards.every((card) => card.root.hidden || card.charts.length > 0)")
+    for name, view in (("Parameters", "contour"), ("Curves", "history")):
+        page.run(f"[...document.querySelectorAll('.links button')].find((one) => one.textContent === '{name}').click()")
+        head = f"document.querySelector('[data-view={view}] h3').getBoundingClientRect().top"
+        assert page.run(f"{head} >= document.querySelector('.sections').getBoundingClientRect().bottom")
+        assert page.run(f"{head} < 200")
+
+
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
     facts = {"begun": 1e9, "updated": 1e9, "opened": 1e9, "earlier": 0, "metric": "loss", "mode": "min", "failed": 0}
     rows: list[dict[str, Any]] = [
