@@ -80,7 +80,7 @@ class RunSnapshot:
 
 
 def progress_text(snapshot: RunSnapshot) -> str:
-    """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
+    """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s to go`."""
     parts = [counted(snapshot.ended, "trial")]
     if snapshot.total is not None:
         parts = [f"{snapshot.ended}/{counted(snapshot.total, 'trial')}"]
@@ -89,7 +89,7 @@ def progress_text(snapshot: RunSnapshot) -> str:
         unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
-        parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
+        parts.append(f"about {duration(max(1.0, snapshot.left_s))} to go")
         if snapshot.silent:
             parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
     elif snapshot.silent and snapshot.silent == snapshot.counts.get(states.RUNNING):

@@ -127,7 +127,7 @@ def test_states_have_their_colours_in_the_view() -> None:
 
 def test_contents_of_the_view() -> None:
     text = "\n".join(render(FULL, 100, 18))
-    assert "23/50 trials, 18 per min, about 3 min 42 s left" in text
+    assert "23/50 trials, 18 per min, about 3 min 42 s to go" in text
     assert "8 running, 21 finished, 2 failed" in text
     assert "2 errors: ValueError: no (/results/error.txt)" in text
     assert "... 2 more running" in text
@@ -148,7 +148,7 @@ def test_the_bar_tells_trials_that_have_ended_from_those_that_run() -> None:
 def test_no_time_is_left_at_the_end() -> None:
     text = "\n".join(render(replace(FULL, counts={"finished": 48, "failed": 2}), 100, 18))
     assert "50/50 trials, 18 per min" in text
-    assert " left" not in text
+    assert " to go" not in text
 
 
 def heads(lines: list[str]) -> list[str]:
@@ -257,7 +257,7 @@ def test_the_rate_has_the_unit_in_which_it_is_at_least_one(per_s: float, text: s
 
 
 def test_a_rest_of_less_than_a_second_is_told_as_one() -> None:
-    assert progress_text(RunSnapshot("run", 5, {}, total=1, left_s=0.2)) == "0/1 trial, about 1 s left"
+    assert progress_text(RunSnapshot("run", 5, {}, total=1, left_s=0.2)) == "0/1 trial, about 1 s to go"
 
 
 def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_before_it_has_one() -> None:
@@ -551,7 +551,7 @@ def test_a_limit_of_a_trial_tells_how_much_is_left(
         reporter = ready()
         reporter.report([trial], False)
         reporter.close()
-    assert any(" left" in line for frame in terminal.frames for line in frame) is is_estimated
+    assert any(" to go" in line for frame in terminal.frames for line in frame) is is_estimated
 
 
 def test_of_several_limits_the_nearest_tells_how_much_is_left(terminal: Terminal, now_s: list[float]) -> None:
@@ -563,7 +563,7 @@ def test_of_several_limits_the_nearest_tells_how_much_is_left(terminal: Terminal
         now_s[0] += 30
         reporter.report([trial], False)
         reporter.close()
-    assert "about 10 s left" in "".join(terminal.lines())
+    assert "about 10 s to go" in "".join(terminal.lines())
 
 
 def test_the_view_counts_the_time_of_a_trial_without_a_result_from_its_start() -> None:
@@ -842,4 +842,4 @@ def test_watch_shows_the_view_of_the_driver_in_the_middle_of_a_run(
     assert len(shown) > 10
     for by_driver, by_watch in shown:
         assert by_watch == by_driver
-    assert any("2/4 trials" in line and " left" in line for line, _ in shown)
+    assert any("2/4 trials" in line and " to go" in line for line, _ in shown)

@@ -102,7 +102,7 @@ def test_a_time_budget_limits_what_is_left() -> None:
         reporter = default_reporter(30.0)
         assert isinstance(reporter, LiveReporter)
         reporter.setup(start_time=1000.0, total_samples=100)
-        assert "about 20 s left" in render(reporter._snapshot([reporting(0, 1000.0, 4, 0.5)]), 160, 40)[1]
+        assert "about 20 s to go" in render(reporter._snapshot([reporting(0, 1000.0, 4, 0.5)]), 160, 40)[1]
 
 
 def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
