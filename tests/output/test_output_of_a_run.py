@@ -115,6 +115,26 @@ def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypa
     assert isinstance(pickle.loads(Path(result.path, "error.pkl").read_bytes()), ValueError)
 
 
+@pytest.mark.parametrize("is_cause", [False, True])
+def test_tracebacks_of_linked_errors_hide_our_own_frames_too(is_cause: bool) -> None:
+    def with_cause(config: dict[str, Any]) -> None:
+        try:
+            tune.report({"lock": threading.Lock()})
+        except TypeError as error:
+            raise ValueError("no luck") from error
+
+    def with_context(config: dict[str, Any]) -> None:
+        try:
+            tune.report({"lock": threading.Lock()})
+        except TypeError:
+            raise ValueError("no luck")  # noqa: B904  # its context is shown
+
+    (result,) = fit(with_cause if is_cause else with_context)
+    text = str(result.error)
+    assert "TypeError: " in text
+    assert text.count("  File ") == 2
+
+
 def test_refused_report_shows_the_line_of_its_call() -> None:
     def train(config: dict[str, Any]) -> None:
         metrics = {"number": 3, "lock": {"x": threading.Lock()}, "path": {"x": 1}}[config["kind"]]

@@ -156,6 +156,17 @@ def test_where_the_best_has_come_to_its_cap_the_next_one_grows() -> None:
     assert reported(scheduler, context, context.trials[2], 3) == [{"CPU": 1}]
 
 
+def test_its_own_metric_and_mode_come_before_those_of_the_run() -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob(metric="n", mode="max"))
+    context = machine(scheduler, {"cpu": 1})
+    scheduler.set_search_properties("other", "min")
+    one, two, three, _ = context.trials
+    assert reported(scheduler, context, one, 5) == [{"CPU": 5}]
+    assert reported(scheduler, context, two, 7) == [{"CPU": 1}]
+    end(scheduler, context, one)
+    assert reported(scheduler, context, three, 1) == [{"CPU": 1}], "the smallest is not the best"
+
+
 def test_the_metric_may_be_the_runs_but_there_must_be_one() -> None:
     scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob())
     context = machine(scheduler, {"cpu": 1})
