@@ -33,7 +33,7 @@ from minitune.error import TuneError
 from minitune.experiment.goal import best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.record.layout import find_runs
-from minitune.record.standing import RUNNING, Standing, read_on, state_of
+from minitune.record.standing import RUNNING, Standing, put_back, read_on, state_of
 from minitune.record.story import RunFollower, Story, read_overview
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import (
@@ -211,12 +211,16 @@ class RunList:
             overview = read_overview(path)
             if overview.damage is not None:
                 raise overview.damage
-            return overview, state_of(overview)
-        follower = self._followers.setdefault(path, RunFollower(path))
-        _, state = read_on(follower)
+            story: Story = overview
+            state = state_of(story)
+        else:
+            follower = self._followers.setdefault(path, RunFollower(path))
+            _, state = read_on(follower)
+            story = follower.run
         if state.name != RUNNING:
-            del self._followers[path]
-        return follower.run, state
+            put_back(story.trials)
+            self._followers.pop(path, None)
+        return story, state
 
     def page(self) -> bytes:
         """The page that lists the runs."""

@@ -349,6 +349,16 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("is_large", [False, True])
+def test_the_list_counts_the_trials_of_an_interrupted_run(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_large:
+        monkeypatch.setattr(server, "_BEST_BYTES", 10)
+    interrupts = listening(on_trial_result=lambda **info: os.kill(os.getpid(), signal.SIGINT))
+    fit(report_n(9, score=1), {"i": grid_search([0, 1, 2])}, callbacks=[interrupts], max_concurrent_trials=1)
+    (row,) = server.RunList(str(run_path().parent)).rows()
+    assert (row["state"], row["counts"]) == ("interrupted", {"interrupted": 1, "not started": 2})
+
+
+@pytest.mark.parametrize("is_large", [False, True])
 def test_the_list_tells_the_best_value_of_runs(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_large:
         monkeypatch.setattr(server, "_BEST_BYTES", 10)
