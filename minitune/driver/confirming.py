@@ -92,7 +92,7 @@ class RepeatSource:
 
 
 def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> list[Trial]:
-    """The trials that are worth to be confirmed, at most `count`, with different configurations.
+    """The trials that are worth confirming, at most `count`, with different configurations.
 
     First those with the best estimates (see `search.estimate`), then those with the best last values. None has failed,
     or is a repeat.

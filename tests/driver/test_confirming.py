@@ -91,7 +91,7 @@ def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:
         return {"loss": config["x"], "number": float(get_context().get_trial_id()[-2:] >= "03")}
 
     grid = fit(train, {"x": grid_search([1, 2, 3])}, **GOAL, confirm=1)
-    assert grid.get_best_result("number", "max").config == {"x": 1}
+    assert grid.get_best_result("number", "max").metrics["trial_id"][-2:] == "00"
     assert grid.get_confirmations("number", "max") == []
 
 
@@ -172,6 +172,39 @@ def test_a_failed_trial_is_not_run_again() -> None:
     assert [x for _, x in repeated(grid)] == [1, 2]
 
 
+def test_a_trial_that_failed_after_a_good_report_is_not_run_again() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": config["x"]})
+        if config["x"] == 0:
+            raise ValueError("too late")
+
+    grid = fit(train, {"x": grid_search([0, 1, 2])}, **GOAL, confirm=1)
+    assert [x for _, x in repeated(grid)] == [1, 2]
+    assert {record["total_samples"] for record in journal_of() if record["type"] == "extend"} == {5}
+    assert main(["show", str(run_path())]) == 0
+
+
+def test_a_lucky_trial_far_from_the_others_is_not_the_first_to_be_confirmed() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        x = config["x"]
+        return {"loss": -0.1 if x == 30 else x**2 / 100 + (x % 3) / 10}
+
+    grid = fit(train, {"x": grid_search(list(range(31)))}, **GOAL, confirm=1)
+    assert repeated(grid)[0][1] != 30
+
+
+def test_a_repeat_that_is_started_over_is_still_a_repeat() -> None:
+    draws = {0: [1.0, float("nan"), 5], 1: [2.0, 8], 2: [3.0, 9]}
+    train = drawing(draws)
+    fit(train, xs(draws), **GOAL, confirm=1)
+    grid = resume(train, restart_errored=True)
+    assert [(each.trial.config["x"], each.values) for each in grid.get_confirmations()] == [
+        (0, [5]),
+        (1, [8]),
+        (2, [9]),
+    ]
+
+
 @pytest.mark.parametrize("results", range(1, 10))
 def test_a_run_that_was_cut_makes_only_the_repeats_that_are_missing(results: int) -> None:
     def train(config: dict[str, Any]) -> dict[str, float]:
@@ -205,7 +238,19 @@ def test_a_run_with_more_samples_confirms_what_is_promising_then() -> None:
     assert grid.get_best_result().config == {"x": new}
 
 
-def test_the_search_ends_in_time_for_the_repeats() -> None:
+def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there() -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        return {"loss": config["x"]}
+
+    fit(train, {"x": uniform(0, 1)}, **GOAL, search_alg="tpe", num_samples=4, confirm=2)
+    for state in run_path().glob("plugins-*"):  # so it hears all from the journal
+        state.unlink()
+    grid = resume(train, add_samples=2)
+    assert sum(trial.repeats is None for trial in trials_of(grid)) == 6
+
+
+@pytest.mark.parametrize("limit", [1, 4, None])
+def test_the_search_ends_in_time_for_the_repeats(limit: int | None) -> None:
     def train(config: dict[str, Any]) -> dict[str, float]:
         clock.current.sleep(10)
         return {"loss": config["x"]}
@@ -217,12 +262,20 @@ def test_the_search_ends_in_time_for_the_repeats() -> None:
         num_samples=-1,
         time_budget_s=305,
         executor=virtual_executor(),
-        max_concurrent_trials=1,
+        max_concurrent_trials=limit,
         confirm=3,
     )
-    states = Counter(trial.state for trial in trials_of(grid))
-    assert states == {"finished": 30}
+    assert {trial.state for trial in trials_of(grid)} == {"finished"}
+    assert len(grid) >= 22 * (limit or 4)  # the search has used most of the time
     assert len(repeated(grid)) == 9
+
+
+def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats() -> None:
+    draws = {0: [float("nan"), 1.0], 1: [2.0], 2: [3.0], 3: [4.0]}
+    train = drawing(draws)
+    fit(train, xs(draws), **GOAL, confirm=1, stop=EndAfter(2), max_concurrent_trials=1)
+    grid = resume(train, restart_errored=True)
+    assert repeated(grid) == []
 
 
 def test_a_run_that_a_stopper_ends_confirms_nothing() -> None:
