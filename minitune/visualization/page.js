@@ -40,7 +40,8 @@ function shape(name, attributes, text) {
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 // As `number_text` in Python, so that all views show the same text.
 function number(value, digits = 6) {
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  // A whole number is exact, unless there is room for a few digits only.
+  if (Number.isInteger(value) && Math.abs(value) < (digits < 6 ? 1e6 : 1e15)) return String(value);
   const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
   if (exponent < -4 || exponent >= Math.max(6, digits)) return `${Number(mantissa)}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
   return String(Number(value.toPrecision(digits)));

@@ -103,6 +103,9 @@ def found(page: Page, rows: dict[str, Any]) -> dict[str, Any]:
 TEXTS = {
     "number(3)": "3",
     "number(1 / 3)": "0.333333",
+    "number(1e12)": "1000000000000",
+    "number(1e12, 4)": "1e+12",
+    "number(123456, 4)": "123456",
     "number(123456789.5)": "1.23457e+08",
     "number(-1e-7)": "-1e-07",
     "text(undefined)": "(none)",
