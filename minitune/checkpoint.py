@@ -425,7 +425,8 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
 def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: str) -> None:
     """Copy the entries that `walk` has found to an existing directory. What has their names there is replaced.
 
-    What is replaced is removed first: nothing is written through a link, or into a file that has other names.
+    An existing file or link is removed before a new file takes its place, so nothing is written through a link, or into
+    a file that has other names.
 
     Raises:
         IsADirectoryError: If a directory would have to be replaced.

@@ -295,7 +295,7 @@ class DataParallelTrainer(BoundFunction):
                 return None
         except TuneError:  # it cannot be read, and the new training does not need it
             return None
-        logger.warning("%s goes on from its last checkpoint; to begin anew, choose another name", path)
+        logger.warning("%s goes on from its last checkpoint; to start from the beginning, choose another name", path)
         self._loop.replaces = True
         return self._continuing(path, self._run_config)
 

@@ -375,9 +375,9 @@ def test_the_same_script_goes_on_with_the_killed_training_of_its_name(script: Sc
     kill_again = script.start(KILLED, "2", "3")
     _, stderr = script.finish(kill_again)
     assert kill_again.returncode == -signal.SIGKILL
-    assert "job goes on from its last checkpoint; to begin anew, choose another name" in stderr
+    assert "job goes on from its last checkpoint; to start from the beginning, choose another name" in stderr
     assert script.run(KILLED, "3", "-1") == "4 4 3.0 5\n"
-    # the training has ended, so the next one begins anew, beside it
+    # the training has ended, so the next one starts from the beginning, beside it
     assert script.run(KILLED, "3", "-1") == "4 0 3.0 5\n"
     assert sorted(path.name for path in script.storage.iterdir()) == ["job", "job_1"]
 

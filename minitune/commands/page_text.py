@@ -123,7 +123,8 @@ def _without_links(text: str) -> str:
     """The text with the texts of links only. A link to another place than a page of the manual keeps its address."""
 
     def shown(found: re.Match[str]) -> str:
-        name, address = found[1], found[2]
+        name = found[1]
+        address = found[2]
         if name is None:
             return found[0]
         return f"{name} ({address})" if address.startswith("http") else name

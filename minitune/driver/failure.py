@@ -277,7 +277,7 @@ def raised_error(remote: RemoteError, config: Mapping[str, Any], *, starting: bo
 
 
 def _missing_key_hint(remote: RemoteError, config: Mapping[str, Any]) -> str:
-    """What the configuration has, for a KeyError with a key that it lacks; else empty."""
+    """The names in the configuration, for a KeyError with a key that it lacks; else empty."""
     if remote.type_name != KeyError.__name__ or not config:
         return ""
     error = remote.load()

@@ -1,8 +1,8 @@
 """Requests to the driver of a run from another process: to stop one trial.
 
 A request is an empty file, named after the trial, in a directory of the run. The directory exists while a driver hears
-requests. Who asks makes the file, and then sends the driver a signal, which wakes its loop: nobody looks for files. A
-process that does not know the signal ignores it.
+requests. The other process makes the file, and then sends the driver a signal, which wakes its loop. So the driver does
+not poll for files. A process that does not know the signal ignores it.
 """
 
 from __future__ import annotations
