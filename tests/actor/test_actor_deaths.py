@@ -132,16 +132,8 @@ def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
 
 
 def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> None:
-    code = (
-        "import socket\n"
-        "from minitune.actor import worker\n"
-        "from minitune.actor.channel import WorkerEnd\n"
-        "ours, theirs = socket.socketpair()\n"
-        "print('here', flush=True)\n"
-        "control = socket.socketpair()\n"
-        "worker.serve(worker.Worker(WorkerEnd(theirs.fileno()), WorkerEnd(control[1].fileno()), 'marker'))\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [sys.executable, SCRIPTS / "waits_for_a_task.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING, "it waits for its task")

@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -460,20 +461,10 @@ def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-_LESS = """
-import os, signal, sys
-for name in ("pidfd_open", "waitid", "memfd_create"):
-    if hasattr(os, name):
-        delattr(os, name)
-if hasattr(signal, "pidfd_send_signal"):
-    del signal.pidfd_send_signal
-"""
-
-
 def test_actors_work_on_a_system_without_process_descriptors(script: Script, tmp_path: Path) -> None:
     """No process descriptors, no anonymous files, no `waitid`, in the driver and in the workers, as on macOS."""
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
+    shutil.copy(SCRIPTS / "lacks_descriptors.py", tmp_path / "site" / "sitecustomize.py")
     command = [sys.executable, str(script.write(_PLAIN))]
     done = script.run_command(command, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")

@@ -34,6 +34,8 @@ from minitune.actor.messages import (
     Started,
 )
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 BY_REFERENCE = True  # see `conftest`
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 
@@ -93,20 +95,10 @@ def test_a_stopped_zygote_is_replaced_and_no_actor_is_to_blame(
     assert zygote.call("next", "add", 2) == 2
 
 
-_TRACE = """
-import ctypes, os, sys
-
-ptrace, pid = ctypes.CDLL(None, use_errno=True).ptrace, int(sys.argv[1])
-failed = ptrace(0x4206, pid, None, None) or ptrace(0x4207, pid, None, None)  # PTRACE_SEIZE, PTRACE_INTERRUPT
-print(os.strerror(ctypes.get_errno()) if failed else "", flush=True)
-sys.stdin.read()
-"""
-
-
 @contextmanager
 def traced(pid: int) -> Iterator[None]:
     """A context in which another process traces this one and does nothing more, as a debugger does at its prompt."""
-    command = [sys.executable, "-c", _TRACE, str(pid)]
+    command = [sys.executable, SCRIPTS / "traces.py", str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
         assert tracer.stdout is not None
         error = tracer.stdout.readline().strip()
