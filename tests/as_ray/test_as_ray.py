@@ -12,32 +12,7 @@ import pytest
 
 import minitune.ray
 
-TUNES = """
-import importlib.metadata, importlib.util, sys
-import ray
-from ray import air, train, tune
-from ray.air import session
-from ray.tune.schedulers import ASHAScheduler
-from ray.train import ScalingConfig
-
-assert importlib.util.find_spec("ray") is not None and importlib.util.find_spec("ray.tune.search") is not None
-assert importlib.util.find_spec("ray.rllib_contrib") is None
-assert importlib.metadata.version("ray") == ray.__version__, importlib.metadata.version("ray")
-assert ray.tune.schedulers.ASHAScheduler is ASHAScheduler
-
-def objective(config):
-    import importlib.metadata, multiprocessing, subprocess, sys
-    import ray.train
-    from ray.tune.utils import flatten_dict
-    child = subprocess.run([sys.executable, "-c", "import ray; print(ray.__version__)"], capture_output=True, text=True)
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        forked = pool.apply(eval, ("__import__('ray.tune').__version__",))
-    ray.train.report({"versions": [importlib.metadata.version("ray"), child.stdout.strip(), forked]})
-
-run_config = tune.RunConfig(storage_path=sys.argv[1], verbose=0)
-grid = tune.Tuner(objective, run_config=run_config).fit(raise_on_failed_trial=True)
-print(*grid[0].metrics["versions"])
-"""
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def python(
@@ -61,16 +36,16 @@ VERSIONS = f"{' '.join([minitune.ray.__version__] * 3)}\n"
 
 @pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
 def test_a_script_runs_as_it_is(tmp_path: Path, start_method: str) -> None:
-    script = lines(TUNES, tmp_path / "tunes.py")
     env = {"MINITUNE_START_METHOD": start_method}
-    done = python("-m", "minitune.as_ray", script, tmp_path, cwd=tmp_path, env=env)
+    done = python("-m", "minitune.as_ray", SCRIPTS / "tunes.py", tmp_path, cwd=tmp_path, env=env)
     assert (done.stdout, done.stderr) == (VERSIONS, "")
 
 
 def test_an_import_and_a_variable_are_the_same_switch(tmp_path: Path) -> None:
-    by_import = lines(f"import minitune.as_ray\n{TUNES}", tmp_path / "by_import.py")
+    tunes = (SCRIPTS / "tunes.py").read_text("utf-8")
+    by_import = lines(f"import minitune.as_ray\n{tunes}", tmp_path / "by_import.py")
     assert python(by_import, tmp_path, cwd=tmp_path).stdout == VERSIONS
-    by_variable = lines(f"import minitune\n{TUNES}", tmp_path / "by_variable.py")
+    by_variable = lines(f"import minitune\n{tunes}", tmp_path / "by_variable.py")
     assert python(by_variable, tmp_path, cwd=tmp_path, env={"MINITUNE_AS_RAY": "1"}).stdout == VERSIONS
 
 
@@ -90,36 +65,8 @@ def test_without_the_switch_nothing_happens(tmp_path: Path) -> None:
         assert python("-c", code, cwd=tmp_path, env=env).stdout == "[] False\n"
 
 
-UNDO = """
-import importlib.metadata, importlib.util, os, sys
-before = dict(os.environ), list(sys.path)
-import minitune.as_ray
-import ray.tune
-minitune.as_ray.turn_on()
-assert sys.path.count(minitune.as_ray._DIRECTORY) == 1
-assert os.environ["PYTHONPATH"].count(minitune.as_ray._DIRECTORY) == 1
-tune = ray.tune
-minitune.as_ray.undo()
-assert (dict(os.environ), sys.path) == before
-assert importlib.util.find_spec("ray") is None
-assert tune.uniform(0, 1) is not None
-for name in ("ray", "ray.tune"):
-    try:
-        __import__(name)
-    except ModuleNotFoundError as error:
-        print(error)
-try:
-    importlib.metadata.version("ray")
-except importlib.metadata.PackageNotFoundError:
-    print("no distribution")
-minitune.as_ray.turn_on()
-import ray.tune
-print(ray.tune is tune)
-"""
-
-
 def test_one_call_undoes_it(tmp_path: Path) -> None:
-    done = python(lines(UNDO, tmp_path / "undo.py"), cwd=tmp_path)
+    done = python(SCRIPTS / "undoes_it.py", cwd=tmp_path)
     assert done.stdout == "No module named 'ray'\nNo module named 'ray'\nno distribution\nTrue\n"
 
 
@@ -180,13 +127,7 @@ def test_options_that_hide_the_environment_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_on_a_cluster_wants_ray_itself(tmp_path: Path) -> None:
-    code = """
-import minitune.as_ray
-from minitune import tune
-run_config = tune.RunConfig(storage_path="runs", verbose=0)
-tune.Tuner(lambda config: 1, tune_config=tune.TuneConfig(executor="ray"), run_config=run_config).fit()
-"""
-    done = python(lines(code, tmp_path / "script.py"), cwd=tmp_path, status=1)
+    done = python(SCRIPTS / "runs_on_a_cluster.py", cwd=tmp_path, status=1)
     assert "executor='ray' needs Ray itself, but minitune.as_ray is on" in done.stderr.splitlines()[-1]
 
 

@@ -18,6 +18,8 @@ from minitune.base.pickling import dumps, dumps_for_later, dumps_small, find_unp
 from minitune.base.shared_values import ObjectRef, forget, hold, store
 from minitune.error import ObjectLostError
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 BY_REFERENCE = True  # see `conftest`
 LOCK = threading.Lock()
 
@@ -108,21 +110,8 @@ def test_sockets_and_files_are_named(tmp_path: Path) -> None:
 
 
 def test_globals_of_a_script_are_named(script: Script) -> None:
-    source = """
-        import threading
-        from minitune.base.pickling import dumps
-        LOCK = threading.Lock()
-        class Net:
-            def step(self): return LOCK
-        def helper(): return Net()
-        def train(config): return helper()
-        try:
-            dumps(train, "the trainable")
-        except TypeError as error:
-            print(error)
-    """
     path = "global 'helper' -> global 'Net' -> class attribute 'step' -> global 'LOCK' is a _thread.lock"
-    assert f"the trainable cannot be pickled: {path} (" in script.run(source)
+    assert f"the trainable cannot be pickled: {path} (" in script.run(SCRIPTS / "pickles_a_lock.py")
 
 
 def test_a_value_that_can_be_pickled_has_no_culprit() -> None:
@@ -228,39 +217,18 @@ def test_a_shared_object_is_a_reference(script: Script, tmp_path: Path) -> None:
 
 def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_path: Path) -> None:
     """A worker's main module is another one; pickle looks the script's classes up there."""
-    source = """
-        import sys
-        from minitune.base.shared_values import store
-        class Net:
-            x = 5
-        def helper(): return Net()
-        def train(config):
-            import pickle
-            return pickle.loads(pickle.dumps(helper())).x, pickle.loads(pickle.dumps(helper)) is helper
-        store(train, sys.argv[1])
-    """
     worker = """
         import sys
         from minitune.base.shared_values import ObjectRef
         print(ObjectRef(sys.argv[1]).get()({}))
     """
     path = str(tmp_path / "train.pkl")
-    script.run(source, path)
+    script.run(SCRIPTS / "stores_a_function.py", path)
     assert script.run(worker, path) == "(5, True)\n"
 
 
 def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None:
-    source = """
-        import sys
-        from minitune.base.shared_values import store
-        class Net: pass
-        def train(config): return Net
-        handle = store(train, sys.argv[1])
-        assert handle.get() is not train
-        import __main__
-        assert __main__.train is train and __main__.Net is Net
-    """
-    script.run(source, str(tmp_path / "v.pkl"))
+    script.run(SCRIPTS / "keeps_its_objects.py", str(tmp_path / "v.pkl"))
 
 
 def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:

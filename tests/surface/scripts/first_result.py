@@ -9,7 +9,7 @@ import sys
 
 before = len(sys.modules)
 
-import minitune  # noqa: E402  # the modules of a bare Python are counted before
+import minitune  # the modules of a bare Python are counted before
 
 
 class Modules(minitune.Callback):

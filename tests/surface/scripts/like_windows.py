@@ -23,7 +23,7 @@ for name in ("fcntl", "resource", "termios", "grp", "pwd"):
     sys.modules[name] = None
 sys.platform = "win32"
 
-import minitune  # noqa: E402  (not before all is removed)
+import minitune
 
 for name in minitune.__all__:
     getattr(minitune, name)
