@@ -34,6 +34,8 @@ from minitune._run import run_experiments
 from minitune.analysis import ExperimentAnalysis
 from minitune.schedulers import PopulationBasedTraining
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitune, storage: Path) -> None:
     before, cwd, env = files_below(storage), os.getcwd(), dict(os.environ)
@@ -202,27 +204,10 @@ def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_p
     assert "--script" in err
 
 
-WITH_ARGUMENTS = """
-import sys
-from minitune import RunConfig, TuneConfig, Tuner, report
-
-def train(config):
-    report({"total": int(sys.argv[1]) + config["x"]})
-
-Tuner(
-    train,
-    param_space={"x": 1},
-    tune_config=TuneConfig(executor="inline"),
-    run_config=RunConfig(name="argued", storage_path=sys.argv[2], verbose=0),
-).fit()
-"""
-
-
 def test_the_script_of_a_rerun_has_its_own_arguments(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(WITH_ARGUMENTS)
+    script = SCRIPTS / "has_arguments.py"
     monkeypatch.setattr(sys, "argv", ["script.py", "1", str(tmp_path)])
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
@@ -307,27 +292,6 @@ def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tm
         assert files_below(run) == before
 
 
-TRAINED = """
-import os, random
-from minitune import RunConfig, Tuner, grid_search, report
-from module_of_mine import complain
-
-class Model:
-    weight = 3
-
-def train(config):
-    model, hidden = Model(), random.random()
-    report({"loss": config["x"], "hidden": hidden})
-    if config["x"]:
-        breakpoint() if "BREAK" in os.environ else None
-        complain(model.weight)
-
-if __name__ == "__main__":
-    run = RunConfig(name="bad", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
-    Tuner(train, param_space={"x": grid_search([0, 1])}, run_config=run).fit()
-"""
-
-
 class Terminal:
     """A command that runs in a separate terminal."""
 
@@ -367,7 +331,7 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
     (script.directory / "module_of_mine.py").write_text(
         "def complain(weight):\n    raise ValueError(f'no luck with {weight}')\n"
     )
-    script.run(TRAINED)
+    script.run(SCRIPTS / "complains.py")
     terminal = Terminal(
         [sys.executable, "-m", "minitune", "rerun", "bad", "1", "--pdb"],
         bound_s(20),
@@ -394,36 +358,14 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
         terminal.close()
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
-
-def train(config):
-    if config["x"] == 2 and not os.path.exists("again"):
-        Path("again").touch()
-        os.kill(os.getpid(), 9)
-    report({"x": config["x"], "pid": os.getpid()})
-
-tuner = Tuner(
-    train,
-    param_space={"x": grid_search([1, 2, 3])},
-    tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
-    run_config=RunConfig(storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0),
-)
-grid = tuner.fit()
-print(sys.argv[1:], [result.metrics["x"] for result in grid], len(set(result.metrics["pid"] for result in grid)))
-"""
-
-
 def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune: Minitune) -> None:
-    script.finish(script.start(KILLED))
+    script.finish(script.start(SCRIPTS / "killed_once.py"))
     (row,) = json.loads(minitune("ls", script.storage, "--json")[1])["runs"]
     assert (row["state"], row["finished"]) == ("killed", 1)
     trials = json.loads(minitune("ls", row["path"], "--json")[1])["trials"]
     assert {trial["status"] for trial in trials} <= {"finished", "interrupted", "not started"}  # nothing runs there
 
-    path = str(script.directory / "script_1.py")
+    path = str(script.directory / "killed_once.py")
     again = script.start_minitune("resume", path, "--", "--epochs", "3")
     out, err = script.finish(again)
 
@@ -460,39 +402,13 @@ def test_a_script_that_resumes_nothing_has_failed(script: Script, source: str, s
     assert done.stderr.removeprefix("minitune: ") == stderr.format(path=path)
 
 
-CUT = """
-import os, sys
-from minitune import RunConfig, TuneConfig, Tuner, grid_search, report, sample_from, uniform
-
-HIGH, EXTRA, CUT = float(sys.argv[1]), sys.argv[2:3], "--cut" in sys.argv
-
-def train(config):
-    if CUT and config["i"] == 1:
-        os.kill(os.getpid(), 9)
-    report({"x": config["x"]})
-
-space = {"i": grid_search([0, 1, 2]), "x": uniform(0, HIGH), "f": sample_from(lambda: HIGH)}
-if EXTRA == ["wider"]:
-    space["i"] = grid_search([0, 1, 2, 3])
-if EXTRA == ["more"]:
-    space["wd"] = 0.5
-grid = Tuner(
-    train,
-    param_space=space,
-    tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
-    run_config=RunConfig(storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0),
-).fit()
-print(len(grid), max(result.metrics["x"] for result in grid) <= 1)
-"""
-
-
 @pytest.fixture
 def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `CUT` with some arguments, and then `minitune resume` with options, the script and other arguments."""
+    """Runs a script with some arguments, and then `minitune resume` with options, the script and other arguments."""
 
     def resumed(before: str, *options: str, now: str) -> subprocess.CompletedProcess[str]:
-        script.finish(script.start(CUT, *before.split()))
-        path = str(script.directory / "script_1.py")
+        script.finish(script.start(SCRIPTS / "cut_by_choice.py", *before.split()))
+        path = str(script.directory / "cut_by_choice.py")
         return script.run_minitune("resume", *options, path, *now.split())
 
     return resumed
@@ -544,7 +460,7 @@ def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
 def test_of_two_runs_that_with_the_same_space_goes_on(
     script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    script.finish(script.start(CUT, "1", "same", "--cut"))
+    script.finish(script.start(SCRIPTS / "cut_by_choice.py", "1", "same", "--cut"))
     again = resumed("900 same --cut", now="1 same")
 
     assert (again.returncode, again.stdout) == (0, "3 True\n"), again.stderr
@@ -625,31 +541,15 @@ def train_once(config: dict[str, Any]) -> None:
     report({"loss": 1})
 
 
-LIVE = """
-import os, time
-from minitune import RunConfig, Tuner, report
-
-def train(config):
-    print("begun", flush=True)
-    report({"loss": 1})
-    while not os.path.exists(config["go"]):
-        time.sleep(0.01)
-    print("done")
-
-run = RunConfig(name="live", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
-Tuner(train, param_space={"go": os.path.abspath("go")}, run_config=run).fit()
-"""
-
-
 def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune) -> None:
-    live = script.start(LIVE)
+    live = script.start(SCRIPTS / "live.py")
     journal = script.storage / "live" / "journal"
     script.wait_until(lambda: journal.exists() and '"result"' in journal.read_text())
     run = script.storage / "live"
     assert "running (process" in minitune("ls", run)[1]
     assert minitune("resume", run)[0] == 1
 
-    second = script.start_minitune("resume", str(script.directory / "script_1.py"))
+    second = script.start_minitune("resume", str(script.directory / "live.py"))
     assert "is running (process" in script.finish(second)[1]
     assert second.returncode == 1
     watch = script.start_minitune("watch", str(run))
@@ -679,21 +579,9 @@ def test_wrong_return_value_is_an_error_without_our_frames(minitune: Minitune, t
     assert "Traceback" not in out
 
 
-CRASHES = """
-import ctypes, os
-from minitune import RunConfig, Tuner
-
-def train(config):
-    ctypes.string_at(0)
-
-run = RunConfig(name="crash", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
-print(Tuner(train, run_config=run).fit()[0].error)
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reading address 0 ends in a signal there")
 def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
-    lines = script.run(CRASHES).splitlines()
+    lines = script.run(SCRIPTS / "crashes.py").splitlines()
 
     assert lines[-1].endswith("in train")
     assert not [line for line in lines if "function_runner" in line]

@@ -16,18 +16,7 @@ from kit import Script, counting, cut, descendants_of, fit
 
 from minitune.commands import health
 
-LIVE = """
-import os, time
-from minitune import RunConfig, Tuner, report
-
-def train(config):
-    report({"n": 3})
-    while not os.path.exists(config["go"]):
-        time.sleep(0.01)
-
-run = RunConfig(name="live", verbose=0)
-Tuner(train, param_space={"go": os.path.abspath("go")}, run_config=run).fit()
-"""
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def told_by(out: str) -> dict[str, str]:
@@ -160,7 +149,7 @@ def test_a_damaged_run_is_a_warning(minitune: Minitune, tmp_path: Path, monkeypa
 
 
 def test_a_living_run_is_not_unfinished_and_a_killed_one_is(script: Script) -> None:
-    live = script.start(LIVE)
+    live = script.start(SCRIPTS / "live.py")
     script.wait_for_reports(1, "live")
     workers = descendants_of(live)
     assert doctor(script)["unfinished"] == "none"

@@ -29,6 +29,8 @@ from minitune.trainable.command_line import read_command
 from minitune.trainable.printed import RESERVED, pattern_hint, report_in
 from minitune.trainable.program import Program
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 Run = Callable[..., tuple[int, str, str]]
 
 HOSTILE = ["a b", "it's", 'q"', "new\nline", "-x", "--", "$(id); `id`", "", "{x}", "é", "}"]
@@ -382,14 +384,8 @@ def test_words_of_minitune_in_a_report_of_python_code_keep_their_meaning(run: Ru
 
 
 def test_python_code_reports_without_a_buffer(run: Run) -> None:
-    code = (
-        "import contextlib, io, minitune\n"
-        "print('no newline', end='')\n"
-        "with contextlib.redirect_stdout(io.StringIO()):\n    minitune.report({'v': 1})\n"
-        "from decimal import Decimal\n"
-        "minitune.report({'v': Decimal(2), 'name': Decimal})"
-    )
-    status, _, _ = run("run", "--name", "run", "--pattern", "(?P<w>never)", "--", sys.executable, "-c", code)
+    command = [sys.executable, str(SCRIPTS / "reports_without_a_buffer.py")]
+    status, _, _ = run("run", "--name", "run", "--pattern", "(?P<w>never)", "--", *command)
 
     (trial,) = trials()
     assert status == 0
@@ -710,7 +706,7 @@ def test_a_time_may_have_a_unit(text: str, expected: float) -> None:
 
 
 def test_a_program_prints_its_reports_in_the_order_of_its_other_prints(script: Script) -> None:
-    source = "from minitune import report\nprint('before')\nreport({'loss': 1})\nprint('after')\n"
+    source = SCRIPTS / "prints_and_reports.py"
     lines_printed = script.run(source, MINITUNE_PROGRAM="1", PYTHONUNBUFFERED=None).removesuffix("\n").split("\n")
     assert [report_in(line) or line for line in lines_printed] == ["before", {"loss": 1}, "after"]
 
