@@ -17,29 +17,11 @@ from minitune import Trial, TuneError, report
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
-RUN = """
-    import os, signal, sys, time
-    from minitune import RunConfig, Tuner, grid_search, report
-
-    def trainable(config):
-        try:
-            for i in range(100_000):
-                report({"i": i})
-                time.sleep(0.01)
-        finally:
-            with open(os.path.join(sys.argv[1], f"unwound-{config['x']}"), "w"):
-                pass
-
-    before = signal.getsignal(signal.SIGINT)
-    tuner = Tuner(trainable, param_space={"x": grid_search([0, 1, 2, 3])}, run_config=RunConfig(name="run", verbose=1))
-    results = tuner.fit()
-    assert signal.getsignal(signal.SIGINT) is before
-    print("interrupted:", results.interrupted, len(results), results.num_errors)
-"""
+INTERRUPTED = SCRIPTS / "interrupted.py"
 
 
 def test_ctrl_c_ends_the_run_with_its_results_and_a_hint_and_a_resume_goes_on(script):
-    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
+    driver = script.start(INTERRUPTED, str(script.directory), MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
@@ -52,24 +34,12 @@ def test_ctrl_c_ends_the_run_with_its_results_and_a_hint_and_a_resume_goes_on(sc
     assert unwound == {"unwound-0", "unwound-1"}, "finally blocks of what ran have run"
     _, alive = psutil.wait_procs(workers, timeout=scaled_s(5))
     assert not alive
-    stdout = script.run(
-        """
-        import os
-        from minitune import Tuner
-
-        def trainable(config):
-            return {"x": config["x"]}
-
-        results = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), trainable).fit()
-        print([r.metrics["x"] for r in results], results.interrupted)
-        """
-    )
+    stdout = script.run(SCRIPTS / "resumes_it.py")
     assert stdout.splitlines()[-1] == "[0, 1, 2, 3] False"
 
 
 def test_ctrl_c_ends_the_script_if_that_is_wanted(script):
-    source = RUN.replace("tuner.fit()", "tuner.fit(raise_on_interrupt=True)")
-    driver = script.start(source, str(script.directory), MINITUNE_NUM_CPUS="2")
+    driver = script.start(INTERRUPTED, str(script.directory), "raises", MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     driver.send_signal(signal.SIGINT)
     stdout, stderr = script.finish(driver)
@@ -81,14 +51,7 @@ def test_ctrl_c_ends_the_script_if_that_is_wanted(script):
 
 
 def test_a_second_ctrl_c_kills_at_once(script):
-    stubborn = RUN.replace(
-        "        finally:\n",
-        "        except BaseException:\n"
-        "            open(os.path.join(sys.argv[1], f\"stuck-{config['x']}\"), 'w').close()\n"
-        "            time.sleep(600)\n"
-        "        finally:\n",
-    )
-    driver = script.start(stubborn, str(script.directory), MINITUNE_NUM_CPUS="2")
+    driver = script.start(INTERRUPTED, str(script.directory), "stubborn", MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
@@ -105,7 +68,7 @@ def test_a_second_ctrl_c_kills_at_once(script):
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGHUP", -signal.SIGHUP)])
 def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script, name, code):
-    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
+    driver = script.start(INTERRUPTED, str(script.directory), MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     workers = descendants_of(driver)
     driver.send_signal(getattr(signal, name))

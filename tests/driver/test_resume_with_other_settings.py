@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,8 @@ from minitune.trainable.code_hash import code_hash
 from minitune.trainable.command_line import read_command
 from minitune.trainable.program import Program
 from minitune.visualization import RunHistory
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -297,31 +298,12 @@ def test_a_record_of_a_later_version_may_have_more_fields() -> None:
 
 # -- code --------------------------------------------------------------------------------------------------------------
 
-CODE = """
-    import os
-    import minitune as tune
-
-    EPOCHS = 2
-
-    class Net:
-        width = 3
-
-        def loss(self, x):
-            return helper(x)
-
-    def helper(x, scale=1):
-        return x
-
-    def train(config):
-        net = Net()
-        for _ in range(EPOCHS):
-            tune.report({"loss": net.loss(config["x"]), "kind": config["x"] in {"a", "b", "c", "d"}})
-"""
+CODE = (SCRIPTS / "is_hashed.py").read_text("utf-8")
 
 
 def hash_of(source: str, name: str = "train") -> str:
     module: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(textwrap.dedent(source), "train.py", "exec"), module)
+    exec(compile(source, "train.py", "exec"), module)
     return code_hash(module[name])
 
 
@@ -400,26 +382,11 @@ def test_the_code_of_a_program_is_its_script(tmp_path: Path) -> None:
 
 
 def test_the_hash_does_not_depend_on_the_process(script: Script) -> None:
-    source = textwrap.dedent(CODE) + "\nfrom minitune.trainable.code_hash import code_hash\nprint(code_hash(train))\n"
+    source = CODE + "\nfrom minitune.trainable.code_hash import code_hash\nprint(code_hash(train))\n"
     assert len({script.run(source, PYTHONHASHSEED=seed) for seed in ("1", "2")}) == 1
 
 
-EDITED = """
-    import os, sys
-    from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
-
-    def train(config):
-        if "--cut" in sys.argv and config["x"] == 1:
-            os.kill(os.getpid(), 9)
-        report({"loss": config["x"]})
-
-    Tuner(
-        train,
-        param_space={"x": grid_search([0, 1])},
-        tune_config=TuneConfig(metric="loss", mode="min", executor="inline", max_concurrent_trials=1),
-        run_config=RunConfig(storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0),
-    ).fit()
-"""
+EDITED = (SCRIPTS / "is_edited.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.executors.trial_executor import CallReturned, Exited, Started
 from minitune.resources import Resources
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 MACHINE = Machine({"CPU": 3.0}, ())
 
 
@@ -187,7 +189,7 @@ def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
 # -- the debugger ------------------------------------------------------------------------------------------------------
 
 
-def _run_script(script: Script, source: str, typed: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+def _run_script(script: Script, source: Path, typed: list[str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run a script that runs its trials itself; the lines are typed at the debugger."""
     command = [sys.executable, *options, str(script.write(source))]
     return script.run_command(command, stdin="".join(f"{line}\n" for line in typed), MINITUNE_EXECUTOR="inline")
@@ -196,18 +198,7 @@ def _run_script(script: Script, source: str, typed: list[str], *options: str) ->
 def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
     done = _run_script(
         script,
-        """
-        import minitune
-
-        def objective(config):
-            doubled = 2 * config["x"]
-            breakpoint()
-            minitune.report({"loss": doubled})
-
-        tuner = minitune.Tuner(objective, param_space={"x": minitune.grid_search([4, 5])})
-        results = tuner.fit()
-        print("losses", [result.metrics["loss"] for result in results])
-        """,
+        SCRIPTS / "breaks.py",
         ["p config", "p doubled", "doubled = 100", "c", "p config", "c"],
     )
 
@@ -221,26 +212,14 @@ def test_a_breakpoint_in_a_trial_opens_the_debugger(script: Script) -> None:
 def test_a_post_mortem_sees_the_frame_of_the_trial(script: Script) -> None:
     done = _run_script(
         script,
-        """
-        import minitune
-
-        def objective(config):
-            layers = config["width"] // 3
-            raise ValueError(f"too many: {layers}")
-
-        minitune.Tuner(
-            objective,
-            param_space={"width": 21},
-            run_config=minitune.RunConfig(failure_config=minitune.FailureConfig(fail_fast="raise")),
-        ).fit()
-        """,
+        SCRIPTS / "raises.py",
         ["where", "p layers", "q"],
         *("-m", "pdb", "-c", "continue"),
     )
 
     assert "ValueError: too many: 7" in done.stdout + done.stderr
     where, layers, *_ = done.stdout.split("(Pdb) ")[1:]
-    assert "script_1.py(6)objective()" in where
+    assert "raises.py(8)objective()" in where
     assert layers == "7\n"
 
 
@@ -279,23 +258,7 @@ def test_the_user_function_is_the_very_object_of_the_script() -> None:
 def test_code_that_ignores_the_stop_does_not_hold_the_script(script: Script) -> None:
     done = _run_script(
         script,
-        """
-        import os, sys, threading
-        os.environ["MINITUNE_FORCE_TRIAL_CLEANUP_S"] = "0"
-        import minitune
-
-        def objective(config):
-            try:
-                minitune.report({"loss": 1})
-                minitune.report({"loss": 2})
-            finally:
-                threading.Event().wait()
-
-        minitune.Tuner(
-            objective, run_config=minitune.RunConfig(stop={"training_iteration": 1}, verbose=0)
-        ).fit()
-        print("the end")
-        """,
+        SCRIPTS / "ignores_the_stop.py",
         [],
     )
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kit import HURRIED, fake_nvidia_smi, is_gone
+from kit import fake_nvidia_smi, is_gone
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -30,24 +30,7 @@ def test_exactly_as_many_trials_run_at_once_as_the_totals_allow(script, size, as
 
 def test_resources_are_free_again_for_a_trial_that_needs_all(script):
     stdout = script.run(
-        HURRIED
-        + """
-    import os, signal
-    from minitune import CLIReporter, RunConfig, Tuner, grid_search, with_resources
-
-    def trainable(config):
-        if config["cpus"] == 8:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if config["cpus"] == 4:
-            raise ValueError("on purpose")
-        return {"cpus": config["cpus"]}
-
-    trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
-    space = {"cpus": grid_search([4, 8, 2, 32])}
-    run_config = RunConfig(verbose=1, progress_reporter=CLIReporter())
-    results = Tuner(trainable, param_space=space, run_config=run_config).fit()
-    print([result.metrics.get("cpus") for result in results])
-    """,
+        SCRIPTS / "needs_all.py",
         MINITUNE_NUM_CPUS="32",
     )
     assert stdout.splitlines()[-1] == "[None, None, 2, 32]"
@@ -55,16 +38,6 @@ def test_resources_are_free_again_for_a_trial_that_needs_all(script):
 
 
 # -- devices and threads -----------------------------------------------------------------------------------------------
-
-PROBE = """
-import os
-
-DEVICES = os.environ.get("CUDA_VISIBLE_DEVICES")
-ORDER = os.environ.get("CUDA_DEVICE_ORDER")
-THREADS = os.environ.get("OMP_NUM_THREADS")
-"""
-"""A module of the user's: what it remembers is what a library would see when it is imported."""
-
 
 GPUS = SCRIPTS / "devices_of_trials.py"
 
@@ -92,7 +65,7 @@ def four_gpus(directory: Path) -> dict[str, str | None]:
     ids=["whole", "halves of those that are visible"],
 )
 def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, asked, visible, expected):
-    (script.directory / "probe.py").write_text(PROBE)
+    script.write(SCRIPTS / "probe.py")
     environment = four_gpus(script.directory)
     if visible is None:
         del environment["CUDA_VISIBLE_DEVICES"]
@@ -107,21 +80,9 @@ def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, as
 
 @pytest.mark.parametrize(("own", "expected"), [("", ["1", "2", "4"]), ("7", ["7", "7", "7"])], ids=["cap", "own"])
 def test_threads_are_capped_at_the_cpus_unless_the_user_sets_them(script, own, expected):
-    (script.directory / "probe.py").write_text(PROBE)
+    script.write(SCRIPTS / "probe.py")
     stdout = script.run(
-        """
-        from minitune import RunConfig, Tuner, grid_search, with_resources
-        import probe
-
-        def trainable(config):
-            import os
-            return {"threads": [os.environ["OMP_NUM_THREADS"], probe.THREADS]}
-
-        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
-        space = {"cpus": grid_search([0.5, 2.5, 4])}
-        results = Tuner(trainable, param_space=space, run_config=RunConfig(verbose=0)).fit()
-        print([result.metrics["threads"] for result in results])
-        """,
+        SCRIPTS / "threads_of_trials.py",
         MINITUNE_NUM_CPUS="4",
         OMP_NUM_THREADS=own,
     )
