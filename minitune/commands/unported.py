@@ -162,6 +162,8 @@ def _of_import(line: int, alias: ast.alias, known: dict[str, Any]) -> Iterator[F
             yield _told(line, error)
         elif alias.asname:
             known[alias.asname] = value
+        else:
+            known[root] = sys.modules[root]
 
 
 def _of_import_from(node: ast.ImportFrom, known: dict[str, Any]) -> Iterator[Finding]:

@@ -102,8 +102,8 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
     """The row of a trial."""
     result = trial.progress.metrics
     values = {name: shown_metric(trial, name) for name in metrics}
-    # A trial that has ended has no process any more; its last report names it.
-    pid = result.get(PID) or trial.attempt.pid
+    # The last report may be of an earlier attempt. A trial of a journal has no attempt, so its last report names it.
+    pid = trial.attempt.pid or result.get(PID)
     node = result.get(NODE_IP)
     return TrialRow(
         number=trial.number,

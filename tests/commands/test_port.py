@@ -76,6 +76,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
             "import ray\n@ray.remote\ndef f(): pass",
             "has no attribute 'remote': minitune has no tasks and actors",
         ),
+        ("import ray, minitune.tune.search\nminitune.tune.nothing", "2: module 'minitune' has no attribute 'nothing'"),
         ("from ray import tune\ntune.Checkpoint.from_uri('x')", "Checkpoint.from_uri is gone: mount the storage"),
         ("if True: import ray", "1: this import of ray stays, because it does not begin a line: change it yourself"),
         ("from \\\n    ray import tune", "1: this import of ray stays"),

@@ -219,10 +219,12 @@ def test_values_that_are_not_finite_come_last() -> None:
     assert re.findall(r"\| train_t(\d+)", text) == ["0003", "0001", "0000", "0002"]
 
 
-def test_a_trial_without_a_result_is_found_by_the_process_of_its_attempt() -> None:
+def test_a_trial_is_found_by_the_process_of_its_attempt() -> None:
     trial = run_trial(make_trial(0))
     trial.attempt.pid = 77
     assert "| 127.0.0.1:77 " in show(ready(), [trial])
+    trial.record_result({"loss": 1.0, "pid": 66, "node_ip": "127.0.0.1"})
+    assert "| 127.0.0.1:77 " in show(ready(), [trial]), "its last report is of an earlier attempt"
 
 
 def test_the_objective_takes_the_place_of_a_metric_before_it_was_reported() -> None:

@@ -57,6 +57,27 @@ def test_the_expected_value_is_nearer_to_the_truth_than_the_value_seen(mode: str
     assert held >= 4
 
 
+def test_the_intervals_of_a_short_noisy_run_hold_most_of_the_truth() -> None:
+    def value(config: dict[str, Any]) -> float:
+        return sum((config[name] - 0.4) ** 2 for name in "abcd")
+
+    shares = []
+    for seed in range(4):
+        rng = random.Random(seed)
+        grid = fit(
+            lambda config, rng=rng: {"loss": value(config) + 0.02 * rng.gauss(0, 1)},
+            {name: uniform(0, 1) for name in "abcd"},
+            metric="loss",
+            mode="min",
+            num_samples=20,
+            seed=seed,
+            executor=virtual_executor(),
+        )
+        actual = {result.metrics["trial_id"]: value(result.config) for result in grid}
+        shares.append(sum(each.low <= actual[each.trial_id] <= each.high for each in grid.get_estimates()) / 20)
+    assert min(shares) > 0.5, "so few values fit any noise: its usual size decides"
+
+
 def test_without_noise_the_expected_value_is_the_value_seen() -> None:
     grid = run(1, noise=0.0)
     for each in grid.get_estimates():

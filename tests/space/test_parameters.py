@@ -130,6 +130,23 @@ def test_where_values_are_on_an_axis(domain: Any, places: dict[float, float]) ->
         assert type(axis.decode(place)) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("domain", "width"),
+    [
+        (domains.uniform(0, 1), 0.0),
+        (domains.randint(0, 4), 1 / 4),
+        (domains.quniform(0, 1, 0.25), 1 / 5),
+        (domains.lograndint(1, 4), (math.log(2) ** 2 + math.log(1.5) ** 2 + math.log(4 / 3) ** 2) / math.log(4) ** 2),
+        (domains.lograndint(1, 10**12), 0.9771 / math.log(10**12) ** 2),  # the sum of log(1 + 1 / n) ** 2 over all n
+        (domains.randn(7, 3), 0.0),
+        (domains.qrandn(0, 2, 4), 1 / 4),
+    ],
+    ids=repr,
+)
+def test_the_mean_width_of_the_cells_of_an_axis(domain: Any, width: float) -> None:
+    assert Axis(domain).width == pytest.approx(width, rel=0.002)
+
+
 def test_a_value_outside_is_refused_or_reported() -> None:
     outside: list[tuple[str, Any]] = []
 

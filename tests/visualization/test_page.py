@@ -501,8 +501,10 @@ def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
         plots.plot_slice(stopped, params=["j"])
     with pytest.raises(ValueError, match="by"):
         plots.plot_optimization_history(stopped, by="moon")
-    front = data_of(plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "max"]).html)
-    assert front["runs"][0]["objectives"] == {"loss": "min", "other": "max"}
+    for modes in (["min", "max"], ["max", "min"]):
+        front = data_of(plots.plot_pareto_front(stopped, ["loss", "other"], modes).html)["runs"][0]
+        assert front["objectives"] == dict(zip(["loss", "other"], modes, strict=True))
+        assert (front["metric"], front["mode"]) == ("loss", modes[0])
     with pytest.raises(ValueError, match="mode must be"):
         plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "best"])
     with pytest.raises(ValueError, match="two of each"):
