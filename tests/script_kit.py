@@ -12,10 +12,12 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune import (
+    Callback,
     Checkpoint,
     CheckpointConfig,
     FailureConfig,
@@ -24,6 +26,7 @@ from minitune import (
     TuneConfig,
     Tuner,
     grid_search,
+    report,
 )
 
 SHORT_WAITS: dict[str, Any] = {
@@ -52,12 +55,15 @@ def fit(
     name: str = "run",
     stop: Any = None,
     log_to_file: Any = False,
+    verbose: int = 0,
+    callbacks: Iterable[Callback] = (),
     **options: Any,
 ) -> ResultGrid:
     """Run them. The other options are those of `TuneConfig`."""
     run = RunConfig(
         name=name,
-        verbose=0,
+        verbose=verbose,
+        callbacks=list(callbacks),
         failure_config=FailureConfig(max_failures=max_failures),
         checkpoint_config=checkpoint_config,
         stop=stop,
@@ -65,6 +71,16 @@ def fit(
     )
     tune = TuneConfig(**options)
     return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run).fit()
+
+
+def slow(config: dict[str, Any]) -> None:
+    """A trial that reports every 10 ms, too often to end, and leaves a file in the storage when it unwinds."""
+    try:
+        for i in range(1, 100_001):
+            report({"i": i, "pid": os.getpid()})
+            time.sleep(0.01)
+    finally:
+        open(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], f"unwound-{config['x']}"), "w").close()
 
 
 def show(results: ResultGrid) -> None:

@@ -8,55 +8,18 @@ import os
 import re
 import signal
 import sys
-import textwrap
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from kit import HURRIED, Spy, descendants_of, fit, is_gone, live_reports, report_n, scaled_s
+from kit import Spy, descendants_of, fit, is_gone, live_reports, report_n, scaled_s
 
 from minitune import grid_search, report
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
-PRELUDE = (
-    """
-    import os, signal, sys, threading, time
-    from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner, grid_search, report
-
-    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
-
-    def slow(config):
-        try:
-            for i in range(1, 100_001):
-                report({"i": i, "pid": os.getpid()})
-                time.sleep(0.01)
-        finally:
-            open(os.path.join(STORAGE, f"unwound-{config['x']}"), "w").close()
-
-    def tuner_of(trainable, xs=(0, 1), callbacks=(), verbose=0, **options):
-        run = RunConfig(name="run", verbose=verbose, callbacks=list(callbacks))
-        tune = TuneConfig(**options)
-        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run)
-"""
-    + HURRIED
-)
-
-RESUME = (  # the rest of a run needs no workers: those have tests in `runs`
-    PRELUDE
-    + """
-    os.environ["MINITUNE_EXECUTOR"] = "inline"
-
-    def quick(config):
-        return {"x": config["x"]}
-    slow = quick
-    slow.__name__ = "slow"
-    for name in sys.argv[1:] or ["run"]:
-        results = Tuner.restore(os.path.join(STORAGE, name), slow).fit()
-        print([r.metrics["x"] for r in results], results.num_errors, results.interrupted)
-"""
-)
+RESUME = SCRIPTS / "resumes_slow_trials.py"
 
 
 def assert_gone(processes: list[psutil.Process]) -> None:
@@ -69,13 +32,7 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 
 def test_sigusr1_ends_the_run_in_order_and_fit_returns(script):
     driver = script.start(
-        PRELUDE
-        + """
-    signal.signal(signal.SIGUSR1, handler := lambda number, frame: print("mine", flush=True))
-    results = tuner_of(slow).fit()
-    assert signal.getsignal(signal.SIGUSR1) is handler
-    print(results.interrupted, len(results), results.num_errors, min(r.metrics["i"] for r in results) > 0)
-    """,
+        SCRIPTS / "handles_sigusr1.py",
         MINITUNE_NUM_CPUS="2",
     )
     script.wait_for_reports(2)
@@ -89,15 +46,7 @@ def test_sigusr1_ends_the_run_in_order_and_fit_returns(script):
 def test_the_users_own_handler_is_called_when_the_run_is_in_order(script):
     """So is the code that follows `fit`, if the handler lets it."""
     driver = script.start(
-        PRELUDE
-        + """
-    def handler(number, frame):
-        closed = b'"type":"close"' in open(os.path.join(STORAGE, "run", "journal"), "rb").read()
-        print("mine", signal.Signals(number).name, closed, flush=True)
-
-    signal.signal(signal.SIGTERM, handler)
-    print(tuner_of(slow).fit().interrupted)
-    """,
+        SCRIPTS / "handles_sigterm.py",
         MINITUNE_NUM_CPUS="2",
     )
     script.wait_for_reports(2)
@@ -121,16 +70,8 @@ def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
 
 def test_ctrl_c_in_a_notebook_reaches_the_cell_and_no_worker(script):
     """The trainable is made by `exec`, a loop runs, and the signal goes to the whole group, as a terminal sends it."""
-    path = script.directory / "kernel.py"
-    cell = textwrap.dedent(PRELUDE) + "results = tuner_of(slow).fit()\nprint(results.interrupted, len(results))\n"
-    path.write_text(
-        "import asyncio\n"
-        "async def kernel():\n"
-        f"    space = {{'__name__': '__main__'}}\n    exec({cell!r}, space)\n"
-        "    return space['results']\n"
-        "print(len(asyncio.run(kernel())))\n"
-    )
-    driver = script.start_command(["setsid", sys.executable, str(path)], MINITUNE_NUM_CPUS="2")
+    kernel = [sys.executable, str(SCRIPTS / "kernel.py"), str(SCRIPTS / "cell_of_a_notebook.py")]
+    driver = script.start_command(["setsid", *kernel], MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     workers = descendants_of(driver)
     os.killpg(driver.pid, signal.SIGINT)
@@ -162,21 +103,7 @@ def test_a_run_in_another_thread_leaves_signals_alone():
     [("| head -1", ""), ("> /dev/full", "1"), (">&-", "1")],
 )
 def test_a_run_that_cannot_print_is_completed(script, place, buffered):
-    path = script.directory / "driver.py"
-    path.write_text(
-        textwrap.dedent(
-            PRELUDE
-            + """
-    def trainable(config):
-        for i in range(3):
-            report({"i": i})
-
-    results = tuner_of(trainable, range(20), verbose=2, executor="inline").fit()
-    assert len(results) == 20 and not results.num_errors
-    open(os.path.join(STORAGE, "done"), "w").close()
-    """
-        )
-    )
+    path = script.write(SCRIPTS / "prints_much.py")
     line = f'"$0" "$1" {place}'
     command = ["bash", "-c", f'set -o pipefail; {line}; echo "code $?" >&2', sys.executable, str(path)]
     shell = script.start_command(command, PYTHONUNBUFFERED=buffered)
@@ -228,16 +155,7 @@ def test_a_run_goes_on_if_stdout_and_stderr_raise_errors(monkeypatch, verbose):
 def test_stopped_driver_does_not_time_out_trials(script):
     """The trials report every 10 ms and may take 2 s; the driver is frozen for longer than that."""
     driver = script.start(
-        PRELUDE
-        + """
-    def trainable(config):
-        for i in range(1, 31):
-            report({"i": i})
-            time.sleep(0.01)
-
-    results = tuner_of(trainable, report_timeout_s=2).fit()
-    print([r.metrics["i"] for r in results], [r.error for r in results])
-    """,
+        SCRIPTS / "reports_often.py",
         MINITUNE_NUM_CPUS="2",
     )
     script.wait_for_reports(2)
@@ -250,7 +168,7 @@ def test_stopped_driver_does_not_time_out_trials(script):
 
 
 def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script):
-    driver = script.start(PRELUDE + "    tuner_of(slow).fit()\n", MINITUNE_NUM_CPUS="2")
+    driver = script.start(SCRIPTS / "fits_slow_trials.py", MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     second = script.start(RESUME)
     _, stderr = script.finish(second)
@@ -266,29 +184,7 @@ def test_acknowledged_reports_survive_a_killed_driver(script):
     """And the run that goes on reports nothing twice."""
     lines = 80
     witness = script.directory / "witness"
-    source = (
-        PRELUDE
-        + """
-    import tempfile
-    from minitune import Checkpoint, get_checkpoint
-
-    def slow(config):
-        checkpoint = get_checkpoint()
-        start = int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
-        for i in range(start + 1, 101):
-            with tempfile.TemporaryDirectory(dir=".") as directory:
-                open(os.path.join(directory, "i"), "w").write(str(i))
-                report({"i": i}, checkpoint=Checkpoint.from_directory(directory) if i % 5 == 0 else None)
-            with open(sys.argv[1], "a") as file:
-                file.write(f"{config['x']} {i}\\n")
-
-    if len(sys.argv) == 2:
-        tuner_of(slow).fit()
-    else:
-        results = Tuner.restore(os.path.join(STORAGE, "run"), slow).fit()
-        print([r.metrics["i"] == r.metrics["training_iteration"] == 100 for r in results], results.num_errors)
-    """
-    )
+    source = SCRIPTS / "witnessed.py"
     driver = script.start(source, str(witness), MINITUNE_NUM_CPUS="2")
     script.wait_until(lambda: witness.exists() and witness.read_text().count("\n") >= lines)
     workers = descendants_of(driver)
@@ -326,49 +222,13 @@ def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script):
 
 
 def test_a_process_that_a_callback_forks_can_be_ended_by_signals(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import multiprocessing
-
-    class Starts(Callback):
-        def on_trial_result(self, **info):
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                ready, end = multiprocessing.Pipe()
-                child = multiprocessing.get_context("fork").Process(target=wait, args=(end,))
-                child.start()
-                ready.recv()
-                os.kill(child.pid, number)
-                child.join()
-                print(child.exitcode)
-
-    def wait(end):
-        try:
-            end.send(None)
-            while True:
-                time.sleep(0.05)  # in short pieces: a signal just before a sleep is handled after it
-        except KeyboardInterrupt:
-            sys.exit(5)
-
-    results = tuner_of(lambda config: {"y": 1}, xs=[0], callbacks=[Starts()]).fit()
-    print(results.interrupted, results.num_errors)
-    """
-    )
+    stdout = script.run(SCRIPTS / "signals_to_children.py")
     assert stdout.split() == ["-15", "5", "-1", "False", "0"]
 
 
 def test_an_interpreter_that_ends_stops_the_trials_of_its_threads(script):
     driver = script.start(
-        PRELUDE
-        + """
-    threading.Thread(target=lambda: tuner_of(slow).fit(), daemon=True).start()
-    while sum(os.path.getsize(os.path.join(d, "result.json")) > 0 for d, _, fs in os.walk(STORAGE)
-              if "result.json" in fs) < 2:
-        time.sleep(0.01)
-    import psutil
-    for child in psutil.Process().children(recursive=True):
-        print(child.pid)
-    """,
+        SCRIPTS / "runs_in_a_thread.py",
         MINITUNE_NUM_CPUS="2",
     )
     stdout, stderr = script.finish(driver)
@@ -380,21 +240,7 @@ def test_an_interpreter_that_ends_stops_the_trials_of_its_threads(script):
 
 
 def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
-    driver = script.start(
-        PRELUDE
-        + """
-    class Hangs(Callback):
-        def on_experiment_end(self, trials, **info):
-            open(os.path.join(STORAGE, "hangs"), "w").close()
-            while True:
-                time.sleep(0.05)  # in short pieces: a signal just before a sleep is handled after it
-
-    def quick(config):
-        return {"x": config["x"], "pid": os.getpid()}
-
-    tuner_of(quick, callbacks=[Hangs()]).fit()
-    """
-    )
+    driver = script.start(SCRIPTS / "hangs_at_the_end.py")
     script.wait_until(lambda: (script.storage / "hangs").exists())
     assert b'"type":"close","reason":"finished"' in (script.storage / "run" / "journal").read_bytes()
     assert descendants_of(driver) == []
@@ -404,26 +250,11 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
     assert "KeyboardInterrupt" in stderr
 
 
-HANGING = """
-    import minitune.driver.run as run_module
-
-    run_module._TOLD_S = run_module._HANGS_S = 0  # a hook hangs as soon as it has begun
-
-    class Hangs(Callback):
-        def on_trial_result(self, iteration, trials, trial, result, **info):
-            if result.get("i") == 3:
-                open(os.path.join(STORAGE, "hangs"), "w").close()
-                lock = threading.Lock()
-                lock.acquire()
-                while not lock.acquire(timeout=0.05):  # in short pieces: a signal just before one is handled after it
-                    pass
-
-    tuner_of(slow, callbacks=[Hangs()]).fit()
-"""
+HANGING = SCRIPTS / "hangs.py"
 
 
 def test_the_second_ctrl_c_ends_a_hook_that_hangs(script):
-    driver = script.start(PRELUDE + HANGING, MINITUNE_NUM_CPUS="2")
+    driver = script.start(HANGING, MINITUNE_NUM_CPUS="2")
     script.wait_until(lambda: (script.storage / "hangs").exists())
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
@@ -442,7 +273,7 @@ def test_the_second_ctrl_c_ends_a_hook_that_hangs(script):
 
 def test_sigterm_ends_a_hook_that_hangs(script):
     """The trials unwind, as at each SIGTERM."""
-    driver = script.start(PRELUDE + HANGING, MINITUNE_NUM_CPUS="2")
+    driver = script.start(HANGING, MINITUNE_NUM_CPUS="2")
     script.wait_until(lambda: (script.storage / "hangs").exists())
     workers = descendants_of(driver)
     driver.send_signal(signal.SIGTERM)
@@ -457,26 +288,9 @@ def test_sigterm_ends_a_hook_that_hangs(script):
 
 # -- runs within runs, and a driver with no one above it ---------------------------------------------------------------
 
-NESTED = (
-    PRELUDE
-    + """
-    def nest(config):
-        if config["levels"]:
-            results = fit(config["levels"] - 1)
-            if results.errors:
-                raise results.errors[0]
-            return {"y": 1 + results[0].metrics["y"]}
-        return {"y": 1}
-
-    def fit(levels):
-        run = RunConfig(name=f"level-{levels}-{os.getpid()}", verbose=0)
-        return Tuner(nest, param_space={"levels": levels}, run_config=run).fit()
-"""
-)
-
 
 def test_runs_may_be_nested_but_not_without_end(script):
-    stdout = script.run(NESTED + "    error = fit(5)[0].error\n    print(isinstance(error, TuneError), error)\n")
+    stdout = script.run(SCRIPTS / "nested_runs.py", "too_deep")
     assert stdout.startswith("True ")
     assert "runs may be nested 4 deep" in stdout
     begun = [path for path in script.storage.glob("level-*/journal") if b'"type":"start"' in path.read_bytes()]
@@ -484,54 +298,12 @@ def test_runs_may_be_nested_but_not_without_end(script):
 
 
 def test_a_run_in_a_daemonic_process_of_multiprocessing(script):
-    stdout = script.run(
-        NESTED
-        + """
-    import multiprocessing
-
-    def child(queue):
-        queue.put(fit(1)[0].metrics["y"])
-
-    for method in ("fork", "spawn"):
-        if __name__ == "__main__":
-            context = multiprocessing.get_context(method)
-            queue = context.Queue()
-            process = context.Process(target=child, args=(queue,), daemon=True)
-            process.start()
-            print(queue.get(timeout=30))
-            process.join()
-    """
-    )
+    stdout = script.run(SCRIPTS / "nested_runs.py", "daemonic")
     assert stdout == "2\n2\n"
 
 
 def test_a_driver_that_is_the_first_process_of_its_container(script):
-    path = script.directory / "driver.py"
-    path.write_text(
-        textwrap.dedent(
-            PRELUDE
-            + """
-    import subprocess
-
-    def trainable(config):
-        subprocess.Popen(["sh", "-c", "sleep 600 & sleep 600"], start_new_session=True)
-        if config["x"] == 1:
-            report({"x": 0})
-            os.kill(os.getpid(), signal.SIGKILL)
-        return {"x": config["x"]}
-
-    results = tuner_of(trainable, (0, 1, 2)).fit()
-    print(os.getpid(), [r.metrics["x"] for r in results], results.num_errors)
-    states = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with open(f"/proc/{name}/stat") as file:
-            states[int(name)] = file.read().rpartition(")")[2].split()[0]
-    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":  # then orphans fall to the driver, dead
-        states = {pid: state for pid, state in states.items() if state != "Z"}
-    print(sorted(states))
-    """
-        )
-    )
+    path = script.write(SCRIPTS / "first_process.py")
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, str(path)]
     trial = script.start_command(["unshare", "--pid", "--fork", "--mount-proc", "true"])
     script.finish(trial)
