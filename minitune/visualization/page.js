@@ -88,9 +88,10 @@ function range(values) {
   return [low, high];
 }
 // At most `most` trials, in their order: one third are the best ones, the others are evenly spaced.
-function thinned(trials, sign, most) {
+function thinned(run, trials, most) {
   if (trials.length <= most) return trials;
-  const ranked = [...trials].sort((a, b) => (isNumber(a.value) ? sign * a.value : Infinity) - (isNumber(b.value) ? sign * b.value : Infinity));
+  const place = new Map(trials.map((trial) => { const value = run.valueOf(trial); return [trial, isNumber(value) ? run.signShown * value : Infinity]; }));
+  const ranked = [...trials].sort((a, b) => place.get(a) - place.get(b));
   const chosen = new Set(ranked.slice(0, Math.floor(most / 3)));
   const rest = ranked.slice(chosen.size), room = most - chosen.size;
   for (let i = 0; i < room; i++) chosen.add(rest[Math.floor(i * rest.length / room)]);
@@ -501,9 +502,10 @@ class Card {
       return chip;
     }));
   }
-  levels(low, high) {
+  levels(run, values) {
+    const ordered = values.map((value) => run.signShown * value), ends = range(ordered).map((end, index) => `${run.endNames[index]} ${number(run.signShown * end, 4)}`);
     this.scale.hidden = false;
-    this.scale.replaceChildren(low, ...Array.from({ length: LEVELS }, (_, level) => el("i", { className: `c${level}` })), high);
+    this.scale.replaceChildren(ends[0], ...Array.from({ length: LEVELS }, (_, level) => el("i", { className: `c${level}` })), ends[1]);
   }
 }
 addEventListener("beforeprint", () => { for (const card of cards) card.refresh(true); for (const view of tables) view.showAll(true); });
@@ -542,13 +544,26 @@ class Run {
     this.trials.sort((a, b) => a.n - b.n);
     this.data = { ...data, trials: this.trials };
   }
-  // The metric of history and curves: the objective, unless another one was chosen.
+  // The metric of all plots and of the order of parameters: the objective, unless another one was chosen.
   get metricNames() { return [...new Set([this.data.metric, ...this.data.metrics])].filter(Boolean); }
-  get metricOptions() { return this.metricNames.map((name) => [name, name]); }
-  get metricShown() { return this.metricNames.includes(this.metric) ? this.metric : this.metricNames[0] || ""; }
+  get metricShown() { const { metric, metrics } = this.data; return this.metric && metrics.includes(this.metric) ? this.metric : metric || metrics[0] || ""; }
   signOf(name) { return name === this.data.metric ? this.sign : this.data.objectives[name] === "max" ? -1 : 1; }
   get sign() { return this.data.mode === "max" ? -1 : 1; }
-  get scored() { return this.trials.filter((trial) => isNumber(trial.value)); }
+  get signShown() { return this.signOf(this.metricShown); }
+  valueOf(trial) { return metricOf(this, trial, this.metricShown); }
+  // Of a metric that is no objective, nothing says what is better.
+  get isObjectiveShown() { return this.metricShown === this.data.metric || this.metricShown in this.data.objectives; }
+  get endNames() { return this.isObjectiveShown ? ["best", "worst"] : ["lowest", "highest"]; }
+  // The best trial of the objective that is shown; beside another metric, that of the run.
+  get best() {
+    const name = this.metricShown;
+    if (name === this.data.metric || !this.isObjectiveShown) return this.byNumber.get(this.data.best);
+    const value = (trial) => this.signShown * this.valueOf(trial);
+    return this.scored.filter((trial) => kindOf(trial) !== "failed").reduce((a, b) => !a || value(b) < value(a) ? b : a, undefined);
+  }
+  get aimed() { return this.trials.filter((trial) => isNumber(trial.value)); }  // those with a value of the run's objective
+  get importances() { return (this.data.importances || {})[this.metricShown]; }
+  get scored() { return this.trials.filter((trial) => isNumber(this.valueOf(trial))); }
   // One selection holds for all plots and the table: the states that are not switched off, and the filter.
   isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)); }
   get isFiltered() { return this.hidden.size > 0 || Boolean(this.filter); }
@@ -559,25 +574,51 @@ class Run {
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
-    const mean = (this.data.importances || {}).mean || {};
+    const mean = (this.importances || {}).mean || {};
     return varied.sort((a, b) => (mean[b] ?? -1) - (mean[a] ?? -1));
   }
   about(trial) {
     const run = this.data;
     const lines = [`trial ${trial.n} · ${trial.ended}`];
-    if (isNumber(trial.value)) lines.push(`${run.metric}: ${number(trial.value)}`);
+    for (const name of new Set([run.metric, ...Object.keys(run.objectives), this.metricShown])) {
+      const value = metricOf(this, trial, name);
+      if (isNumber(value)) lines.push(`${name}: ${number(value)}`);
+    }
     for (const name of this.params.slice(0, 10)) { if (name in trial.params) lines.push(`${name}: ${cut(text(trial.params[name]), 60)}`); }
     if (trial.error) lines.push(cut(trial.error, 160));
     return lines.join("\n");
   }
 }
+// The choice of the metric, which holds for all plots and the order of the table. Runs that lack it show their own.
+class MetricChoice {
+  constructor(runs, onChange) {
+    this.runs = runs;
+    this.choice = el("select", { onchange: () => {
+      for (const run of runs) run.metric = this.choice.value;
+      for (const card of cards) { card.zoomless(); card.mark(); }
+      onChange();
+    } });
+    this.choice.dataset.name = "metric";
+    this.root = el("label", { className: "metric" }, "metric", this.choice);
+    this.fill();
+  }
+  fill() {
+    const names = [...new Set(this.runs.flatMap((run) => run.metricNames))], key = names.join("\n");
+    this.root.hidden = names.length < 2;
+    if (this.choice.dataset.key !== key) {
+      this.choice.dataset.key = key;
+      this.choice.replaceChildren(...names.map((name) => el("option", { value: name }, cut(name, 40))));
+    }
+    this.choice.value = this.runs[0].metricShown;
+  }
+}
 // Levels of colour: 0 for the best trial, the last for the worst one. By rank, so that one diverged trial leaves the colours
 // of the others apart, or by value.
-function levelsOf(run, trials, by, valueOf = (trial) => trial.value) {
-  const scored = [...trials].sort((a, b) => run.sign * (valueOf(a) - valueOf(b)));
-  const [low, high] = range(trials.map((trial) => run.sign * valueOf(trial)));
+function levelsOf(run, trials, by, valueOf = (trial) => run.valueOf(trial)) {
+  const sign = run.signShown, scored = [...trials].sort((a, b) => sign * (valueOf(a) - valueOf(b)));
+  const [low, high] = range(trials.map((trial) => sign * valueOf(trial)));
   return new Map(scored.map((trial, rank) => {
-    const share = by === "rank" ? rank / Math.max(1, scored.length - 1) : (run.sign * valueOf(trial) - low) / ((high - low) || 1);
+    const share = by === "rank" ? rank / Math.max(1, scored.length - 1) : (sign * valueOf(trial) - low) / ((high - low) || 1);
     return [trial, Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
   }));
 }
@@ -585,13 +626,13 @@ function levelsOf(run, trials, by, valueOf = (trial) => trial.value) {
 // step that half of them have reached. `step` is null if their last values are at the same step anyway.
 function comparable(run, trials) {
   const last = (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
-  const ends = trials.map(last).sort((a, b) => a - b);
+  const ends = trials.map(last).sort((a, b) => a - b), own = () => new Map(trials.map((trial) => [trial, run.valueOf(trial)]));
   const step = ends[Math.floor((ends.length - 1) / 2)];
-  if (!ends.length || ends[0] === ends[ends.length - 1]) return { step: null, values: new Map(trials.map((trial) => [trial, trial.value])) };
-  const at = (trial) => trial.steps ? trial.curve[trial.steps.indexOf(step)] : trial.curve[step - 1];
+  if (!ends.length || ends[0] === ends[ends.length - 1]) return { step: null, values: own() };
+  const at = (trial) => (curveOf(run, trial, run.metricShown).findLast(([place]) => place === step) || [])[1];
   const values = new Map(trials.map((trial) => [trial, at(trial)]).filter(([, value]) => isNumber(value)));
   // Trials that report at different steps have none in common.
-  return 2 * values.size < trials.length ? { step: null, values: new Map(trials.map((trial) => [trial, trial.value])) } : { step, values };
+  return 2 * values.size < trials.length ? { step: null, values: own() } : { step, values };
 }
 const BY = [["trial", "trial"], ["start", "start"], ["end", "end"], ["work", "work spent"]];
 const BY_NAMES = { trial: "trial", start: "start of the trial", end: "end of the trial", work: "work of all trials until its end" };
@@ -605,11 +646,11 @@ function placesBy(run, by) {
   return new Map(ends.map(([trial]) => [trial, spent += run.worked(trial)]));
 }
 function bestSoFar(run, places) {
-  const line = [];
+  const line = [], sign = run.signShown;
   let best = Infinity;
   for (const trial of run.scored.filter((one) => places.has(one) && !one.repeats).sort((a, b) => places.get(a) - places.get(b))) {
-    if (run.sign * trial.value < best) best = run.sign * trial.value;
-    line.push([places.get(trial), run.sign * best]);
+    best = Math.min(best, sign * run.valueOf(trial));
+    line.push([places.get(trial), sign * best]);
   }
   return line;
 }
@@ -644,38 +685,35 @@ const markLayers = (run, trials, point) => Object.keys(KINDS).map((kind) => ({
   points: trials.filter((trial) => kindOf(trial) === kind).map(point),
 }));
 const bestLayer = (run, point) => {
-  const best = run.byNumber.get(run.data.best);
-  return { kind: "points", style: "thick", mark: "running", cls: "best", points: best && isNumber(best.value) ? [point(best)] : [] };
+  const best = run.best;
+  return { kind: "points", style: "thick", mark: "running", cls: "best", points: best && isNumber(run.valueOf(best)) ? [point(best)] : [] };
 };
 
 function plotsOf(run, open, redraw, only) {
   const settings = { by: "trial", isLog: false, ...(only || {}) };
   const made = [];
   const add = (view, title, render, options) => { if (!only || only.view === view) made.push(new Card(view, title, render, options)); return made[made.length - 1]; };
-  const data = () => run.data;
   const wants = (view) => !only || only.view === view;
 
   if (wants("history")) {
     const card = add("history", "History", () => {
       const places = placesBy(run, settings.by);
-      const name = run.metricShown, isObjective = name === run.data.metric, valueOf = (trial) => metricOf(run, trial, name);
-      const trials = run.trials.filter((trial) => run.isChosen(trial) && places.has(trial) && isNumber(valueOf(trial)));
+      const isObjective = run.isObjectiveShown, valueOf = (trial) => run.valueOf(trial);
+      const trials = run.shown.filter((trial) => places.has(trial));
       const isTime = settings.by !== "trial";
-      fillMetric(run.metricOptions);
-      log.disabled = !(range(run.trials.map(valueOf).filter(isNumber))[0] > 0);
+      log.disabled = !(range(run.scored.map(valueOf))[0] > 0);
       log.title = log.disabled ? "some values are not positive" : "";
       const line = isObjective ? bestSoFar(run, places) : [];
       const x = numberAxis(BY_NAMES[settings.by], [...places.values()], { isTime, isInteger: !isTime, fromZero: isTime });
-      const y = valueAxis(name, [...trials.map(valueOf), ...line.slice(-1).map(([, value]) => value)], run.signOf(name), { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
+      const y = valueAxis(run.metricShown, [...trials.map(valueOf), ...line.slice(-1).map(([, value]) => value)], run.signShown, { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
       const point = (trial) => [x.at(places.get(trial)), y.at(valueOf(trial))];
-      const best = run.byNumber.get(run.data.best);
+      const best = run.best;
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
         ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: line.length ? [axisPoints(x, y, line)] : [] },
         { kind: "points", style: "thick", mark: "running", cls: "best", points: best && places.has(best) && isNumber(valueOf(best)) ? [point(best)] : [] }] });
       card.note.textContent = `${card.edge(y, settings)}${isObjective ? `The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}` : ""}`;
-    }, { there: () => run.trials.some((trial) => isNumber(metricOf(run, trial, run.metricShown))) });
-    const fillMetric = card.select("metric", run, "metric", run.metricOptions, redraw);
+    }, { there: () => run.scored.length > 0 });
     card.select("by", settings, "by", BY);
     const log = card.check("log", settings, "isLog");
   }
@@ -684,15 +722,13 @@ function plotsOf(run, open, redraw, only) {
     const own = {};
     const card = add("curves", "Learning curves", () => {
       const name = run.metricShown;
-      fillMetric(run.metricOptions);
       const allowed = run.trials.filter((trial) => run.isChosen(trial) && curveOf(run, trial, name).length);
-      const trials = thinned(allowed, run.sign, MOST_CURVES);
-      const best = run.byNumber.get(run.data.best);
+      const trials = thinned(run, allowed, MOST_CURVES), best = run.best;
       const curves = new Map(trials.map((trial) => [trial, curveOf(run, trial, name)]));
       const values = [...curves.values()].flat();
       log.disabled = !(range(values.map(([, value]) => value))[0] > 0);
       const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true });
-      const y = valueAxis(name, values.map(([, value]) => value), run.signOf(name), { isLog: settings.isLogCurves && !log.disabled, isWhole: own.isWhole });
+      const y = valueAxis(name, values.map(([, value]) => value), run.signShown, { isLog: settings.isLogCurves && !log.disabled, isWhole: own.isWhole });
       const layers = Object.keys(KINDS).map((kind) => ({
         kind: "lines", style: `lines${trials.length > 60 ? " many" : ""}`, cls: KINDS[kind], lines: trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, broken(trial, curves.get(trial)))) }));
       const ends = (kind) => trials.filter((trial) => kindOf(trial) === kind).map((trial) => axisPoints(x, y, curves.get(trial).slice(-1))[0]);
@@ -706,7 +742,6 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, layers, hits });
       card.note.textContent = `${card.edge(y, own)}${breaks.length ? "A line ends where its trial took over the checkpoint of another one, and starts again at the diamond. " : ""}${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
     }, { there: () => run.trials.some((trial) => curveOf(run, trial, run.metricShown).length > (only ? 0 : 1)) });
-    const fillMetric = card.select("metric", run, "metric", run.metricOptions, redraw);
     settings.isLogCurves = false;
     const log = card.check("log", settings, "isLogCurves");
   }
@@ -714,19 +749,19 @@ function plotsOf(run, open, redraw, only) {
   if (wants("front") && Object.keys(run.data.objectives).length > 1) addFront(run, open, add, settings, redraw);
   if (wants("importances")) {
     const card = add("importances", "What matters", () => {
-      const found = data().importances;
+      const found = run.importances;
       card.note.textContent = found.confidence || found.why;
       card.body.hidden = !found.mean;
       if (!found.mean) return;
       const names = Object.keys(found.mean).slice(0, 20);
       const y = categoryAxis("", [...names].reverse());
-      const x = numberAxis(`importance for ${data().metric} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
+      const x = numberAxis(`importance for ${run.metricShown} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
       const hits = names.map((name) => { const at = y.at(name), to = found.mean[name];
         return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${found.mean[name].toFixed(2)} ± ${found.std[name].toFixed(2)}` }; });
       card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
         { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, found.mean[name], y.at(name) + 0.32]) },
         { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [Math.min(1, found.mean[name] + found.std[name]), y.at(name)]]) }] });
-    }, { there: () => data().importances && (only || data().importances.mean) });
+    }, { there: () => run.importances && (only || run.importances.mean) });
   }
 
   if (wants("contour")) {
@@ -737,7 +772,7 @@ function plotsOf(run, open, redraw, only) {
       const options = names.map((name) => [name, name]);
       fillX(options); fillY(options);
       const { step, values } = comparable(run, run.shown.filter((trial) => kindOf(trial) !== "failed" && own.x in trial.params && own.y in trial.params));
-      const trials = thinned([...values.keys()], run.sign, MOST_POINTS);
+      const trials = thinned(run, [...values.keys()], MOST_POINTS);
       if (!trials.length) { card.scale.hidden = true; return card.none(); }
       const x = paramAxis(run, own.x, trials), y = paramAxis(run, own.y, trials);
       const levels = levelsOf(run, trials, own.colour, (trial) => values.get(trial));
@@ -749,11 +784,9 @@ function plotsOf(run, open, redraw, only) {
       const layers = isStrip ? [] : surface(x, y, points);
       if (isStrip) for (let level = LEVELS - 1; level >= 0; level--) layers.push({ kind: "points", style: "seen", cls: `c${level}`, mark: "dot", points: points.filter(([, , of]) => of === level) });
       else layers.push({ kind: "points", style: `seen ring${points.length > 300 ? " many" : ""}`, mark: "dot", points }, { kind: "points", style: `seen inner${points.length > 300 ? " many" : ""}`, mark: "dot", points });
-      const best = run.byNumber.get(run.data.best);
-      layers.push({ kind: "points", style: "thick", mark: "running", cls: "best", points: values.has(best) ? [point(best)] : [] });
+      layers.push({ kind: "points", style: "thick", mark: "running", cls: "best", points: values.has(run.best) ? [point(run.best)] : [] });
       card.chart(0, open).draw({ x, y, layers, hits: points.map(([a, b, , trial]) => hit(run, a, b, trial)) });
-      const ranked = trials.map((trial) => run.sign * values.get(trial)).sort((a, b) => a - b);
-      card.levels(`best ${number(run.sign * ranked[0], 4)}`, `worst ${number(run.sign * ranked[ranked.length - 1], 4)}`);
+      card.levels(run, trials.map((trial) => values.get(trial)));
       const left = run.shown.length - values.size;
       card.note.textContent = `${isStrip ? "Each point is a trial" : "The colour is a weighted mean of the trials near it; the points are the trials"}${step === null ? "" : `, by their values at step ${number(step)}`}.${left > 0 ? ` ${counted(left, "trial")} without both parameters${step === null ? "" : " or that step"}, or failed, ${left === 1 ? "is" : "are"} not there.` : ""}`;
     }, { there: () => run.params.length > 1 && run.scored.length > 2 });
@@ -768,7 +801,7 @@ function plotsOf(run, open, redraw, only) {
     const whole = {};
     settings.slices = settings.params ? new Set(settings.params) : null;
     const card = add("slice", "Slices", () => {
-      const names = run.params, trials = thinned(run.shown, run.sign, MOST_POINTS);
+      const names = run.params, trials = thinned(run, run.shown, MOST_POINTS), values = trials.map((trial) => run.valueOf(trial));
       for (const name of settings.params || []) { if (!names.includes(name)) names.push(name); }
       const chosen = settings.slices || new Set(names.slice(0, 3));
       card.legend.classList.add("choose");
@@ -778,14 +811,14 @@ function plotsOf(run, open, redraw, only) {
         card.mark();
       });
       card.body.className = "panels";
-      const y = valueAxis(data().metric, trials.map((trial) => trial.value), run.sign, { isLog: settings.isLog && range(trials.map((trial) => trial.value))[0] > 0, isWhole: whole.isWhole });
+      const y = valueAxis(run.metricShown, values, run.signShown, { isLog: settings.isLog && range(values)[0] > 0, isWhole: whole.isWhole });
       names.filter((name) => chosen.has(name)).forEach((name, index) => {
         if (!card.panels[index]) { card.panels[index] = card.body.appendChild(el("div", { className: "plot" })); card.panelNames[index] = name; }
         card.panels[index].hidden = false;
         const chart = card.chart(index, open, card.panels[index]);
         if (card.panelNames[index] !== name) { chart.zoom = null; card.panelNames[index] = name; }
         const x = paramAxis(run, name, trials);
-        const point = (trial) => [x.at(trial.params[name]), y.at(trial.value)];
+        const point = (trial) => [x.at(trial.params[name]), y.at(run.valueOf(trial))];
         chart.draw({ x, y, height: 250, layers: [...markLayers(run, trials, point), bestLayer(run, point)], hits: trials.map((trial) => hit(run, ...point(trial), trial)) });
       });
       const count = names.filter((name) => chosen.has(name)).length;
@@ -798,16 +831,15 @@ function plotsOf(run, open, redraw, only) {
   if (wants("parallel")) {
     const card = add("parallel", "Parallel coordinates", () => {
       let names = settings.params || run.params;
-      const trials = thinned(run.shown, run.sign, MOST_LINES);
+      const trials = thinned(run, run.shown, MOST_LINES);
       if (!trials.length) return card.none();
       const room = Math.max(2, Math.floor(card.body.clientWidth / 84) - 1), all = names.length;
       names = names.slice(0, room);
       // Of all trials, so that a range that was dragged can be made wider.
-      const axes = names.map((name) => paramAxis(run, name, run.scored)), values = run.scored.map((trial) => trial.value);
-      const objective = valueAxis(data().metric, values, run.sign, { isLog: settings.isLog && range(values)[0] > 0 });
+      const axes = names.map((name) => paramAxis(run, name, run.scored)), values = run.scored.map((trial) => run.valueOf(trial));
+      const objective = valueAxis(run.metricShown, values, run.signShown, { isLog: settings.isLog && range(values)[0] > 0 });
       drawParallel(card, run, open, [...axes, objective], names, trials);
-      const [low, high] = range(trials.map((trial) => run.sign * trial.value));
-      card.levels(`best ${number(run.sign * low, 4)}`, `worst ${number(run.sign * high, 4)}`);
+      card.levels(run, trials.map((trial) => run.valueOf(trial)));
       card.note.textContent = `${all > names.length ? `The ${names.length} most important of ${all} parameters fit here. ` : ""}${trials.length < run.shown.length ? `${trials.length} of ${run.shown.length} trials: the best third, and an even choice of the others.` : ""}`;
     }, { isWide: true, there: () => run.scored.length > 0 && (settings.params || run.params).length > (only ? 0 : 1) });
   }
@@ -874,7 +906,7 @@ function drawParallel(card, run, open, axes, names, trials) {
   const levels = levelsOf(run, trials, "rank");
   const share = (axis, value) => (axis.at(value) - axis.low) / ((axis.high - axis.low) || 1);
   const last = axes.length - 1;
-  const lineOf = (trial) => axes.map((axis, index) => [index, share(axis, index < last ? trial.params[names[index]] : trial.value)]);
+  const lineOf = (trial) => axes.map((axis, index) => [index, share(axis, index < last ? trial.params[names[index]] : run.valueOf(trial))]);
   const byLevel = Array.from({ length: LEVELS }, () => []);
   const lines = new Map(trials.map((trial) => [trial, lineOf(trial)]));
   for (const [trial, line] of lines) byLevel[levels.get(trial)].push(line);
@@ -925,12 +957,12 @@ function workers(run) {
   return spans;
 }
 // The objective of runs that are compared; of different ones, all.
-const metricsOf = (runs) => [...new Set(runs.map((run) => run.data.metric))].join(", ");
+const metricsOf = (runs) => [...new Set(runs.map((run) => run.metricShown))].join(", ");
 function addEdf(runs, add) {
   const card = add("edf", "Share of trials up to a value", () => {
-    const scored = runs.map((run) => run.scored.map((trial) => trial.value).sort((a, b) => a - b));
+    const scored = runs.map((run) => run.scored.map((trial) => run.valueOf(trial)).sort((a, b) => a - b));
     const all = scored.flat();
-    const x = valueAxis(metricsOf(runs), all, runs[0].sign, { isLog: own.isLog && range(all)[0] > 0, isWhole: own.isWhole });
+    const x = valueAxis(metricsOf(runs), all, runs[0].signShown, { isLog: own.isLog && range(all)[0] > 0, isWhole: own.isWhole });
     card.note.textContent = card.edge(x, own);
     const y = numberAxis("share of trials", [0, 1]);
     card.chart(0).draw({ x, y, layers: scored.map((values, index) => ({ kind: "lines", style: "thick", cls: runs.length > 1 ? `run${index % 8}` : "finished", isStep: true,
@@ -1037,6 +1069,8 @@ PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 // Words that stand together are joined by `and`. A name is that of a column, in any case, or its last part if that is unique.
 // As in the tables of Python: a trial without a report has neither.
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
+// As in `minitune ls`: how a trial has ended is there once it has, and its cell is empty if that says no more than its status.
+const endOf = (trial) => ["running", "pending"].includes(kindOf(trial)) ? undefined : trial.ended;
 const hasReported = (trial) => trial.silentAfter !== null;  // the limit is that of its own reports
 const totalTimeOf = (run, trial) => trial.since !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted : undefined;
 class FilterError extends Error {}
@@ -1203,7 +1237,7 @@ class TrialTable {
       of("trial", (trial) => trial.n), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
       ...metrics.filter((name) => name in run.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
       ...(isNarrow ? run.params.map((name) => of(name, (trial) => trial.params[name])) : []),
-      { ...of("ended", (trial) => trial.ended), also: kindOf }, of("status", kindOf, true),
+      of("status", kindOf), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
       ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
       of("iter", iterationOf), of("total time (s)", (trial) => totalTimeOf(this.run, trial)),
@@ -1215,10 +1249,9 @@ class TrialTable {
   }
   refresh() {
     const all = this.allColumns(), run = this.run;
-    const isUsed = (column) => run.trials.some((trial) => ![undefined, null, ""].includes(column.get(trial)));
-    const shown = all.filter((column) => this.chosen ? this.chosen.has(column.name) : !column.isQuiet && isUsed(column));
+    const isUsed = (column) => run.trials.some((trial) => ![undefined, null, ""].includes((column.told || column.get)(trial)));
+    const shown = all.filter((column) => this.chosen ? this.chosen.has(column.name) : (!column.isQuiet || column.name === run.metricShown) && isUsed(column));
     const key = all.map((column) => column.name).join("|") + shown.map((column) => column.name).join("|");
-    if (this.sort === null && run.data.metric) { this.sort = run.data.metric; this.isDown = run.data.mode === "max"; }
     if (key !== this.key) {
       this.key = key;
       this.list.replaceChildren(...all.map((column) => el("label", {}, el("input", { type: "checkbox", checked: shown.includes(column), onchange: (event) => {
@@ -1228,8 +1261,8 @@ class TrialTable {
       } }), ` ${cut(column.name, 40)}`)));
     }
     this.columns = shown;
-    const by = all.find((column) => column.name === this.sort);
-    const sign = this.isDown ? -1 : 1;
+    const by = all.find((column) => column.name === (this.sort ?? run.metricShown));
+    const isDown = this.sort === null ? run.signShown < 0 : this.isDown, sign = isDown ? -1 : 1;
     const missing = (value) => value === undefined || value === null || value === "";
     this.found = run.trials.filter((trial) => this.run.isChosen(trial));
     if (by) {
@@ -1248,7 +1281,7 @@ class TrialTable {
       let longest = "";
       for (const trial of measured) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
       const widest = Math.max(...[`${column.name} ▾`, longest].map((one) => PEN.measureText(cut(one, 34)).width));
-      return Math.ceil(widest) + 24 + (column.name === "ended" ? 16 : 0);
+      return Math.ceil(widest) + 24 + (column.name === "status" ? 16 : 0);
     });
     const whole = widths.reduce((a, b) => a + b, 0);
     // In shares, since the table is as wide as the paper when it is printed. The text shrinks with it, as far as it is legible.
@@ -1256,14 +1289,14 @@ class TrialTable {
     this.table.style.width = `${whole}px`;
     this.table.style.setProperty("--printed", `${Math.max(6, Math.min(11, 12 * 700 / whole))}px`);
     this.head.replaceChildren(...shown.map((column) => {
-      const isSorted = column.name === this.sort;
+      const isSorted = column === by;
       const head = el("th", { scope: "col" }, el("button", { type: "button", title: column.name, onclick: () => {
-        this.isDown = isSorted ? !this.isDown : false;
+        this.isDown = isSorted ? !isDown : false;
         this.sort = column.name;
         this.rows.scrollTop = 0;
         this.refresh();
-      } }, column.name + (isSorted ? this.isDown ? " ▾" : " ▴" : "")));
-      if (isSorted) head.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
+      } }, column.name + (isSorted ? isDown ? " ▾" : " ▴" : "")));
+      if (isSorted) head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
       return head;
     }));
     for (const pad of [this.above, this.below]) pad.firstChild.colSpan = Math.max(1, shown.length);
@@ -1289,7 +1322,7 @@ class TrialTable {
     this.refresh();
   }
   cell(column, trial) {
-    const value = column.get(trial);
+    const value = (column.told || column.get)(trial);
     return value === undefined || (value === null && !(column.name in trial.params)) ? "" : text(value);
   }
   showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
@@ -1330,7 +1363,7 @@ class TrialTable {
     for (const column of this.columns) {
       const value = this.cell(column, trial);
       const cell = el("td", { title: value.length > 30 ? value : "" });
-      if (column.name === "ended") cell.append(el("span", { className: `key ${KINDS[kindOf(trial)]}` }));
+      if (column.name === "status") cell.append(el("span", { className: `key ${KINDS[kindOf(trial)]}` }));
       cell.append(value);
       line.append(cell);
     }
@@ -1395,7 +1428,7 @@ async function openTrial(run, trial) {
   const scrolled = dialog.scrollTop;
   const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const totalTime = totalTimeOf(run, trial);
-  const facts = { name: trial.name, ended: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
+  const facts = { name: trial.name, status: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
     cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : hasReported(trial) ? `${clockText(run.quiet(trial))} ago` : `none for ${clockText(run.quiet(trial))}`, attempt: details.attempt > 1 ? details.attempt : "",
@@ -1440,7 +1473,7 @@ function definitions(facts) {
 
 // -- the page of a run ------------------------------------------------------------------------------------------------
 function gainOver(run, best, first, value) {
-  if (!first || first === best) return run.scored.length > 1 ? ", the first one" : "";
+  if (!first || first === best) return run.aimed.length > 1 ? ", the first one" : "";
   const change = (value - first.value) / Math.abs(first.value);
   const share = Number.isFinite(change) && value * first.value > 0 && Math.abs(change) < 100 ? `: ${number(Math.abs(change) * 100, 3)} % ${change < 0 ? "lower" : "higher"}` : "";
   return `, from ${number(first.value, 4)} in the first trial${share}`;
@@ -1474,7 +1507,12 @@ class RunView {
     const open = (trial) => openTrial(run, trial);
     this.redraw = () => { for (const card of this.cards) card.mark(); if (this.table) { this.table.refresh(); this.remember(); } };
     this.cards = plotsOf(run, open, this.redraw, only);
-    if (only) { host.append(el("div", { className: "cards alone" }, ...this.cards.map((card) => card.root))); return; }
+    if (only) {
+      // Not in the card, which is hidden while a metric has too few values.
+      const isOfMetric = ["history", "curves", "contour", "slice", "parallel", "edf"].includes(only.view);
+      host.append(isOfMetric ? el("div", { className: "controls" }, new MetricChoice([run], () => {}).root) : "", el("div", { className: "cards alone" }, ...this.cards.map((card) => card.root)));
+      return;
+    }
     const part = (className) => el("section", { className });
     this.hero = part("best-of"); this.progress = part("progress"); this.facts = part("about");
     this.overview = el("section", { className: "card wide overview-card", id: "overview" }, this.hero, el("div", {}, this.progress, this.facts));
@@ -1484,7 +1522,8 @@ class RunView {
     this.table.onSelect = () => { for (const card of this.cards) card.mark(); this.remember(); };
     for (const card of this.cards) if (card.root.dataset.view === "parallel") card.onRange = (name, words) => this.narrow(name, words);
     this.links = el("span", { className: "links" });
-    this.row = el("nav", { className: "sections" }, this.links, this.table.input, this.table.count);
+    if (this.isAlone) this.metric = new MetricChoice([run], this.redraw);
+    this.row = el("nav", { className: "sections" }, this.links, this.isAlone ? this.metric.root : null, this.table.input, this.table.count);
     host.append(...(this.isAlone ? [this.row, this.table.problem] : []), el("div", { className: "cards" }, this.overview, this.errors, ...this.cards.map((card) => card.root), this.table.root));
     this.describe();
     if (!this.isAlone) return;
@@ -1520,6 +1559,7 @@ class RunView {
     run.hidden = new Set((parts.get("hide") || "").split(",").filter((kind) => KINDS[kind]));
     run.metric = parts.get("metric") || run.metricNames[0];
     this.table.select();
+    this.metric.fill();
     for (const card of this.cards) card.mark();
     const trial = parts.has("trial") && run.byNumber.get(Number(parts.get("trial")));
     if (trial) openTrial(run, trial); else if (dialog.open) dialog.close();
@@ -1547,6 +1587,7 @@ class RunView {
       objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
       trainable: data.trainable, begun: date(data.begun), duration: data.isLive ? "" : seconds(data.worked), seed: data.seed, directory: data.path }))]);
     this.describeErrors();
+    if (this.metric) this.metric.fill();
     const groups = [["Overview", this.overview], ["Curves", this.first("history", "curves")], ["Parameters", this.first("importances", "contour", "slice", "parallel")],
       ["Trials", this.table.root], [`Errors (${counts.failed})`, counts.failed ? this.errors : null]].filter(([, root]) => root);
     put(this.links, groups.map(([name]) => name).join(), () => groups.map(([name, root]) => el("button", { type: "button", onclick: () => root.scrollIntoView() }, name)));
@@ -1555,9 +1596,9 @@ class RunView {
   first(...views) { const card = this.cards.find((one) => views.includes(one.root.dataset.view) && !one.root.hidden); return card && card.root; }
   describeBest(best) {
     const run = this.run, data = run.data;
-    const first = run.scored[0];
+    const [first] = run.aimed;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, data.confirmed, run.scored.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, data.confirmed, run.aimed.length > 1]), () => {
       if (!best) {
         const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
@@ -1639,7 +1680,8 @@ function sideBySide(runs, host, only) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))];
   const table = el("table", { className: "side" }, el("thead", {}, el("tr", {}, el("th"), ...runs.map((run, index) => el("th", { scope: "col" }, el("span", { className: `key run${index % 8}` }), run.data.name)))),
     el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), ...runs.map((run) => el("td", {}, run.data.compared[name] ?? ""))))));
-  host.append(el("h2", {}, "Side by side"), el("div", { className: "cards" }, el("section", { className: "card wide" }, el("div", { className: "scroll" }, table)), ...made.map((card) => card.root)));
+  const metric = new MetricChoice(runs, () => { for (const table of tables) table.refresh(); });
+  host.append(el("h2", {}, "Side by side"), el("div", { className: "controls" }, metric.root), el("div", { className: "cards" }, el("section", { className: "card wide" }, el("div", { className: "scroll" }, table)), ...made.map((card) => card.root)));
 }
 
 // -- the list of runs -------------------------------------------------------------------------------------------------

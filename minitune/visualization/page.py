@@ -151,11 +151,21 @@ def _hash_of(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def describe_importances(history: RunHistory) -> dict[str, Any]:
-    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted.
-
-    Without scikit-learn, or from few trials, they are of each parameter alone.
+def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
+    """The importances for each objective as data, or as `why` a text that says why there are none. Blocks while models
+    are fitted. Without scikit-learn, or from few trials, they are of each parameter alone.
     """
+    found = {history.metric: _importances_of(history)}
+    for name, mode in history.objectives.items():
+        if name not in found:
+            try:
+                found[name] = _importances_of(RunHistory(history.path, name, mode))
+            except ValueError as error:  # no trial has reported it
+                found[name] = {"why": str(error)}
+    return found
+
+
+def _importances_of(history: RunHistory) -> dict[str, Any]:
     try:
         found = get_param_importances(history)
         return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
@@ -189,7 +199,7 @@ class RunData:
     def __init__(self, history: RunHistory):
         self.history = history
         self.version = 0
-        self.importances: dict[str, Any] | None = None
+        self.importances: dict[str, dict[str, Any]] | None = None
         self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
         self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
         self._metrics: list[str] = []

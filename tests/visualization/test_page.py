@@ -369,6 +369,7 @@ def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
     run = run_of()
     assert (run["metric"], run["mode"], run["objectives"]) == ("a", "min", {"a": "min", "b": "max"})
     assert [(trial["value"], trial["metrics"]["b"]) for trial in run["trials"][:3]] == values[:3]
+    assert run["importances"].keys() == {"a", "b"}
 
 
 def test_a_report_of_a_killed_run_says_how_to_continue_it() -> None:

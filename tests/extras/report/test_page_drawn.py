@@ -78,11 +78,13 @@ def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     return {**RUN, "params": params, "trials": whole, "count": len(whole), "counts": counts, **facts}
 
 
-def opened(chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265) -> Page:
+def opened(
+    chromium: Browser, directory: Path, *runs: dict[str, Any], only: Any = None, width: int = 1265, fragment: str = ""
+) -> Page:
     """The page of these runs, with all of its plots drawn."""
     path = directory / "made.html"
     path.write_bytes(fill_page("made", json.dumps({"runs": runs, "only": only})))
-    page = chromium.open(path.as_uri(), width)
+    page = chromium.open(path.as_uri() + fragment, width)
     height = page.run("document.documentElement.scrollHeight")
     page.call(
         "Emulation.setDeviceMetricsOverride", width=width, height=height + 3000, deviceScaleFactor=1, mobile=False
@@ -214,8 +216,8 @@ RANKS = {
     "workers(run).map(({trial, begin, end, worker}) => [trial.n, begin, end, worker])": [
         *([0, 0, 10, 0], [1, 5, 15, 1], [4, 20, 100, 0], [1, 30, 40, 1], [2, 50, 100, 1])
     ],
-    "thinned(run.trials, run.sign, 3).map((trial) => trial.n)": [0, 1, 4],
-    "thinned(run.trials, run.sign, 5).length": 5,
+    "thinned(run, run.trials, 3).map((trial) => trial.n)": [0, 1, 4],
+    "thinned(run, run.trials, 5).length": 5,
     "run.about(run.trials[3])": "trial 3 · failed\ny: 3\nx: 3\nValueError: no",
     "run.about(run.trials[1]).split('\\n').slice(0, 2)": ["trial 1 · stopped at 2", "loss: 9"],
     "run.worked(run.trials[1])": 20,
@@ -244,7 +246,7 @@ def test_ranks_places_and_workers_of_trials(chromium: Browser, tmp_path: Path) -
     for n, trial in enumerate(trials):
         trial["params"] = {"x": n, "y": n, "same": 1}
     importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "confidence": "reliable"}
-    page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances=importances))
+    page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances={"loss": importances}))
 
     page.run("run = new Run(DATA.runs[0], 0)")
     assert found(page, RANKS) == RANKS
@@ -275,6 +277,14 @@ def choose(page: Page, view: str, name: str, value: str) -> None:
     page.run(
         f"(() => {{ const choice = document.querySelector('[data-view={view}] [data-name={name}]'); "
         f"choice.value = '{value}'; choice.dispatchEvent(new Event('change')); }})()"
+    )
+
+
+def choose_metric(page: Page, name: str) -> None:
+    """Choose the metric of all plots."""
+    page.run(
+        f"(() => {{ const choice = document.querySelector('[data-name=metric]'); choice.value = {json.dumps(name)}; "
+        "choice.dispatchEvent(new Event('change')); })()"
     )
 
 
@@ -366,7 +376,7 @@ def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: P
 
 def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path) -> None:
     importances = {"mean": {"y": 0.75, "x": 0.25}, "std": {"y": 0.3, "x": 0.05}, "confidence": "rough: so so"}
-    page = opened(chromium, tmp_path, run_of(CURVES, importances=importances))
+    page = opened(chromium, tmp_path, run_of(CURVES, importances={"loss": importances}))
     bars, deviations = layers(page, "importances")
     assert [box[2] for box in bars["boxes"]] == [0.75, 0.25]
     assert [[end[0] for end in line] for line in deviations["lines"]] == [[0.45, 1], [pytest.approx(0.2), 0.3]]
@@ -465,7 +475,7 @@ LISTED: list[dict[str, Any]] = [
 
 def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(LISTED, metrics=["loss", "f1"], best=3))
-    assert page.run(HEADS) == ["trial", "loss ▴", "ended", "x", "act", "iter", "total time (s)", "error"]
+    assert page.run(HEADS) == ["trial", "loss ▴", "status", "x", "act", "iter", "total time (s)", "error"]
     assert page.run(ROWS) == [
         ["3", "1", "finished", "0", "True", "7", "0", ""],
         ["0", "2", "finished", "1", "None", "2", "10.5", ""],
@@ -479,7 +489,7 @@ def test_the_table_has_all_columns_of_all_trials(chromium: Browser, tmp_path: Pa
         page.click(".columns input:not(:checked)")
     heads = [head.rstrip(" ▴▾") for head in page.run(HEADS)]
     assert heads == [
-        *("trial", "loss", "ended", "status", "f1", "x", "act", "iter", "total time (s)"),
+        *("trial", "loss", "status", "ended", "f1", "x", "act", "iter", "total time (s)"),
         *("rank", "cutoff", "why", "error", "name"),
     ]
     _, third, _, last = (dict(zip(heads, row, strict=True)) for row in page.run(ROWS))
@@ -692,14 +702,13 @@ def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path
         for n in range(3)
     ]
     page = opened(chromium, tmp_path, run_of(trials, best=0, metrics=["val/acc"]))
-    options = "[...document.querySelectorAll('[data-view=curves] [data-name=metric] option')].map((one) => one.value)"
-    assert page.run(options) == ["loss", "val/acc"]
-    choose(page, "history", "metric", "val/acc")
+    options = "[...document.querySelectorAll('[data-name=metric] option')].map((one) => one.value)"
+    assert page.run(options) == ["loss", "val/acc"], "one choice holds for the page"
+    choose_metric(page, "val/acc")
     assert layers(page, "history")[0]["points"] == [[0, 0], [1, 0.1], [2, 0.2]]
     assert [one for one in layers(page, "history") if one["kind"] == "lines"] == [], "no line says what is best"
-    assert layers(page, "curves")[0]["lines"][2] == [[1, 0.05], [3, 0.2]], "one choice holds for both plots"
+    assert layers(page, "curves")[0]["lines"][2] == [[1, 0.05], [3, 0.2]]
     assert page.run("location.hash") == "#metric=val%2Facc"
-    assert page.run("document.querySelector('[data-view=curves] [data-name=metric]').value") == "val/acc"
     page.run("document.querySelector('.rows tbody tr').click()")
     page.wait_for("dialog.querySelectorAll('.panels svg').length === 2")
     names = "[...dialog.querySelectorAll('.panels .plot')].map((one) => one.dataset.metric)"
@@ -710,6 +719,50 @@ def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path
     other.wait_for("document.querySelector('[data-view=history] svg') !== null")
     assert other.run("document.querySelector('[data-view=history]').card.charts[0].spec.y.name") == "val/acc"
     assert page.errors == []
+
+
+def test_one_choice_of_an_objective_holds_for_the_page(chromium: Browser, tmp_path: Path) -> None:
+    trials = [
+        {"curve": [float(n)], "metrics": {"acc": acc}, "params": {"x": n, "y": (n * 2) % 5, "act": "ab"[n % 2]}}
+        for n, acc in enumerate([0.2, 0.1, 0.9, 0.4, 0.5])
+    ]
+    of_loss = {"mean": {"x": 0.9, "y": 0.1, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "confidence": "of loss"}
+    of_acc = {"mean": {"y": 0.8, "x": 0.2, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "confidence": "of acc"}
+    run = run_of(
+        trials,
+        best=0,
+        objectives={"loss": "min", "acc": "max"},
+        metrics=["loss", "acc"],
+        importances={"loss": of_loss, "acc": of_acc},
+    )
+
+    def told(page: Page) -> list[Any]:
+        card = "document.querySelector('[data-view={}]').card"
+        card_of = card.format
+        best = f"{card_of('history')}.charts[0].spec.layers.at(-1).points"
+        scales = [f"{card_of(view)}.scale.textContent" for view in ("contour", "parallel")]
+        names = [f"{card_of(view)}.charts[0].spec.y.name" for view in ("history", "slice")]
+        notes = [f"{card_of('importances')}.note.textContent", "tables[0].found.map((trial) => trial.n).join('')"]
+        values = [page.run(one) for one in (best, *scales, *names, *notes)]
+        return [*values, page.run(PARALLEL)]
+
+    page = opened(chromium, tmp_path, run)
+    assert told(page) == [
+        *([[0, 0]], "best 0worst 4", "best 0worst 4", "loss", "loss", "of loss", "01234"),
+        ["x", "y", "act", "loss"],
+    ]
+    choose_metric(page, "acc")
+    page.wait_for("[...document.querySelectorAll('[data-view]')].every((root) => root.hidden || !root.card.isDirty)")
+    acc = [
+        *([[2, 0.9]], "best 0.9worst 0.1", "best 0.9worst 0.1", "acc", "acc", "of acc", "24301"),
+        ["y", "x", "act", "acc"],
+    ]
+    assert told(page) == acc
+    assert layers(page, "history")[1]["lines"] == [[[0, 0.2], [1, 0.2], [2, 0.9], [3, 0.9], [4, 0.9]]]
+    assert page.run("location.hash") == "#metric=acc"
+    again = opened(chromium, tmp_path, run, fragment="#metric=acc")
+    assert told(again) == acc
+    assert page.errors == again.errors == []
 
 
 def test_a_curve_breaks_where_a_trial_took_over_another_one(chromium: Browser, tmp_path: Path) -> None:
@@ -764,7 +817,7 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
     page.wait_for("document.querySelector('#config') !== null")
     assert definitions(page, "dialog") == {
         "name": "train_t0000",
-        "ended": "finished",
+        "status": "finished",
         "why": "it has returned",
         "loss": "2",
         "f1": "0.5",
