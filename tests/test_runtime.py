@@ -155,7 +155,8 @@ def test_a_restored_run_gets_the_references_of_the_new_space(tmp_path):
     assert fit_here(objective, tmp_path, param_space=space(), name="run").num_errors == 2
     (tmp_path / "mended").touch()
     ray.shutdown()
-    results = Tuner.restore(str(tmp_path / "run"), objective, restart_errored=True, param_space=space()).fit()
+    written_otherwise = dict(reversed(space().items()))
+    results = Tuner.restore(str(tmp_path / "run"), objective, restart_errored=True, param_space=written_otherwise).fit()
     assert [result.metrics["length"] for result in results] == [11, 12]
 
 

@@ -86,8 +86,7 @@ class RepeatSource:
             return False
         at_once = max(1, len(state.running))
         rounds = math.ceil(CONFIRMED * self._count / at_once)
-        if state.running:
-            rounds += 1  # until those have ended
+        rounds += 1  # until the trial that would be drawn now has ended, too
         return time_left_s(self._run.hooks.stopper) < _RESERVE * rounds * longest_s
 
 

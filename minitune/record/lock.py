@@ -142,7 +142,7 @@ class RunLock:
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                if not _lock(descriptor, self.path, holder):
+                if not _lock(descriptor, self.path):
                     raise _locked(self.path, _read_holder(self.path))
             except BaseException:
                 os.close(descriptor)
@@ -172,8 +172,8 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
     return None
 
 
-def _lock(descriptor: int, path: str, holder: Holder) -> bool:
-    """Lock the file for this process, the holder, without waiting; False if another one has it."""
+def _lock(descriptor: int, path: str) -> bool:
+    """Lock the file for this process, without waiting; False if another one has it."""
     import fcntl
 
     try:
@@ -184,7 +184,7 @@ def _lock(descriptor: int, path: str, holder: Holder) -> bool:
         if error.errno not in _UNSUPPORTED:
             raise
         found = _read_holder(path)
-        return found in (None, holder) or not found.is_alive()
+        return found is None or not found.is_alive()
     return True
 
 

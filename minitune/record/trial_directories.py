@@ -146,7 +146,7 @@ class NoDirectories:
 
     def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
         """Give the trial a path."""
-        trial.set_directory(self._run.path, trial.custom_dirname or trial.name)
+        trial.set_directory(self._run.path, trial.name)
         return trial.local_path
 
     def fault(self, trial: Trial) -> None:

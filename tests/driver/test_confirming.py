@@ -249,10 +249,15 @@ def test_a_searcher_goes_on_after_the_repeats_as_if_they_were_not_there() -> Non
     assert sum(trial.repeats is None for trial in trials_of(grid)) == 6
 
 
-@pytest.mark.parametrize("limit", [1, 4, None])
-def test_the_search_ends_in_time_for_the_repeats(limit: int | None) -> None:
+@pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize(("limit", "confirm"), [(1, 1), (1, 3), (4, 3), (None, 3)])
+def test_the_search_ends_in_time_for_the_repeats(limit: int | None, confirm: int, one_by_one: bool) -> None:
+    """Whether the trials that run at a time end together or one by one."""
+    begun: list[str] = []
+
     def train(config: dict[str, Any]) -> dict[str, float]:
-        clock.current.sleep(10)
+        begun.append("trial")
+        clock.current.sleep(2.5 * len(begun) if one_by_one and len(begun) < 4 else 10)
         return {"loss": config["x"]}
 
     grid = fit(
@@ -263,11 +268,11 @@ def test_the_search_ends_in_time_for_the_repeats(limit: int | None) -> None:
         time_budget_s=305,
         executor=virtual_executor(),
         max_concurrent_trials=limit,
-        confirm=3,
+        confirm=confirm,
     )
     assert {trial.state for trial in trials_of(grid)} == {"finished"}
     assert len(grid) >= 22 * (limit or 4)  # the search has used most of the time
-    assert len(repeated(grid)) == 9
+    assert len(repeated(grid)) == 3 * confirm
 
 
 def test_a_failed_trial_of_an_ended_run_that_starts_over_leads_to_no_repeats() -> None:

@@ -18,7 +18,9 @@ from kit import (
     LoggingStopper,
     SavedCounter,
     Spy,
+    counting,
     fit,
+    listening,
     make_tuner,
     report_n,
     report_state,
@@ -216,6 +218,22 @@ def test_a_trial_whose_directory_is_gone_is_not_tried_again() -> None:
     assert len(attempts) == 1
     assert log.of("callback.on_trial_recover") == []
     assert "cannot be used" in str(result.error)
+    assert "no longer exists" in str(result.error)
+
+
+@pytest.mark.parametrize("trainable", [report_n(2), counting(2)], ids=["without checkpoints", "with checkpoints"])
+def test_a_trial_whose_directory_goes_between_two_attempts_fails(trainable: Any) -> None:
+    """It does not start over in an empty one, as if nothing had been lost."""
+
+    def train(config: dict[str, Any]) -> None:
+        attempts.append(get_context().get_attempt())
+        trainable(config)
+        raise Unlucky(1)
+
+    attempts: list[int] = []
+    loss = listening(on_trial_recover=lambda trial, **info: shutil.rmtree(trial.local_path))
+    (result,) = fit(train, max_failures=3, callbacks=[loss])
+    assert attempts == [1]
     assert "no longer exists" in str(result.error)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,10 @@ def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any)
     space = None if search_alg else {"i": grid_search([0, 1, 2, 3])}
     grid = fit(sized, space, num_samples=4 if search_alg else 1, search_alg=search_alg)
     assert [result.error is not None for result in grid] == [False, True, True, False]
+    for result in (grid[1], grid[2]):
+        written = Path(result.path, "error.txt").read_text()
+        assert written.startswith("Failure # 1 ")
+        assert "99" in written
 
 
 def sleeping(config: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,6 +322,26 @@ def test_a_waiting_trial_that_the_scheduler_ends_keeps_no_resources_from_others(
     assert seen[-1] == 0, "but not until the first trial has ended"
 
 
+def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others() -> None:
+    """So many have overtaken it that they wait for it; when there is room, its directory cannot be made."""
+
+    def train(config: dict[str, Any]) -> None:
+        for _ in range(100 if config["cpus"] == 1 else 1):
+            clock.current.sleep(1)
+        report({"n": 1})
+
+    def name(trial: Trial) -> str:
+        if trial.config["cpus"] == 4:
+            raise OSError("on purpose")
+        return trial.name
+
+    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
+    space = {"cpus": grid_search([1, 4, *[3] * 30])}
+    grid = fit(asks, space, trial_dirname_creator=name, executor=virtual_executor())
+    assert [result.config["cpus"] for result in grid if result.error] == [4]
+    assert grid.num_terminated == 31
+
+
 def test_a_scheduler_sees_the_live_trials_and_the_resources() -> None:
     seen = []
 
@@ -342,6 +363,67 @@ def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog: pytest.LogC
 
     fit(train, scheduler=PauseOnce(1), max_failures=1)
     assert [text for text in caplog.messages if "; attempt 2 of 2 starts from checkpoint_000000" in text]
+
+
+@pytest.mark.parametrize("where", ["setup", "restore", "step"])
+def test_a_trial_that_need_not_be_saved_is_paused_at_once(where: str) -> None:
+    """Trial 0 asks for the pause of trial 1 while this one is set up or loads, or wants nothing saved."""
+    begun: list[float] = []
+
+    class Slow(SavedCounter):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config)
+            if where == "setup":
+                self.begin()
+
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            super().load_checkpoint(checkpoint)
+            self.begin()
+
+        def begin(self) -> None:
+            if self.config["i"] == 1:
+                begun.append(clock.current.monotonic())
+                clock.current.sleep(10)
+
+        def step(self) -> dict[str, Any]:
+            clock.current.sleep(1)
+            if where == "step" and self.n == 0:
+                self.begin()
+            return super().step()
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 1 and result["n"] == 1 and where == "restore":
+            return "PAUSE"
+        if trial.number == 0 and result["n"] == 3:
+            context.pause_trial(context.get_trials()[1], should_checkpoint=where != "step")
+        return "CONTINUE"
+
+    space = {"i": grid_search([0, 1]), "end": 5}
+    grid = fit(Slow, space, scheduler=deciding(decide), executor=virtual_executor())
+    assert begun == [begun[0], 4 if where == "step" else 3]
+    assert begun[0] < 3
+    assert [result.metrics["n"] for result in grid] == [5, 5]
+
+
+def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it() -> None:
+    """Trial 1 has written a checkpoint when trial 0 asks for its pause, and later for its end."""
+
+    def train(config: dict[str, Any]) -> None:
+        for n in range(1, 4):
+            clock.current.sleep(10 * config["i"] or 1)
+            report_state(n, {"n": n})
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        other = context.get_trials()[1]
+        if trial.number == 0 and result["n"] == 1:
+            context.pause_trial(other, should_checkpoint=False)
+            context.set_resources(other, {"cpu": 4})  # it does not start again
+        if trial.number == 0 and result["n"] == 2:
+            context.stop_trial(other)
+        return "CONTINUE"
+
+    grid = fit(train, {"i": grid_search([0, 1])}, scheduler=deciding(decide), executor=virtual_executor())
+    assert [len(list(Path(result.path).glob("checkpoint_*"))) for result in grid] == [3, 0]
 
 
 def test_a_pause_does_not_take_the_place_of_new_resources_that_wait() -> None:

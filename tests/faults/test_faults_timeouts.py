@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import heapq
 import os
 import signal
 import subprocess
@@ -23,7 +24,11 @@ from kit import (
 )
 
 from minitune import Trainable, TuneConfig, clock, get_context, grid_search, report
+from minitune.clock import VirtualClock
 from minitune.error import TrialTimeoutError
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
+from minitune.executors.trial_executor import Placed
 
 
 @pytest.fixture
@@ -114,6 +119,26 @@ def test_limits_hold_on_a_virtual_clock(limits):
     assert grid[0].error is None
     assert grid[0].metrics["i"] == 0
     assert isinstance(grid[1].error, TrialTimeoutError)
+
+
+class Queued(InlineTrialExecutor):
+    """Its actors wait in a queue for 60 s, as those of a cluster do."""
+
+    has_queue = True
+
+    def start(self, spec):
+        super().start(spec)
+        work = self._work[-1]
+        work.begins_s += 60
+        heapq.heappush(self._ends, (work.begins_s, next(self._sequence), Placed(spec.actor_id), work.actor))
+
+
+def test_the_time_of_a_trial_begins_when_it_leaves_the_queue():
+    executor = Queued(Machine({"CPU": 2}, ()), VirtualClock())
+    grid = fit(sleeping, {"seconds": grid_search([[9], [20]])}, executor=executor, trial_timeout_s=10)
+    assert grid[0].error is None
+    assert isinstance(grid[1].error, TrialTimeoutError)
+    assert executor.clock.monotonic() == pytest.approx(70)
 
 
 def test_a_broken_limit_is_a_failure_that_is_retried():
