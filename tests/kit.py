@@ -907,25 +907,6 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
-HURRIED = """
-    from script_kit import hurry
-    hurry()
-"""
-"""The beginning of a script whose driver is hurried. The fixture `hurried` does the same for this process."""
-
-PRELUDE = (
-    """
-    import ctypes, json, os, resource, signal, subprocess, sys, tempfile, threading, time
-    from minitune import (Callback, Checkpoint, CheckpointConfig, FailureConfig, RunConfig, Stopper, Trainable,
-                          TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report, sample_from,
-                          with_resources)
-    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
-    from script_kit import fit, save, show, start_of
-"""
-    + HURRIED
-)
-"""The beginning of most scripts in which trials do harm or die. The long ones are files: see `script_kit`."""
-
 
 def variables_of_scripts(**changes: str | None) -> dict[str, str]:
     """The variables with which a script starts: it can import the package and `script_kit`, and prints at once. None

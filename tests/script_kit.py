@@ -1,4 +1,4 @@
-"""What the scripts of tests have in common. A script is a file in a folder `scripts`, or a string in a test.
+"""What the scripts of tests have in common. A script is a file in a folder `scripts`; short ones are strings in tests.
 
 A test starts it by the fixture `script` (see `kit.Script`), as a user would: a copy in a directory of its own. There it
 can import this module. Workers import it too, so it imports nothing that takes long.

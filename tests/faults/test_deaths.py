@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,35 +175,24 @@ def test_unreported_checkpoint_is_removed(end, tmp_path, monkeypatch):
     assert [path.name for path in Path(result.path).glob("*checkpoint*")] == ["checkpoint_000000"]
 
 
-NEEDY = """
-import os
-
-if "MINITUNE_RUN_ID" in os.environ:  # in a worker, or in what workers are copied from
-    {}
-
-def trainable(config):
-    return {{"score": 1}}
-"""
-
-
-def needy(directory, monkeypatch, code):
-    """The trainable of a module that runs this code when a worker imports it."""
-    (directory / "needy.py").write_text(NEEDY.format(code))
+def needy(directory, monkeypatch, way):
+    """The trainable of a module that no worker can import: it raises there, or exits."""
+    shutil.copy(SCRIPTS / "needy.py", directory)
     monkeypatch.syspath_prepend(str(directory))
+    monkeypatch.setenv("NEEDY", way)
     monkeypatch.delitem(sys.modules, "needy", raising=False)
     return importlib.import_module("needy").trainable
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "text"),
+    ("way", "kind", "text"),
     [
-        ("raise ImportError('libfoo is missing')", ImportError, "ImportError: libfoo is missing"),
-        ("os._exit(7)", WorkerStartError, "exit code 7"),
+        ("raises", ImportError, "ImportError: libfoo is missing"),
+        ("exits", WorkerStartError, "exit code 7"),
     ],
-    ids=["raises", "exits"],
 )
-def test_a_module_that_cannot_be_imported_in_a_worker(code, kind, text, tmp_path, monkeypatch):
-    errors = fit(needy(tmp_path, monkeypatch, code), num_samples=2, executor="local").errors
+def test_a_module_that_cannot_be_imported_in_a_worker(way, kind, text, tmp_path, monkeypatch):
+    errors = fit(needy(tmp_path, monkeypatch, way), num_samples=2, executor="local").errors
     assert len(errors) == 2
     for error in errors:
         assert isinstance(error, WorkerStartError)
@@ -212,7 +202,7 @@ def test_a_module_that_cannot_be_imported_in_a_worker(code, kind, text, tmp_path
 
 @pytest.mark.usefixtures("hurried")
 def test_run_ends_if_no_worker_ever_starts(tmp_path, monkeypatch):
-    trainable = needy(tmp_path, monkeypatch, "os._exit(7)")
+    trainable = needy(tmp_path, monkeypatch, "exits")
     with pytest.raises(CrashLoopError, match=r"(?s)^no worker has started.*exit code 7"):
         fit(trainable, num_samples=3, max_failures=-1, executor="local")
 
@@ -227,30 +217,12 @@ def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
     assert script.run(source, str(script.directory), "restore") == "None [True, True, 42] True\n"
 
 
-STINGY = """
-import errno, os
-
-if "MINITUNE_RUN_ID" in os.environ:
-    left, fork = int(os.environ["REFUSED_FORKS"]), os.fork
-
-    def refuse():
-        global left
-        left -= 1
-        if left >= 0:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        return fork()
-
-    os.fork = refuse
-"""
-"""Python runs a module of this name at its start: here it lets the system seem out of processes for a while."""
-
-
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("refusals", [3, 1_000_000])
 def test_a_system_without_processes_is_waited_for_and_no_trial_is_to_blame(refusals, tmp_path, monkeypatch, caplog):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("new interpreters are not forked in Python code, where this test could refuse it")
-    (tmp_path / "sitecustomize.py").write_text(STINGY)
+    shutil.copy(SCRIPTS / "too_few_processes.py", tmp_path / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("REFUSED_FORKS", str(refusals))
 
@@ -265,23 +237,11 @@ def test_a_system_without_processes_is_waited_for_and_no_trial_is_to_blame(refus
     assert caplog.text.count("Resource temporarily unavailable") == 1
 
 
-FORBIDDING = """
-import errno, os
-
-if "MINITUNE_RUN_ID" in os.environ:
-
-    def refuse(*args):
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    os.pidfd_open = refuse
-"""
-
-
 @pytest.mark.usefixtures("hurried")
 def test_where_workers_must_not_be_forked_the_run_uses_new_interpreters(tmp_path, monkeypatch, caplog):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("they are used anyway")
-    (tmp_path / "sitecustomize.py").write_text(FORBIDDING)
+    shutil.copy(SCRIPTS / "forbids_descriptors.py", tmp_path / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def trainable(config):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
 import pytest
-from kit import PRELUDE, control_group, fake_nvidia_smi, fit, journal_of
+from kit import control_group, fake_nvidia_smi, fit, journal_of
 
 from minitune import grid_search, report, with_resources
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
@@ -20,20 +21,7 @@ def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
     group = control_group({"/sys/fs/cgroup/pids": "pids.max", "/sys/fs/cgroup": "pids.max"}, 12)
     if not group:
         pytest.skip("no control group with a limit of processes can be made here")
-    path = script.directory / "driver.py"
-    path.write_text(
-        textwrap.dedent(
-            PRELUDE
-            + """
-    def trainable(config):
-        time.sleep(0.1)
-        return {"x": config["x"]}
-
-    results = fit(trainable, range(16))
-    print([r.metrics.get("x") for r in results] == list(range(16)), results.num_errors)
-    """
-        )
-    )
+    path = script.write(SCRIPTS / "many_trials.py")
     command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$1" "$2"', group, sys.executable, str(path)]
     try:
         driver = script.start_command(command, MINITUNE_NUM_CPUS="16", MINITUNE_START_METHOD="zygote")
@@ -89,18 +77,7 @@ def test_a_hundred_trials_at_a_time(monkeypatch):
 
 def test_a_run_needs_no_home_no_temporary_directory_and_no_shared_memory(script):
     stdout = script.run(
-        PRELUDE
-        + """
-    def refuse(*args, **kwargs):
-        raise OSError(38, "not here")
-
-    os.memfd_create = refuse
-
-    def trainable(config):
-        return {"x": config["x"]}
-
-    print([r.metrics["x"] for r in fit(trainable, range(3))])
-    """,
+        SCRIPTS / "lacks_anonymous_files.py",
         HOME="/nowhere",
         TMPDIR="/proc",
     )

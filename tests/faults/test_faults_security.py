@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import kit
 import psutil
 import pytest
 from kit import RUN, fit, restore
@@ -16,13 +15,6 @@ from minitune import Trainable, choice, report
 from minitune.error import UntrustedStateError
 
 SCRIPTS = Path(__file__).with_name("scripts")
-
-PRELUDE = (
-    kit.PRELUDE
-    + """
-    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
-"""
-)
 
 FULL_RUN = SCRIPTS / "canaries_everywhere.py"
 
@@ -128,26 +120,9 @@ VALUES = ["../../x", "--flag", "-c import os", "'\";$(touch x)`", "new\nline", "
 def test_hostile_values_stay_values(script):
     """They reach the trial as they are; no program is called with them, and no path leads out by them."""
     (script.directory / "values.json").write_text(json.dumps(VALUES))
-    source = (
-        PRELUDE
-        + """
-    import psutil
-
-    def trainable(config):
-        family = [psutil.Process(), *psutil.Process().parents()[:2]]
-        words = [word for process in family for word in process.cmdline() if len(word) > 1]
-        with open(get_context().get_trial_name() + ".txt", "x"):
-            return {"y": config["a/../b"], "is_seen": any(config["a/../b"] in word for word in words)}
-
-    with open("values.json") as file:
-        space = {"a/../b": grid_search(json.load(file)), "--key\\n": 1}
-    results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
-    assert not results.errors, results.errors
-    print(json.dumps([[r.metrics["y"], r.metrics["is_seen"]] for r in results]))
-    """
-    )
+    source = SCRIPTS / "hostile_values.py"
     assert json.loads(script.run(source)) == [[value, False] for value in VALUES]
-    assert {path.name for path in script.directory.iterdir()} == {"results", "values.json", "script_1.py"}
+    assert {path.name for path in script.directory.iterdir()} == {"results", "values.json", "hostile_values.py"}
     assert {path.name for path in script.storage.iterdir()} == {"run"}
     names = [path.name for path in (script.storage / "run").glob("trainable_*")]
     assert len(names) == len(VALUES)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PRELUDE, fit, report_state, run_path
+from kit import fit, report_state, run_path
 
 from minitune import get_checkpoint, grid_search, report, sample_from
 
@@ -55,13 +55,7 @@ def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
     """It has come through to the driver, so the user has it; the record says what it was and why it is not there."""
     [(kinds, _)] = cells_of(script, "result pickled in driver", "raise").values()
     assert kinds == ["NoneType", "object"]
-    stdout = script.run("""
-        import os
-        from minitune.record.story import read_run
-
-        trials = read_run(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
-        print([[trial.progress.num_reports, trial.status] for trial in trials])
-    """)
+    stdout = script.run(SCRIPTS / "counts_reports.py")
     assert stdout == "[[3, 'TERMINATED'], [3, 'TERMINATED']]\n"
     assert '{"$":"unrecorded","text":"<__main__.Bomb' in (script.storage / "run" / "journal").read_text()
 
@@ -120,95 +114,12 @@ def test_a_configuration_may_be_larger_than_a_message() -> None:
     assert not (run_path() / "shared").exists()
 
 
-LARGE_CONFIGURATION = (
-    PRELUDE
-    + """
-    import pickle
-    import minitune, minitune.tuner
-
-    MB, RUN = 1_000_000, os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
-
-    def memory_mb(field):
-        return next(int(line.split()[1]) / 1000 for line in open("/proc/self/status") if line.startswith(field))
-
-    def is_whole(config):
-        return (
-            type(config["data"]) is bytes and len(config["data"]) == 40 * MB and config["data"][:3] == b"abc"
-            and config["nested"]["text"] == "x" * 2 * MB and config["nested"]["numbers"] == list(range(100_000))
-        )
-
-    def trainable(config):
-        assert is_whole(config)
-        for n in range(2):
-            report({"n": n, "text": "y" * 2 * MB, "predictions": list(range(100_000))})
-
-    def sizes(path):
-        return {name: os.path.getsize(os.path.join(path, name)) for name in os.listdir(path)}
-"""
-)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process as Linux shows it")
 def test_large_values_of_a_configuration_are_stored_once(script):
     """Neither a trial's files nor the journal repeat it, and resuming, looking and running again work with it."""
-    lines = script.run(
-        LARGE_CONFIGURATION
-        + """
-    nothing_mb = memory_mb("VmRSS")
-    data = b"abc" + bytes(40 * MB - 3)
-    space = {"x": grid_search([0, 1]), "data": data,
-             "nested": {"text": "x" * 2 * MB, "numbers": list(range(100_000)), "small": 1}}
-    grid = Tuner(trainable, param_space=space, tune_config=TuneConfig(max_concurrent_trials=2),
-                 run_config=RunConfig(name="run", verbose=1)).fit()
-    peak_mb = memory_mb("VmHWM")
-    assert grid.num_terminated == 2, grid.errors
-    assert all(is_whole(result.config) for result in grid)
-    assert peak_mb - nothing_mb < 2 * 40 + 20, (nothing_mb, peak_mb)
-
-    run = sizes(RUN)
-    assert run["journal"] < 50_000 and run["tuner.pkl"] < 50_000, run
-    files = {name: size for name, size in sizes(os.path.join(RUN, "objects")).items() if size > MB}
-    assert sorted(size // MB for size in files.values()) == [2, 2, 40], files
-    own = sizes(grid[0].path)
-    assert own["params.json"] < 3_000 and own["params.pkl"] < 3_000, own
-    assert own["result.json"] < 2 * (2 * MB + 1 * MB), own
-    with open(os.path.join(grid[0].path, "params.json")) as file:
-        shown = json.load(file)
-    assert shown["x"] == 0 and shown["nested"]["small"] == 1 and shown["data"].startswith("b'abc")
-    with open(os.path.join(grid[0].path, "params.pkl"), "rb") as file:
-        assert is_whole(pickle.load(file))
-
-    known = set()
-    sys.addaudithook(lambda event, arguments: known.add(event) if event == "pickle.find_class" else None)
-    looked = subprocess.run(
-        [sys.executable, "-m", "minitune", "show", RUN, "0"], capture_output=True, text=True, check=True
-    )
-    assert "nested/small: 1" in looked.stdout and len(looked.stdout) < 5_000, looked.stdout
-    read = minitune.ExperimentAnalysis(RUN)
-    assert repr(read.trials[0].config["data"]).startswith("b'abc") and not known
-    again = subprocess.run(
-        [sys.executable, "-m", "minitune", "rerun", RUN, "0"], capture_output=True, text=True
-    )
-    assert "ended after 2 reports" in again.stdout, again
-    print("good")
-    """
-    )
+    lines = script.run(SCRIPTS / "large_configuration.py")
     assert lines.splitlines()[-1] == "good"
-    lines = script.run(
-        LARGE_CONFIGURATION
-        + """
-    nothing_mb = memory_mb("VmRSS")
-    grid = Tuner.restore(RUN, trainable, add_samples=1).fit()
-    assert grid.num_terminated == 4, grid.errors
-    assert all(is_whole(result.config) for result in grid)
-    assert {len(result.metrics["text"]) for result in grid} == {2 * MB}
-    assert {len(result.metrics["predictions"]) for result in grid} == {100_000}
-    peak_mb = memory_mb("VmHWM")
-    assert peak_mb - nothing_mb < 2 * 40 + 20, (nothing_mb, peak_mb)
-    assert len(os.listdir(os.path.join(RUN, "objects"))) <= 5
-    print("good")
-    """
-    )
+    lines = script.run(SCRIPTS / "large_configuration.py", "resumed")
     assert lines.splitlines()[-1] == "good"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PRELUDE, fit, resume
+from kit import fit, resume
 
 from minitune import Checkpoint, grid_search, report
 
@@ -30,31 +30,8 @@ SETTINGS = (SCRIPTS / "settings.py").read_text(encoding="utf-8")
 @pytest.mark.parametrize("method", START_METHODS)
 @pytest.mark.parametrize("where", ["script", "module", "trial"])
 def test_settings_of_the_users_code_reach_nothing_of_ours(script, where, method):
-    (script.directory / "settings.py").write_text(SETTINGS)
-    (script.directory / "driver.py").write_text("import settings" if where == "script" else "")
-    in_trial = {"script": "pass", "module": "import settings", "trial": "exec(SETTINGS, {})"}[where]
-    stdout = script.run(
-        f"""
-    import driver
-    SETTINGS = {SETTINGS!r}
-    """
-        + PRELUDE
-        + f"""
-    def trainable(config):
-        {in_trial}
-        checkpoint = get_checkpoint()
-        n = checkpoint.to_dict()["n"] if checkpoint else 0
-        while n < 4:
-            n += 1
-            if n == 3 and not checkpoint:
-                os._exit(3)
-            report({{"y": n, "long": 10**700, "text": "\\u00e9"}}, checkpoint=Checkpoint.from_dict({{"n": n}}))
-
-    show(fit(trainable, range(2), max_failures=1, reuse_actors=True))
-    print([r.metrics["long"] == 10**700 for r in Tuner.restore("results/run", trainable).get_results()])
-    """,
-        MINITUNE_START_METHOD=method,
-    )
+    script.write(SCRIPTS / "settings.py")
+    stdout = script.run(SCRIPTS / "runs_under_settings.py", where, MINITUNE_START_METHOD=method)
     assert stdout == '[[4, "None"], [4, "None"]]\n[True, True]\n'
 
 

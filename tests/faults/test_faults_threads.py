@@ -16,6 +16,8 @@ from kit import control_group, counting, fit, journal_of, resume, run_path
 from minitune import TuneError, grid_search
 from minitune.base.limits import with_limits
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 @pytest.fixture(autouse=True)
 def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -67,15 +69,7 @@ def test_the_limit_of_the_system_is_met_and_named(script):
     group = control_group({"/sys/fs/cgroup/pids": "pids.max", "/sys/fs/cgroup": "pids.max"}, 2)
     if not group:
         pytest.skip("no control group with a limit of processes can be made here")
-    path = script.write(
-        """
-    from minitune import RunConfig, TuneError, Tuner
-    try:
-        Tuner(lambda config: {"x": 1}, run_config=RunConfig(verbose=0)).fit()
-    except TuneError as error:
-        print(error)
-    """
-    )
+    path = script.write(SCRIPTS / "says_what_is_missing.py")
     command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$1" "$2"', group, sys.executable, str(path)]
     try:
         stdout, stderr = script.finish(script.start_command(command))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PRELUDE, SavedCounter, control_group, fit, is_gone, journal_of, restore
+from kit import SavedCounter, control_group, fit, is_gone, journal_of, restore
 
 from minitune import Trainable, get_context, grid_search, report
 from minitune.error import CrashLoopError, WorkerStartError
@@ -104,22 +104,7 @@ def test_a_death_for_lack_of_memory_is_known_from_the_kernel(script):
         pytest.skip("no control group with a limit of memory can be made here")
     try:
         stdout = script.run(
-            PRELUDE
-            + """
-    def trainable(config):
-        with open("/proc/self/oom_score_adj") as file:
-            report({"score": int(file.read())})
-        with open(os.path.join(sys.argv[1], "cgroup.procs"), "w") as file:
-            file.write(str(os.getpid()))
-        taken = []
-        while True:
-            taken.append(b"x" * 10_000_000)
-
-    with open("/proc/self/oom_score_adj") as file:
-        own = int(file.read())
-    [result] = fit(trainable, [0])
-    print(result.metrics["score"] == min(1000, own + 500), result.error)
-    """,
+            SCRIPTS / "takes_all_memory.py",
             group,
         )
     finally:
@@ -243,22 +228,7 @@ def test_the_record_of_a_death_has_its_time(max_failures: int, tmp_path: Path) -
 def test_unkillable_worker_is_named_and_keeps_its_resources(script):
     """The driver's kill does nothing here. A later trial that needs the same resources fails."""
     process = script.start(
-        PRELUDE
-        + """
-    from minitune.actor import process_tree as tree, remote_actor
-    tree.KILL_CONFIRM_S = remote_actor.TERM_TO_KILL_S = 0.2
-    tree.send_signal = lambda pid, number: True
-    tree.kill_group = lambda pid, number=9: True
-
-    def trainable(config):
-        report({"pid": os.getpid()})
-        while config["x"] == 1:
-            time.sleep(0.01)
-
-    trainable = with_resources(trainable, lambda config: {"cpu": config["x"]})
-    results = fit(trainable, [1, 0.5, 0.75, 2], report_timeout_s=2, max_concurrent_trials=1)
-    print(json.dumps([str(r.error) for r in results] + [results[0].metrics["pid"]]))
-    """,
+        SCRIPTS / "unkillable.py",
         MINITUNE_NUM_CPUS="2",
         MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1",
         MINITUNE_START_METHOD="interpreter",
@@ -273,23 +243,7 @@ def test_unkillable_worker_is_named_and_keeps_its_resources(script):
 
 
 def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    def peak():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    def trainable(config):
-        line = "x" * 99_999 + "\\n"
-        for _ in range(2_000):
-            sys.stdout.write(line)
-        return {"y": 1}
-
-    before = peak()
-    [result] = fit(trainable, log_to_file=True)
-    print(result.error, peak() - before < 60_000)
-    """
-    )
+    stdout = script.run(SCRIPTS / "floods.py")
     assert stdout == "None True\n"
     [path] = script.storage.glob("run/trainable*/stdout")
     size = path.stat().st_size

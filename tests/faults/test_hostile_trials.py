@@ -10,13 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from kit import PRELUDE, Log, LoggingStopper, fit, is_gone
+from kit import Log, LoggingStopper, fit, is_gone
 
 from minitune import RunConfig, Trainable, Tuner, grid_search, report
 
@@ -204,7 +203,7 @@ def place(script) -> Path:
 def run_in(script, directory: Path, *flags: str, source: str = PLACE, **environment: str) -> str:
     """Run a script that lies elsewhere in a working directory; returns its stdout."""
     path = script.directory / "main.py"
-    path.write_text(textwrap.dedent(source))
+    path.write_text(source)
     command = ["sh", "-c", 'cd "$0" && exec "$@"', str(directory), sys.executable, *flags, str(path)]
     process = script.start_command(command, PYTHONPATH=str(script.directory / "lib"), **environment)
     stdout, stderr = script.finish(process)
@@ -222,18 +221,7 @@ def test_a_working_directory_full_of_traps(script):
 
 
 def test_a_driver_whose_working_directory_is_gone(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    def trainable(config):
-        report({"y": os.path.basename(os.path.dirname(os.getcwd()))})
-
-    os.mkdir("gone")
-    os.chdir("gone")
-    os.rmdir(os.path.join("..", "gone"))
-    show(fit(trainable, [1, 2, 3], reuse_actors=True))
-    """
-    )
+    stdout = script.run(SCRIPTS / "stands_nowhere.py")
     assert json.loads(stdout) == [["run", "None"]] * 3
 
 
@@ -249,25 +237,12 @@ def test_trials_stay_where_the_driver_is_if_they_are_to(script):
 def test_modules_are_found_where_the_driver_finds_them(script, way):
     """Also by an entry of `sys.path` that is relative to the driver's directory, or empty."""
     place(script)
-    source = textwrap.dedent("""
-        import sys
-        if "INSERT": sys.path.insert(0, "lib")
-        import helper
-        from minitune import RunConfig, Tuner, with_resources
-
-        def trainable(config):
-            import late
-            return {"y": [helper.VALUE, late.VALUE]}
-
-        [result] = Tuner(with_resources(trainable, {"cpu": 2}), run_config=RunConfig(verbose=0)).fit()
-        print(result.error, result.metrics.get("y"))
-    """).replace("INSERT", "yes" if way == "inserted" else "")
     where = script.directory / "lib" if way == "inserted" else script.directory
     for name in ("helper", "late"):
         (where / f"{name}.py").write_text("VALUE = 7\n")
-    (script.directory / "main.py").write_text(source)
-    command = {"module": ["-m", "main"], "stdin": ["-"], "inserted": ["main.py"]}[way]
-    stdin = source if way == "stdin" else None
+    path = script.write(SCRIPTS / "finds_modules.py")
+    command = {"module": ["-m", path.stem], "stdin": ["-"], "inserted": [path.name, "lib"]}[way]
+    stdin = path.read_text() if way == "stdin" else None
     process = script.start_command([sys.executable, *command], stdin=stdin, MINITUNE_NUM_CPUS="2")
     stdout, stderr = script.finish(process)
     assert stdout == "None [7, 7]\n", stderr

@@ -13,12 +13,6 @@ from minitune import report
 
 hurry()
 
-# the processes between it and us are gone when the command has ended
-DAEMON = (
-    "import os, time\nmiddle = os.fork()\nif middle: os.waitpid(middle, 0)\n"
-    "else:\n os.setsid()\n if os.fork() == 0: time.sleep(600)\nos._exit(0)"
-)
-
 
 def start_all():
     children = [
@@ -27,7 +21,7 @@ def start_all():
         subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 600 & wait"]),
     ]
     children[0].send_signal(signal.SIGSTOP)
-    subprocess.run([sys.executable, "-c", DAEMON])
+    subprocess.run(["setsid", "--fork", "sleep", "600"])  # what is between it and us is gone when this returns
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
