@@ -10,7 +10,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from manual_pages import MANUAL, PICTURES, ROOT, blocks
 
 import minitune
 from minitune.record import records
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 FIRST_RUN = MANUAL / "first-run.md"
 HOW_IT_WORKS = MANUAL / "how-it-works.md"
@@ -56,27 +57,6 @@ def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
         assert shape(line) in drawn, "\n".join(["no such line was drawn:", line, *sorted(drawn)])
 
 
-STORY = """
-    import os, signal, tempfile
-    from minitune import Checkpoint, FailureConfig, RunConfig, Tuner, get_checkpoint, get_context, report
-
-    def train(config):
-        begin = 1
-        if get_checkpoint() is not None:
-            begin = int(open(os.path.join(get_checkpoint().path, "i")).read()) + 1
-        for i in range(begin, 5):
-            if i == 3 and get_context().get_attempt() == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            with tempfile.TemporaryDirectory() as directory:
-                with open(os.path.join(directory, "i"), "w") as file:
-                    file.write(str(i))
-                report({"i": i}, checkpoint=Checkpoint(directory))
-
-    run_config = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1))
-    Tuner(train, param_space={"x": 1}, run_config=run_config).fit()
-"""
-
-
 def line_of(record: dict[str, Any]) -> str | None:
     """One line of the manual's story for a record of the journal."""
     kind, checkpoint = record["type"], record.get("checkpoint")
@@ -94,10 +74,8 @@ def line_of(record: dict[str, Any]) -> str | None:
 
 
 def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
-    script = tmp_path / "story.py"
-    script.write_text(textwrap.dedent(STORY), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path)}
-    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=bound_s(60))
+    subprocess.run([sys.executable, SCRIPTS / "killed_trial.py"], env=environment, check=True, timeout=bound_s(60))
 
     lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
     story = [line_of(json.loads(line[9:])) for line in lines]

@@ -15,42 +15,31 @@ from minitune import Callback, TuneError
 from minitune.output.live import RunSnapshot
 from minitune.output.reporters import LiveReporter
 
-BEGIN = """
-import os
-import minitune as tune
+SCRIPTS = Path(__file__).with_name("scripts")
 
-def train(config):
-    tune.report({"loss": 1.0})
-    if config["x"] > 1:
-        raise ValueError(f"no {config['x']}")
-
-space = {"x": tune.grid_search([1, 2, 3])}
-run = tune.RunConfig(verbose=int(os.environ.get("VERBOSE", "1")))
-tuner = tune.Tuner(train, param_space=space, run_config=run)
-"""
 LINE = 'raise ValueError(f"no'
 """A source line in the traceback."""
 
 
-def told(script: Script, source: str, **environment: str) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error of a script."""
-    process = script.start(BEGIN + source, MINITUNE_EXECUTOR="inline", **environment)
+def told(script: Script, way: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of a script that runs failing trials in this way."""
+    process = script.start(SCRIPTS / "failing_trials.py", way, **{"MINITUNE_EXECUTOR": "inline", **environment})
     stdout, stderr = script.finish(process)
     return process.returncode, stdout, stderr
 
 
 def test_a_run_that_does_not_raise_shows_one_traceback(script: Script) -> None:
-    status, stdout, stderr = told(script, "tuner.fit()")
+    status, stdout, stderr = told(script, "fit")
     assert (status, stderr) == (0, "")
     assert stdout.count(LINE) == 1
 
 
 @pytest.mark.parametrize(
-    ("call", "verbose"),
-    [("tuner.fit(raise_on_failed_trial=True)", "1"), ("tune.run(train, config=space, verbose=run.verbose)", "0")],
+    ("way", "verbose"),
+    [("fit_and_raise", "1"), ("run_train", "0")],
 )
-def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call: str, verbose: str) -> None:
-    status, stdout, stderr = told(script, call, VERBOSE=verbose)
+def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, way: str, verbose: str) -> None:
+    status, stdout, stderr = told(script, way, VERBOSE=verbose)
     assert status == 1
     assert stderr.count(LINE) == 1
     assert stderr.count("The above exception") == 1
@@ -63,45 +52,21 @@ def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call
 def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
     script: Script, executor: str, verbose: str
 ) -> None:
-    source = """
-def chained(config):
-    try:
-        train(config)
-    except ValueError as error:
-        raise KeyError("its own") from error
-
-run.failure_config = tune.FailureConfig(fail_fast="raise")
-try:
-    tune.Tuner(chained, param_space=space, run_config=run).fit()
-except KeyError as error:
-    assert isinstance(error.__cause__, ValueError)
-    raise
-"""
-    process = script.start(BEGIN + source, MINITUNE_EXECUTOR=executor, VERBOSE=verbose)
-    stdout, stderr = script.finish(process)
-    assert process.returncode == 1
+    status, stdout, stderr = told(script, "fail_fast", MINITUNE_EXECUTOR=executor, VERBOSE=verbose)
+    assert status == 1
     assert stderr.count(LINE) == stderr.count('raise KeyError("its own") from error') == 1
     assert stderr.rstrip().endswith("KeyError: 'its own'")
     assert LINE not in stdout
 
 
 def test_other_failures_than_the_one_that_is_raised_are_shown(script: Script) -> None:
-    source = """
-def fails(config):
-    if config["x"] > 2:
-        raise KeyError("another")
-    train(config)
-
-tune.run(fails, config=space)
-"""
-    _, stdout, stderr = told(script, source)
+    _, stdout, stderr = told(script, "run_with_two_kinds_of_errors")
     assert (stdout.count('raise KeyError("another")'), stdout.count(LINE)) == (1, 0)
     assert (stderr.count('raise KeyError("another")'), stderr.count(LINE)) == (0, 1)
 
 
 def test_a_metric_that_no_trial_has_reported_is_told_by_the_exception(script: Script) -> None:
-    source = 'tuner = tune.Tuner(train, param_space=space, tune_config=tune.TuneConfig("min", "los"))\ntuner.fit()'
-    status, stdout, stderr = told(script, source)
+    status, stdout, stderr = told(script, "ask_for_another_metric")
     assert status == 1
     assert stderr.count("Did you mean 'loss'?") == 1
     assert "Did you mean" not in stdout
@@ -158,12 +123,11 @@ def test_a_variable_makes_failures_raise_unless_the_call_says_otherwise(monkeypa
 
 
 def test_without_a_log_a_silent_run_prints_nothing(script: Script) -> None:
-    assert told(script, "assert tuner.fit().num_errors == 2", VERBOSE="0") == (0, "", "")
+    assert told(script, "fit", VERBOSE="0") == (0, "", "")
 
 
 def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(script: Script) -> None:
-    build = "tuner = tune.Tuner(train, param_space=space, run_config=tune.RunConfig(progress=False))"
-    status, stdout, stderr = told(script, f"{build}\nassert tuner.fit().num_errors == 2")
+    status, stdout, stderr = told(script, "fit_without_progress")
     assert (status, stdout) == (0, "")
     (line,) = stderr.splitlines()
     assert line.startswith("2 of 3 trials failed: 1 x ValueError: no 2; 1 x ValueError: no 3 (")

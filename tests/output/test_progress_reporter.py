@@ -23,6 +23,8 @@ from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter, _get_trials_by_state
 from minitune.output.table import RunInfo, retried_text, time_line, total_time_line
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",
     "Using FIFO scheduling algorithm.",
@@ -494,23 +496,9 @@ def test_text_that_the_stream_cannot_show_is_replaced(monkeypatch: pytest.Monkey
     assert raw.getvalue() == b"gr??e ?\n"
 
 
-SCRIPT = """
-import sys
-from minitune.output.reporters import default_reporter
-reporter = default_reporter()
-reporter.setup(total_samples=1)
-if {waits}:
-    sys.stdin.read()
-for _ in range(3):
-    if reporter.should_report([], True):
-        reporter.report([], True, "x" * 100_000)
-print("the run goes on", file=sys.stderr)
-"""
-
-
 def run_script(stdout: Any, waits: bool) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(waits=waits)],
+        [sys.executable, SCRIPTS / "reports_progress.py", *(["waits"] if waits else [])],
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=subprocess.PIPE,

@@ -5,7 +5,6 @@ import os
 import random
 import subprocess
 import sys
-import textwrap
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -26,6 +25,8 @@ from minitune.record import journal, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.resources import Resources
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -227,24 +228,9 @@ def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path) -> None:
-    script = textwrap.dedent(
-        """
-        import os, sys
-        from minitune.decision import CONTINUE, Decision
-        from minitune.record import records
-        from minitune.record.housekeeper import Housekeeper
-        from minitune.record.journal import Journal
-        log = Journal(sys.argv[1], Housekeeper(), is_new=True)
-        log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
-        number = 0
-        while True:
-            number += 1
-            log.append(records.result("a", 1, number, {"loss": 1.0}, Decision(CONTINUE)))
-            os.write(1, b"%d\\n" % number)
-        """
-    )
+    command = [sys.executable, SCRIPTS / "appends_for_ever.py"]
     path = tmp_path / "journal"
-    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([*command, path], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         acknowledged = [process.stdout.readline() for _ in range(200)]
         process.kill()

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,40 +17,10 @@ from kit import raiser
 from minitune.error import RunLockedError, TuneError
 from minitune.record.lock import Holder, RunLock, read_holder
 
-TAKE = textwrap.dedent(
-    """
-    import os, sys
-    if sys.argv[2] == "none":
-        import errno, fcntl
-        def refuse(*args):
-            raise OSError(errno.ENOLCK, "")
-        fcntl.lockf = refuse
-    from minitune.record.lock import RunLock
-    RunLock(sys.argv[1]).acquire()
-    """
-)
 
-HOLD = TAKE + textwrap.dedent(
-    """
-    print("held", flush=True)
-    sys.stdin.read()
-    """
-)
-
-
-HOLD_WITHOUT_MAIN_THREAD = TAKE + textwrap.dedent(
-    """
-    import ctypes, threading
-    from pathlib import Path
-    def live_on():
-        while b") Z " not in Path("/proc/self/stat").read_bytes():
-            pass
-        print("held", flush=True)
-        sys.stdin.read()
-    threading.Thread(target=live_on).start()
-    ctypes.CDLL(None).pthread_exit(None)
-    """
-)
+def command_that_takes(path: Path, kind: str, then: str) -> list[str]:
+    """A command that takes the lock, and then does what a function of the script says."""
+    return [sys.executable, str(Path(__file__).with_name("scripts") / "takes_a_lock.py"), str(path), kind, then]
 
 
 @pytest.fixture(params=["fcntl", "none"])
@@ -64,11 +33,10 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 @contextmanager
-def other_process(path: Path, kind: str, source: str = HOLD) -> Iterator[subprocess.Popen[bytes]]:
+def other_process(path: Path, kind: str, then: str = "hold") -> Iterator[subprocess.Popen[bytes]]:
     """A process that holds the lock."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", source, str(path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    command = command_that_takes(path, kind, then)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:
         assert process.stdout is not None
         try:
@@ -109,7 +77,7 @@ def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of the main thread does not show")
 def test_a_holder_lives_on_without_its_main_thread(tmp_path: Path, kind: str) -> None:
-    with other_process(tmp_path / "lock", kind, HOLD_WITHOUT_MAIN_THREAD) as process:
+    with other_process(tmp_path / "lock", kind, "hold_without_main_thread") as process:
         assert read_holder(tmp_path / "lock") is not None
         with pytest.raises(RunLockedError, match=f"process {process.pid} "):
             RunLock(tmp_path / "lock").acquire()
@@ -163,22 +131,14 @@ def test_a_released_lock_can_be_taken_again(tmp_path: Path, kind: str) -> None:
 def test_looking_at_the_holder_does_not_release_the_lock(tmp_path: Path, kind: str) -> None:
     with RunLock(tmp_path / "lock"):
         assert read_holder(tmp_path / "lock") is not None
-        process = subprocess.run(
-            [sys.executable, "-c", HOLD, str(tmp_path / "lock"), kind], capture_output=True, text=True, timeout=60
-        )
+        command = command_that_takes(tmp_path / "lock", kind, "hold")
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert "RunLockedError" in process.stderr
 
 
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> None:
-    script = TAKE + textwrap.dedent(
-        """
-        if os.fork() == 0:
-            sys.stdin.read()
-        os._exit(0)
-        """
-    )
     path = tmp_path / "lock"
-    with subprocess.Popen([sys.executable, "-c", script, str(path), kind], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(command_that_takes(path, kind, "fork"), stdin=subprocess.PIPE) as process:
         process.wait()  # the child lives on until its input ends
         with RunLock(path):
             pass

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import FakeExperiment, all_trials, basic, configs
+from kit import FakeExperiment, Script, all_trials, basic, configs
 
 from minitune.experiment import Trial
 from minitune.search import BasicVariantGenerator, SearchAlgorithm
 from minitune.space.domains import choice, grid_search, loguniform, sample_from, uniform
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 SPACE: dict[str, Any] = {
     "a": grid_search([1, 2, 3]),
@@ -79,19 +80,8 @@ def test_of_several_experiments_each_draws_for_itself_whenever_the_seed_comes() 
     assert configs(after) == [first, second]
 
 
-def test_a_table_is_the_same_in_every_process() -> None:
-    code = (
-        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from kit import basic, configs\n"
-        "from minitune.space import *\n"
-        "space = {'a': grid_search([1, 2]), 'b': choice({'x', 'y', 'z'}), 'c': randn(), 'd': lograndint(1, 10**6)}\n"
-        "print(json.dumps(configs(basic(space, 4))))"
-    )
-    outputs = set()
-    for hash_seed in ("0", "1"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", code, str(Path(__file__).parents[1])]
-        outputs.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+def test_a_table_is_the_same_in_every_process(script: Script) -> None:
+    outputs = {script.run(SCRIPTS / "table_of_a_space.py", PYTHONHASHSEED=seed) for seed in ("0", "1")}
     assert len(outputs) == 1
     # Written down once; a difference would break the resuming of old runs.
     expected = {"a": 1, "b": "y", "c": pytest.approx(-0.7412771312829118), "d": 454901}

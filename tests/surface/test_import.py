@@ -24,6 +24,11 @@ SCRIPTS = Path(__file__).with_name("scripts")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a script that imports the package from here."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+
+
 def test_import_loads_neither_dependencies_nor_processes():
     code = (
         "import sys, minitune; print([name for name in ('cloudpickle', 'psutil', 'multiprocessing', 'numpy', 'pandas') "
@@ -49,9 +54,15 @@ WINDOWS = SCRIPTS / "like_windows.py"
 
 def test_windows_can_import_and_a_run_names_wsl_at_once(tmp_path):
     """The script removes what Windows does not have."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path / "results")}
     command = [sys.executable, str(WINDOWS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=environment(MINITUNE_STORAGE_PATH=str(tmp_path / "results")),
+    )
     local, inline = done.stdout.splitlines()
     assert local.startswith("minitune cannot run trials on Windows: it needs Linux or macOS. WSL is")
     assert inline == local
@@ -59,60 +70,23 @@ def test_windows_can_import_and_a_run_names_wsl_at_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("there", "message"),
+    ("version", "message"),
     [
-        ("None", "needs scikit-learn (import of sklearn halted"),
-        ("types.SimpleNamespace(__version__='1.5.2')", "needs scikit-learn 1.6 or newer, but found 1.5.2"),
+        ([], "needs scikit-learn (import of sklearn halted"),
+        (["1.5.2"], "needs scikit-learn 1.6 or newer, but found 1.5.2"),
     ],
 )
-def test_the_search_for_scikit_learn_tells_how_to_install_it(there, message):
-    code = (
-        f"import sys, types\nsys.modules['sklearn'] = {there}\ntry:\n    import minitune.sklearn\n"
-        "except ImportError as error:\n    print(error, error.name)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+def test_the_search_for_scikit_learn_tells_how_to_install_it(version, message):
+    command = [sys.executable, SCRIPTS / "wants_scikit_learn.py", *version]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
     assert message in done.stdout
     assert done.stdout.endswith("install it with: pip install 'scikit-learn>=1.6' sklearn\n")
 
 
-ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune.driver.run", "minitune.driver.tune_controller"]
-NOT_FOR_QUIET_RUNS = [
-    "psutil",
-    "multiprocessing",
-    "minitune.base.table",
-    "minitune.logger.tensorboardx",
-    "minitune.output.reporters",
-    "minitune.output.table",
-    "minitune.driver.resume",
-    "minitune.driver.replay",
-    "minitune.record.story",
-]
-QUIET_RUN = f"""
-import sys
-from minitune import RunConfig, Tuner, with_resources
-
-def trainable(config):
-    return {{"score": 1}}
-
-def fit(verbose):
-    run_config = RunConfig(storage_path=sys.argv[1], verbose=verbose)
-    Tuner(with_resources(trainable, {{"cpu": 1}}), run_config=run_config).fit()
-
-Tuner(trainable)
-print([name for name in {ONLY_FOR_RUNS} if name in sys.modules])
-fit(verbose=0)
-print([name for name in {NOT_FOR_QUIET_RUNS} if name in sys.modules])
-fit(verbose=1)
-print([name for name in ("psutil", "html") if name in sys.modules])
-"""
-
-
 def test_modules_are_loaded_when_they_are_needed(tmp_path):
     """The zygote comes up while the driver loads; what neither needs would hold up the first trial."""
-    (tmp_path / "script.py").write_text(QUIET_RUN)
-    command = [sys.executable, "script.py", str(tmp_path / "storage")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    command = [sys.executable, SCRIPTS / "quiet_run.py", tmp_path / "storage"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment())
     first, second, *_, last = done.stdout.splitlines()
     assert (first, second, last) == ("[]", "[]", "[]")
 
@@ -151,23 +125,8 @@ PACKAGES = (
 
 def test_a_package_lists_its_public_names_only_and_has_them_all() -> None:
     """Editors and IPython complete from `dir`, before any of the lazy names is loaded."""
-    code = (
-        "import sys, types, minitune\n"
-        f"packages = [__import__('minitune.' + name, fromlist=['_']) for name in {PACKAGES.split()}]\n"
-        "for package in packages:\n"
-        "    known = {*package.__all__, *vars(package).get('HOMES', ())}\n"
-        "    assert dir(package) == sorted(known), (package, dir(package))\n"
-        "for package, name in [(package, name) for package in packages for name in dir(package)]:\n"
-        "    try:\n"
-        "        value = getattr(package, name)\n"
-        "    except ModuleNotFoundError:\n"  # of the library that it is named after
-        "        assert package.__name__ == 'minitune.integration'\n"
-        "        continue\n"
-        "    is_module = isinstance(value, types.ModuleType)\n"
-        "    home = value.__name__ if is_module else getattr(value, '__module__', 'minitune')\n"
-        "    assert home.startswith('minitune'), (package, name, home)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    command = [sys.executable, SCRIPTS / "lists_names.py", *PACKAGES.split()]
+    subprocess.run(command, check=True, env=environment())
 
 
 def test_completion_shows_the_names_of_a_package() -> None:

@@ -14,6 +14,8 @@ import pytest
 
 import minitune
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 LISTED = [
@@ -52,15 +54,6 @@ def test_paths_have_the_names_that_users_import(path: str) -> None:
     assert missing in ("", NEED_PACKAGES.get(path, ""))
 
 
-AS_ATTRIBUTES = """
-import functools, sys
-import minitune.ray as ray
-
-for path in sys.argv[1:]:
-    functools.reduce(getattr, path.split(".")[1:], ray)
-"""
-
-
 def test_a_module_that_users_import_is_an_attribute_without_an_import() -> None:
     # Here `air` is the package itself, so `air.result` is the same as `tune.result`, and `tune.util` as `util`.
     wanted = [
@@ -70,7 +63,10 @@ def test_a_module_that_users_import_is_an_attribute_without_an_import() -> None:
         if path not in (*NEED_PACKAGES, "ray.air.result", "ray.tune.util")
     ]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", AS_ATTRIBUTES, *wanted], capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "ignore", SCRIPTS / "takes_attributes.py", *wanted],
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -129,36 +125,9 @@ def test_names_that_are_missing_on_purpose_say_what_to_do_instead():
     assert not hasattr(minitune, "wait")
 
 
-SCRIPT = """
-import sys
-import minitune as ray
-from minitune import air, train, tune
-from minitune.air import session
-from minitune.air.config import RunConfig
-from minitune.tune.stopper import MaximumIterationStopper
-
-def objective(config):
-    from minitune.train import get_context
-    from minitune.tune.search.sample import Float
-    for step in range(4):
-        session.report({"x": config["x"] * step, "name": get_context().get_trial_name(), "kind": Float})
-
-grid = ray.tune.Tuner(
-    objective,
-    param_space={"x": tune.grid_search([1, 2])},
-    tune_config=tune.TuneConfig(metric="x", mode="max"),
-    run_config=RunConfig(storage_path=sys.argv[1], stop=MaximumIterationStopper(3), verbose=0),
-).fit()
-best = grid.get_best_result()
-print(best.metrics["x"], best.metrics["kind"] is tune.search.sample.Float)
-"""
-
-
 def test_a_script_may_use_all_import_paths_at_once(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
+        [sys.executable, SCRIPTS / "all_import_paths.py", str(tmp_path)],
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -1,0 +1,66 @@
+"""Two of three trials fail. The argument says in which way the script runs them."""
+
+import os
+import sys
+
+import minitune as tune
+
+
+def train(config):
+    tune.report({"loss": 1.0})
+    if config["x"] > 1:
+        raise ValueError(f"no {config['x']}")
+
+
+def chained(config):
+    try:
+        train(config)
+    except ValueError as error:
+        raise KeyError("its own") from error
+
+
+def fails_otherwise(config):
+    if config["x"] > 2:
+        raise KeyError("another")
+    train(config)
+
+
+space = {"x": tune.grid_search([1, 2, 3])}
+run = tune.RunConfig(verbose=int(os.environ.get("VERBOSE", "1")))
+
+
+def fit():
+    assert tune.Tuner(train, param_space=space, run_config=run).fit().num_errors == 2
+
+
+def fit_without_progress():
+    quiet = tune.RunConfig(progress=False)
+    assert tune.Tuner(train, param_space=space, run_config=quiet).fit().num_errors == 2
+
+
+def fit_and_raise():
+    tune.Tuner(train, param_space=space, run_config=run).fit(raise_on_failed_trial=True)
+
+
+def run_train():
+    tune.run(train, config=space, verbose=run.verbose)
+
+
+def fail_fast():
+    run.failure_config = tune.FailureConfig(fail_fast="raise")
+    try:
+        tune.Tuner(chained, param_space=space, run_config=run).fit()
+    except KeyError as error:
+        if isinstance(error.__cause__, ValueError):
+            raise
+
+
+def run_with_two_kinds_of_errors():
+    tune.run(fails_otherwise, config=space)
+
+
+def ask_for_another_metric():
+    tune.Tuner(train, param_space=space, tune_config=tune.TuneConfig("min", "los")).fit()
+
+
+globals()[sys.argv[1]]()
