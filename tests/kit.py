@@ -93,6 +93,8 @@ from minitune.search import BasicVariantGenerator, SearchAlgorithm, SearchGenera
 from minitune.trainable.trial_actor import make_trial_actor
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+KERNEL = REPOSITORY / "tests" / "scripts" / "kernel.py"
+"""A script that executes the file which its argument names, as a notebook executes a cell."""
 RUN = "run"
 """The name of a run, unless a test gives another."""
 

@@ -15,6 +15,8 @@ from kit import Script
 
 from minitune import __version__, cli
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -81,13 +83,8 @@ def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) 
 def test_a_command_loads_nothing_that_only_others_need(
     script: Script, arguments: tuple[str, ...], unneeded: str
 ) -> None:
-    code = (
-        "import sys, minitune.cli\n"
-        "try:\n    minitune.cli.main(sys.argv[1:])\n"
-        f"except SystemExit:\n    print([name for name in {unneeded.split()} if name in sys.modules], file=sys.stderr)"
-    )
-
-    done = script.run_command([sys.executable, "-c", code, *arguments])
+    path = script.write(SCRIPTS / "loads_needlessly.py")
+    done = script.run_command([sys.executable, str(path), unneeded, *arguments])
 
     assert done.stdout.startswith("usage: minitune")
     assert done.stderr == "[]\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,71 +17,22 @@ HAS_PROGRAMS = True  # see `time_limit`
 TESTS = Path(__file__).resolve().parent
 
 
-FILES = {
-    "conftest.py": f"""
-import sys
-sys.path.append({str(TESTS)!r})
-import side_by_side
-side_by_side.MANY = 1
-from side_by_side import pytest_runtestloop
-""",
-    "test_a.py": """
-import os, pathlib, time
-
-def test_the_other_file_runs_at_the_same_time():
-    pathlib.Path("a").touch()
-    while not os.path.exists("b"):
-        time.sleep(0.01)
-
-def test_that_fails():
-    print("printed by", "Python")
-    os.system("echo printed by a child")
-    assert 1 == 2, "these differ"
-""",
-    "test_b.py": """
-import os, pathlib, pytest, time, warnings
-
-def test_the_other_file_runs_at_the_same_time():
-    pathlib.Path("b").touch()
-    while not os.path.exists("a"):
-        time.sleep(0.01)
-
-def test_that_warns():
-    warnings.warn("take care")
-
-@pytest.mark.skip(reason="no wish to")
-def test_that_is_skipped():
-    pass
-
-@pytest.fixture(scope="session")
-def torn():
-    yield
-    raise ValueError("at the end of the session")
-
-def test_with_a_failing_fixture(torn):
-    pass
-""",
-    "test_c.py": """
-import os
-
-def test_that_may_end_its_process():
-    if "END" in os.environ:
-        os._exit(3)
-""",
-}
+SUITE = TESTS / "scripts" / "suite"
+FILES = {"side_by_side_conftest.py": "conftest.py", "a.py": "test_a.py", "b.py": "test_b.py", "c.py": "test_c.py"}
+"""Under these names, so that this session does not run them."""
 
 
 @pytest.fixture
 def session(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., tuple[int, str]]:
     """Runs the files above; returns the exit code and what was printed."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    for name, own_name in FILES.items():
+        shutil.copy(SUITE / name, tmp_path / own_name)
 
     def run(**environment: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-ra"],
             cwd=tmp_path,
-            env={**os.environ, "MINITUNE_TEST_PROCESSES": "2", **environment},
+            env={**os.environ, "MINITUNE_TEST_PROCESSES": "2", "PYTHONPATH": str(TESTS), **environment},
             capture_output=True,
             text=True,
             timeout=bound_s(60),

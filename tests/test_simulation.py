@@ -32,6 +32,8 @@ from minitune.decision import PAUSE, Decision
 from minitune.record.story import PastRun, read_run
 from minitune.simulation import Simulation, simulate
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 ROOT = Path(__file__).resolve().parent.parent
 Steps = list[tuple[dict[str, Any], float]]
 
@@ -317,33 +319,11 @@ def test_improvements_tell_how_soon_the_best_was_found() -> None:
         simulate(curve, param_space={"x": 1}).improvements()
 
 
-SCRIPT = """
-import sys
-from minitune import ASHAScheduler, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, choice, uniform
-from minitune.simulation import simulate
-
-def curve(config):
-    return [({"loss": config["x"] + len(config["name"]) / epoch}, 1 + config["x"]) for epoch in range(1, 28)]
-
-done = simulate(
-    curve,
-    param_space={"x": uniform(0, 1), "name": choice(["a", "bb", "ccc"])},
-    tune_config=TuneConfig(
-        metric="loss", mode="min", num_samples=60,
-        scheduler=ASHAScheduler(max_t=27, reduction_factor=3, brackets=2, variant=sys.argv[1]),
-    ),
-    run_config=RunConfig(failure_config=FailureConfig(max_failures=3)),
-    num_workers=5, start_delay_s=0.5, checkpoint_cost_s=0.1, failure_rate=0.02, seed=7,
-)
-sys.stdout.write(done.decision_log)
-"""
-
-
 @pytest.mark.parametrize("variant", ["stop", "promote"])
 def test_equal_seeds_give_equal_logs_in_any_process(variant: str, bound_s: Any) -> None:
     def log(hash_seed: str) -> str:
         return subprocess.run(
-            [sys.executable, "-c", SCRIPT, variant],
+            [sys.executable, SCRIPTS / "decision_log.py", variant],
             env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             capture_output=True,

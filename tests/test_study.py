@@ -5,19 +5,19 @@ from __future__ import annotations
 import doctest
 import math
 import pickle
-import subprocess
-import sys
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Recording
+from kit import Recording, Script
 
 import minitune as tune
 from minitune import Study, study
 from minitune.search import ConcurrencyLimiter, TPESearch
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 SPACE = {"x": tune.uniform(0, 1), "kind": tune.choice(["a", {"deep": tune.randint(0, 9)}])}
 
@@ -240,14 +240,8 @@ def test_without_a_mode_nothing_is_best() -> None:
         _ = one.best
 
 
-def test_a_study_loads_no_driver() -> None:
-    code = (
-        "import sys; from minitune.search import Study; from minitune import uniform\n"
-        "study = Study({'x': uniform(0, 1)}, 'tpe', mode='min'); study.tell(study.ask(), 1)\n"
-        "engine = ('minitune.driver.', 'minitune.executors.', 'minitune.actor', 'psutil')\n"
-        "print([name for name in sys.modules if name.startswith(engine)])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+def test_a_study_loads_no_driver(script: Script) -> None:
+    assert script.run(SCRIPTS / "loads_no_driver.py") == "[]\n"
 
 
 @pytest.mark.parametrize("own", [True, False])

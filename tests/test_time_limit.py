@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,29 +15,18 @@ HAS_PROGRAMS = True  # see `time_limit`
 
 TESTS = Path(__file__).resolve().parent
 
-FILES = {
-    "conftest.py": f"""
-import sys
-sys.path.append({str(TESTS)!r})
-import time_limit
-time_limit.LIMIT_S = 0.3
-time_limit.LONG_S = 60.0
-time_limit.AGAIN_S = 0.1
-from time_limit import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
-""",
-    "test_hanging.py": (TESTS / "scripts" / "hanging.py").read_text(encoding="utf-8"),
-}
-
 
 def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(
     tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    suite = TESTS / "scripts" / "suite"
+    shutil.copy(suite / "time_limit_conftest.py", tmp_path / "conftest.py")
+    shutil.copy(suite / "hanging.py", tmp_path / "test_hanging.py")
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-ra"],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
         timeout=bound_s(60),

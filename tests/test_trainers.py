@@ -18,6 +18,8 @@ import minitune
 from minitune import tune
 from minitune.trainers import BoostingTrainer
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 @pytest.fixture
 def run_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
@@ -252,31 +254,11 @@ def test_the_directory_of_an_uploaded_checkpoint_is_removed_where_ray_train_does
 
 
 # -- a training that goes on -------------------------------------------------------------------------------------------
-KILLED = """
-import os, signal, sys
-from minitune.train import Checkpoint, RunConfig, get_checkpoint, report
-from minitune.train.data_parallel_trainer import DataParallelTrainer
-
-def loop(config):
-    found = get_checkpoint()
-    first = found.to_dict()["step"] + 1 if found else 0
-    for step in range(first, 5):
-        report({"step": step, "first": first, "lr": config["lr"]}, checkpoint=Checkpoint.from_dict({"step": step}))
-        if step == config["dies_at"]:
-            os.kill(int(os.environ["DRIVER"]), signal.SIGKILL)
-            signal.pause()
-
-os.environ["DRIVER"] = str(os.getpid())
-config = {"lr": float(sys.argv[1]), "dies_at": int(sys.argv[2])}
-trainer = DataParallelTrainer(loop, train_loop_config=config, run_config=RunConfig(name="job", verbose=0))
-metrics = trainer.fit().metrics
-print(*(metrics[name] for name in ("step", "first", "lr", "training_iteration")))
-"""
 
 
 def kill_at(script: Script, step: int) -> str:
     """The directory of a training whose driver is killed at a step."""
-    process = script.start(KILLED, "1", str(step))
+    process = script.start(SCRIPTS / "training_that_dies.py", "1", str(step))
     script.finish(process)
     assert process.returncode == -signal.SIGKILL
     return str(script.storage / "job")
@@ -372,13 +354,13 @@ def test_a_restored_training_keeps_its_surroundings_and_its_given_checkpoint(run
 
 def test_the_same_script_goes_on_with_the_killed_training_of_its_name(script: Script) -> None:
     kill_at(script, 1)
-    kill_again = script.start(KILLED, "2", "3")
+    kill_again = script.start(SCRIPTS / "training_that_dies.py", "2", "3")
     _, stderr = script.finish(kill_again)
     assert kill_again.returncode == -signal.SIGKILL
     assert "job goes on from its last checkpoint; to start from the beginning, choose another name" in stderr
-    assert script.run(KILLED, "3", "-1") == "4 4 3.0 5\n"
+    assert script.run(SCRIPTS / "training_that_dies.py", "3", "-1") == "4 4 3.0 5\n"
     # the training has ended, so the next one starts from the beginning, beside it
-    assert script.run(KILLED, "3", "-1") == "4 0 3.0 5\n"
+    assert script.run(SCRIPTS / "training_that_dies.py", "3", "-1") == "4 0 3.0 5\n"
     assert sorted(path.name for path in script.storage.iterdir()) == ["job", "job_1"]
 
 

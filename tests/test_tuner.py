@@ -5,25 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from kit import fit, listening
 
-GRID = """
-    import sys
-    from minitune import Tuner, grid_search, with_resources
+SCRIPTS = Path(__file__).with_name("scripts")
 
-    names = [f"model_{i}" for i in range(int(sys.argv[1]))]
-
-    def trainable(config):
-        return {"score": config["model_id"], "other_data": ...}
-
-    space = {"model_id": grid_search(names)}
-    results = Tuner(with_resources(trainable, {"cpu": 1}), param_space=space).fit()
-    print(results[0])
-    assert [r.metrics["score"] for r in results] == names
-    assert all(r.metrics["other_data"] is Ellipsis for r in results)
-"""
+GRID = SCRIPTS / "grid_of_names.py"
 RESULT = (
     r"Result\(metrics=\{'score': 'model_0', 'other_data': Ellipsis, 'done': True, 'trial_id': '[0-9a-f]{5}_00000', "
     r"'experiment_tag': '0_model_id=model_0'\}, error=None, log_dir=PosixPath\('.+'\)\)"
@@ -62,20 +51,7 @@ def test_a_callback_gets_turns_while_trials_say_nothing(tmp_path):
 
 
 def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):
-    stdout = script.run("""
-        from minitune import Tuner, grid_search
-
-        def helper(x):
-            raise ValueError(f"no good: {x}")
-
-        def trainable(config):
-            helper(config["x"])
-
-        results = Tuner(trainable, param_space={"x": grid_search([1, 1, 1])}).fit()
-        error = results.errors[0]
-        assert isinstance(error, ValueError), type(error).__mro__
-        assert error.args == ("no good: 1",)
-    """)
+    stdout = script.run(SCRIPTS / "equal_failures.py")
     assert stdout.count("in helper") == 1, "equal failures are shown once"
     assert 'raise ValueError(f"no good: {x}")' in stdout
     assert "ValueError: no good: 1" in stdout
@@ -83,14 +59,8 @@ def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):
     assert "minitune/actor" not in stdout
 
 
-ABSENT = """
-    import os
-    del os.pidfd_open
-"""
-
-
 def test_a_run_works_without_functions_that_other_systems_lack(script):
     # a new interpreter: the package looks for them when it is imported
-    done = script.run_command([sys.executable, str(script.write(ABSENT + GRID)), "6"])
+    done = script.run_command([sys.executable, str(script.write(GRID)), "6", "without"])
     stdout = done.stdout
     assert re.fullmatch(RESULT, stdout.splitlines()[-1])

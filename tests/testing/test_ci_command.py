@@ -15,22 +15,9 @@ from kit import is_gone, read_pids, wait_until
 
 from minitune import cli
 
-SCRIPT = """
-import sys
-from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+SCRIPTS = Path(__file__).with_name("scripts")
 
-def train(config):
-    report({"eval": {"accuracy": 1 - config["lr"]}, "loss": config["lr"]})
-    if config["lr"] > float(sys.argv[1]):
-        raise ValueError("too large")
-
-Tuner(
-    train,
-    param_space={"lr": uniform(0, 1)},
-    tune_config=TuneConfig(num_samples=50, metric="loss", mode="min", seed=1, executor="inline"),
-    run_config=RunConfig(storage_path=sys.argv[2], verbose=0),
-).fit()
-"""
+CHECKED = SCRIPTS / "checked.py"
 
 Run = Callable[..., tuple[int, str]]
 
@@ -42,9 +29,9 @@ def ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     )
 
-    def run(script: str, *options: str, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+    def run(script: str | Path, *options: str, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         file = tmp_path / "script.py"
-        file.write_text(script)
+        file.write_text(script if isinstance(script, str) else script.read_text())
         status = cli.main(["ci", *options, str(file), "--", *arguments])
         captured = capfd.readouterr()
         return status, captured.out + captured.err
@@ -55,7 +42,7 @@ def ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
 def test_a_good_run_passes_within_its_bounds(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
     options = ("--num-samples", "3", "--time-budget", "60", "--metric", "eval/accuracy", "--at-least", "0.5")
-    status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
+    status, told = ci(CHECKED, *options, arguments=("1", str(tmp_path)))
     assert status == 0, told
     assert "3 trials in" in told
     assert told.endswith("minitune ci passed: best eval/accuracy >= 0.5\n")
@@ -66,7 +53,7 @@ def test_a_good_run_passes_within_its_bounds(ci: Run, tmp_path: Path, monkeypatc
 
 def test_a_failed_trial_and_a_missed_target_fail(ci: Run, tmp_path: Path) -> None:
     options = ("--num-samples", "3", "--metric", "loss", "--at-most", "1e-6")
-    status, told = ci(SCRIPT, *options, arguments=("0", str(tmp_path)))
+    status, told = ci(CHECKED, *options, arguments=("0", str(tmp_path)))
     assert status == 1
     assert "  failed: 3 x ValueError: too large\n" in told
     ending = "minitune ci failed: 3 of 3 trials failed; expected best loss <= 1e-06, got 0.025432\n"
@@ -75,7 +62,7 @@ def test_a_failed_trial_and_a_missed_target_fail(ci: Run, tmp_path: Path) -> Non
 
 def test_an_unknown_metric_is_told_with_the_known_ones(ci: Run, tmp_path: Path) -> None:
     options = ("--num-samples", "1", "--metric", "acuracy", "--at-least", "0")
-    status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
+    status, told = ci(CHECKED, *options, arguments=("1", str(tmp_path)))
     assert status == 1
     hint = "as 'acuracy' (did you mean 'eval/accuracy'?); trials have reported numbers for: eval/accuracy, loss, "
     assert f"no trial has reported a finite number {hint}" in told
@@ -119,45 +106,20 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
 def test_children_of_a_killed_script_go_with_it(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that do not listen, and have a session of their own."""
     monkeypatch.setattr("minitune.commands.health.GRACE_S", 0.2)
-    child = "trap '' TERM; sleep 600 & printf '%s\\n%s\\n' $$ $! >> \"$0\"; wait"
-    script = (
-        f"import subprocess, sys, time\n"
-        f"for own in (False, True):\n"
-        f"    subprocess.Popen(['sh', '-c', {child!r}, sys.argv[1]], start_new_session=own)\n"
-        f"time.sleep(600)\n"
-    )
     pids = tmp_path / "pids"
-    status, told = ci(script, "--time-budget", "2", arguments=(str(pids),))  # two shells are there long before
+    status, told = ci(
+        SCRIPTS / "starts_shells.py", "--time-budget", "2", arguments=(str(pids),)
+    )  # two shells are there long before
     assert (status, "did not end in time and was killed" in told) == (1, True)
     found = read_pids(pids, 4)
     wait_until(lambda: all(is_gone(pid) for pid in found), "the children are gone")
-
-
-ENDLESS = """
-import os, sys, time
-from minitune import RunConfig, TuneConfig, Tuner, report
-
-# The budget is counted from the start of this script, and the imports may take long on a busy machine.
-assert 0 < float(os.environ["MINITUNE_END_AT"]) - time.time() <= 60
-os.environ["MINITUNE_END_AT"] = repr(time.time() + 0.5)
-
-def train(config):
-    while True:
-        report({"loss": 1})
-
-Tuner(
-    train,
-    tune_config=TuneConfig(num_samples=3, metric="loss", mode="min", executor="inline"),
-    run_config=RunConfig(name="long", storage_path=sys.argv[1], verbose=0),
-).fit()
-"""
 
 
 def test_a_run_that_the_budget_cuts_short_passes_and_says_so(
     ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
-    status, told = ci(ENDLESS, "--time-budget", "60", arguments=(str(tmp_path),))
+    status, told = ci(SCRIPTS / "endless.py", "--time-budget", "60", arguments=(str(tmp_path),))
     assert (status == 0) == ("minitune ci passed; " in told), told
     assert "s is used up; 0 of 3 trials had ended, " in told
     cut = re.compile(r"; run long ended early, after 0 of 3 trials( \(\d not started\))?\n+\Z")

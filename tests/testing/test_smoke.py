@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from kit import Listed
 
 from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.testing import SmokeFailure, assert_best, smoke
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 BY_REFERENCE = True  # see `conftest`
 
@@ -305,37 +308,12 @@ def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
 
 # -- pytest --------------------------------------------------------------------------------------------------------
 
-SUITE = """
-import sys
-from minitune_user import train
-
-def test_the_testing_package_is_not_loaded_before_it_is_used():
-    assert "minitune.tuner" not in sys.modules
-    assert "psutil" not in sys.modules
-
-def test_good(minitune_smoke, tmp_path):
-    grid = minitune_smoke(train, {"lr": 0.1})
-    assert grid.experiment_path.startswith(str(tmp_path))
-
-def test_bad(minitune_smoke):
-    minitune_smoke(train, {"lr": 0.9}, seed=3)
-"""
-
-USER = """
-def train(config):
-    return {"loss": check(config["lr"])}
-
-def check(lr):
-    assert lr < 0.5, "too large"
-    return lr
-"""
-
 
 def test_the_fixture_fails_a_test_with_the_users_traceback_alone(
     tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
-    (tmp_path / "test_suite.py").write_text(SUITE)
-    (tmp_path / "minitune_user.py").write_text(USER)
+    shutil.copy(SCRIPTS / "suite_with_the_fixture.py", tmp_path / "test_suite.py")
+    shutil.copy(SCRIPTS / "minitune_user.py", tmp_path)
     command = ["-m", "pytest", "-p", "minitune.testing.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "-q"]
     done = subprocess.run(
         [sys.executable, *command, "test_suite.py", f"--basetemp={tmp_path / 'base'}"],

@@ -234,26 +234,9 @@ def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file without a name cannot be reached by others")
 def test_nothing_is_left_of_a_killed_driver(script: Script, tmp_path: Path) -> None:
-    source = """
-        import os, signal
-        import minitune as tune
-
-        def trainable(config, data):
-            assert len(tune.get(config["more"])) == len(data)
-            tune.report({"x": 1})
-
-        class Kill(tune.Callback):
-            def on_trial_result(self, **info):
-                print("reported", flush=True)
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        run = tune.RunConfig(verbose=0, callbacks=[Kill()])
-        space = {"x": 1, "more": tune.put(bytes(5_000_000))}
-        tune.Tuner(tune.with_parameters(trainable, data=bytes(5_000_000)), param_space=space, run_config=run).fit()
-    """
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    driver = script.start(source, TMPDIR=str(temporary))
+    driver = script.start(SCRIPTS / "killed_driver.py", TMPDIR=str(temporary))
     stdout, stderr = script.finish(driver)
     assert (driver.returncode, stdout) == (-signal.SIGKILL, "reported\n"), stderr
     assert list(temporary.iterdir()) == []

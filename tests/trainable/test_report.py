@@ -23,6 +23,8 @@ from minitune.resources import Allocation, BundleAllocation, GpuShare, Resources
 from minitune.result import flatten, with_plain_keys
 from minitune.trainable import get_checkpoint, report, session
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
     """Call `body` in a trial; returns its value."""
@@ -409,19 +411,7 @@ def test_the_old_getters_forward(driver: FakeDriver) -> None:
 
 
 def test_outside_of_trials_everything_warns_once_and_gives_none(script: Script) -> None:
-    source = """
-        import logging
-        logging.basicConfig(format="%(message)s")
-        from minitune.context import get_context, get_gpu_ids
-        from minitune.trainable import get_checkpoint, report
-        for _ in range(3):
-            assert report({"x": 1}) is None
-            assert get_checkpoint() is None
-            assert get_context().get_trial_id() is None
-            assert get_context().get_bundles() is None
-            assert get_gpu_ids() == []
-    """
-    _, stderr = script.finish(script.start(source))
+    _, stderr = script.finish(script.start(SCRIPTS / "outside_of_a_trial.py"))
     lines = stderr.splitlines()
     assert len(lines) == 4
     assert all("outside of a trial" in line for line in lines)
@@ -435,23 +425,6 @@ def test_reporting_loads_no_heavy_module() -> None:
 
 
 def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
-    source = """
-        import os
-        from minitune.experiment.trial_info import TrialInfo
-        from minitune.resources import Allocation, Resources
-        from minitune.trainable.session import AutoFields
-        from minitune.trainable import report
-        from minitune.trainable.session import Session
-        info = TrialInfo("t", "t", ".", "e", 0, {})
-        session = Session(info, Allocation(), AutoFields("t", None))
-        session.hand_over = lambda make: print(make())
-        with session.bound():
-            report({"who": "parent"})
-            if os.fork() == 0:
-                report({"who": "child"})
-                os._exit(0)
-            os.wait()
-    """
-    stdout = script.run(source)
+    stdout = script.run(SCRIPTS / "forked_child.py")
     assert "'parent'" in stdout
     assert "'child'" not in stdout

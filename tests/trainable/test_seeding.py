@@ -14,6 +14,8 @@ from kit import PauseOnce, SavedCounter, Script, fit, report_state
 from minitune import Trainable, get_checkpoint, grid_search
 from minitune.trainable import report
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 def drawing(config: dict[str, Any]) -> dict[str, Any]:
     import random  # of the process that this runs in, whatever travels with the function
@@ -140,18 +142,4 @@ def test_a_library_that_another_thread_imports_just_now_is_left_alone(monkeypatc
 
 
 def test_libraries_are_seeded_where_they_are_loaded(script: Script) -> None:
-    script.run("""
-        import random, sys, types
-        from minitune.base.randomness import seed_process
-        seeds = []
-        seed_process(3)  # none is loaded
-        first = random.random()
-        sys.modules["numpy.random"] = types.SimpleNamespace(seed=seeds.append, set_state=None)
-        sys.modules["torch"] = types.SimpleNamespace(default_generator=types.SimpleNamespace(manual_seed=seeds.append))
-        seed_process(3)
-        assert random.random() == first
-        seed_process(3, iteration=5)
-        assert random.random() != first
-        assert seeds[0] == seeds[1] != seeds[2] == seeds[3], seeds
-        assert all(0 <= seed < 2**32 for seed in seeds)
-    """)
+    script.run(SCRIPTS / "seeds_libraries.py")

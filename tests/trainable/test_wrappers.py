@@ -22,6 +22,8 @@ from minitune.trainable.util import (
     validate_trainable,
 )
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 def fn(config: dict[str, Any], data: Any = None, scale: int = 1) -> dict[str, Any]:
     return {"sum": sum(data) * scale + config.get("a", 0)}
@@ -204,18 +206,7 @@ def test_the_resources_of_a_function_stay_with_its_class_form() -> None:
 
 
 def test_bound_trainables_of_a_script_travel_by_value(script: Script, tmp_path: Path) -> None:
-    source = """
-        import pathlib, sys
-        from minitune.base import pickling
-        from minitune.trainable import Trainable, with_parameters, with_resources
-        class T(Trainable):
-            def setup(self, config, k): self.k = k
-            def step(self): return {"k": self.k}
-        def f(config, k): return {"k": k}
-        both = [with_resources(with_parameters(t, k=3), {"cpu": 1}) for t in (T, f)]
-        pathlib.Path(sys.argv[1]).write_bytes(pickling.dumps(both, "both"))
-    """
-    script.run(source, str(tmp_path / "both"))
+    script.run(SCRIPTS / "binds_parameters.py", str(tmp_path / "both"))
     kind, function = pickle.loads((tmp_path / "both").read_bytes())
     assert kind(config={}).train()["k"] == 3
     assert function({}) == {"k": 3}

@@ -1,4 +1,4 @@
-"""A cell of a notebook with a run that an interrupt ends. It is executed as a kernel does it: see `kernel.py`."""
+"""A cell of a notebook with a run that an interrupt ends. It is executed as a kernel does it: see `kit.KERNEL`."""
 
 import os
 import time
