@@ -226,11 +226,6 @@ def broken(text: str, columns: int) -> list[str]:
     return lines
 
 
-def cut_front(text: str, columns: int) -> str:
-    """The end of `text` in at most `columns` columns. Long names usually differ in their ends."""
-    return cut(text[::-1], columns)[::-1]
-
-
 def duration(seconds: float) -> str:
     """A length of time in at most two units, such as `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
     whole = round(max(0.0, seconds))

@@ -8,21 +8,20 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from minitune import clock
 from minitune.base.files import open_to_read
 from minitune.base.numbers import known_number
 from minitune.base.text import date, duration, mebibytes, number_text
 from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
-from minitune.experiment.goal import best_of, best_trial, confirmations, once_better, scored_by, why_no_best
+from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, scored_by, why_no_best
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
-from minitune.output.pace import rest_of_run_s
+from minitune.output.pace import times_of
 from minitune.output.rows import ending, last_line, row_of, shown_metric, shown_metrics, titled
-from minitune.output.table import error_groups, once_better_text
+from minitune.output.table import earlier_best_text, error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
-from minitune.record.standing import FINISHED_RUN, RUNNING, Standing
+from minitune.record.standing import FINISHED_RUN, Standing
 from minitune.record.story import Story, TrialDecision
 from minitune.result import EXPR_COMMAND_FILE, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
@@ -59,10 +58,7 @@ def key_of(word: str) -> str:
 def about_run(run: Story, state: Standing) -> Facts:
     """A run: its state, the counts of its trials, the best one, the errors by kind, and how long it will take."""
     goal = run.setup.goal
-    now_s = clock.current.time()
-    is_live = state.name == RUNNING
-    elapsed_s = max(0.0, now_s - run.driver.opened_s) if is_live else run.elapsed_s
-    rest_s = rest_of_run_s(run.trials, run.driver, run.total_samples, now_s) if is_live else None
+    times = times_of(run, state)
     last = run.driver.ending
     shown = [f"{count} {word}" for word, count in state.counts(run).items()]
     facts: Facts = {
@@ -78,9 +74,9 @@ def about_run(run: Story, state: Standing) -> Facts:
         ),
         "begun": date(run.setup.begun_s),
         "last updated": date(run.updated_s),
-        "worked s": Said(run.driver.earlier_s + elapsed_s),
-        "rest s": Said(rest_s),
-        "rest": Said(ABSENT, ABSENT if rest_s is None else f"about {duration(rest_s)}"),
+        "worked s": Said(times.worked_s),
+        "rest s": Said(times.rest_s),
+        "rest": Said(ABSENT, ABSENT if times.rest_s is None else f"about {duration(times.rest_s)}"),
         "trials": Said(ABSENT, ", ".join(shown) or "none yet"),
         "best": Said(None),
         "earlier best": None,
@@ -90,36 +86,23 @@ def about_run(run: Story, state: Standing) -> Facts:
         confirmed = confirmations(run.trials, goal.metric, goal.mode)
         value = str(confirmed[0]) if confirmed else short(shown_metric(found, goal.metric))
         facts["best"] = Said(best_data(found, goal.metric, goal.mode), f"trial {titled(found)}: {goal.metric}={value}")
-        facts["earlier best"] = earlier_best(run.trials, found, goal.metric, goal.mode)
+        facts["earlier best"] = about_earlier_best(run.trials, found, goal.metric, goal.mode)
     if goal.objectives:
         front = goal.front(run.trials)
         numbers = ", ".join(str(trial.number) for trial in front)
         facts["front"] = Said([identity_of_trial(trial) for trial in front], numbers or "none yet")
     groups = error_groups(trial for trial in run.trials if trial.status == ERROR)
-    lines = [line for alike in groups[:_ERRORS_SHOWN] for line in _error_lines(run.path, alike)]
+    lines = [line for alike in groups[:_ERRORS_SHOWN] for line in _error_lines(alike)]
     if len(groups) > _ERRORS_SHOWN:
         lines.append(f"and {len(groups) - _ERRORS_SHOWN} more kinds")
-    facts["errors"] = Said([_error_data(run.path, alike) for alike in groups], lines)
+    facts["errors"] = Said([facts_of_errors(alike) for alike in groups], lines)
     return facts
 
 
-def _error_data(path: str, alike: Sequence[Trial]) -> dict[str, Any]:
-    return {
-        "error": last_line(alike[0]),
-        "count": len(alike),
-        "trials": [trial.number for trial in alike],
-        "rerun": _rerun(path, alike[0]),
-    }
-
-
-def _error_lines(path: str, alike: Sequence[Trial]) -> list[str]:
+def _error_lines(alike: Sequence[Trial]) -> list[str]:
     first = alike[0]
     more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-    return [f"trial {titled(first)}{more}: {last_line(first)}", f"  {_rerun(path, first)}"]
-
-
-def _rerun(path: str, trial: Trial) -> str:
-    return f"minitune rerun {shlex.quote(path)} {trial.number}"
+    return [f"trial {titled(first)}{more}: {last_line(first)}", f"  {rerun_command(first)}"]
 
 
 def compared_data(run: Story, state: Standing, metric: str, mode: str) -> dict[str, Any]:
@@ -134,7 +117,7 @@ def compared_data(run: Story, state: Standing, metric: str, mode: str) -> dict[s
             "reports": sum(trial.progress.num_reports for trial in run.trials),
             "training_s": sum(totals_s),
             "best": best and best_data(best, metric, mode),
-            "earlier best": best and earlier_best(run.trials, best, metric, mode),
+            "earlier best": best and about_earlier_best(run.trials, best, metric, mode),
         }
     )
 
@@ -261,7 +244,7 @@ def about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) 
     if scope in ("all", "last"):  # an average has no iteration
         facts["iteration"] = _iteration_of(trial, metric, value)
     if scope == "last":
-        facts["earlier best"] = earlier_best(run.trials, trial, metric, mode)
+        facts["earlier best"] = about_earlier_best(run.trials, trial, metric, mode)
     # The best value may belong to a report without a checkpoint, or with one that was removed.
     scored = [(value_at_text(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(scored_by(scored), mode)
@@ -305,15 +288,15 @@ def _expected(trials: Sequence[Trial], best: Trial, metric: str, mode: str, scop
     return Said(data, f"{own}: {remark}" if remark else str(own))
 
 
-def earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Said | None:
+def about_earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Said | None:
     """The trial that was better in an earlier report than the best one ever was; None if there is none."""
-    trial = once_better(trials, best, metric, mode)
+    trial = earlier_best(trials, best, metric, mode)
     if trial is None:
         return None
     value = trial.progress.analysis.get(metric, mode)
     iteration = _iteration_of(trial, metric, value)
     data = {**identity_of_trial(trial), "value": value, "iteration": iteration}
-    return Said(data, once_better_text(trial, metric, mode, iteration))
+    return Said(data, earlier_best_text(trial, metric, mode, iteration))
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:

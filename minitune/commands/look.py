@@ -27,11 +27,11 @@ from minitune.base.text import counted, date, echo, echo_codes
 from minitune.commands import Commands, add_examples
 from minitune.commands.about import (
     about_best,
+    about_earlier_best,
     about_run,
     about_trial,
     compared_data,
     counts_by_key,
-    earlier_best,
     identity_of,
     key_of,
     require_best,
@@ -509,5 +509,5 @@ def _earlier_best_of(run: Story, metric: str, mode: str) -> str:
     best = best_trial(run.trials, metric, mode)
     if best is None:
         return ""
-    found = earlier_best(run.trials, best, metric, mode)
+    found = about_earlier_best(run.trials, best, metric, mode)
     return "" if found is None else str(found.text)

@@ -273,7 +273,7 @@ def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = 
     return sorted(made, key=lambda each: sign * each.mean)
 
 
-def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
+def earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
     """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was."""
     if confirmations(trials, metric, mode):  # it was not chosen for a value of its own
         return None

@@ -9,10 +9,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitune import clock
 from minitune.base.numbers import known_number
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.record.story import LastDriver
+from minitune.record.standing import RUNNING as RUNNING_RUN
+from minitune.record.standing import Standing
+from minitune.record.story import Story
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 SILENT_TIMES = 10
@@ -137,10 +140,28 @@ def run_seconds_left(
     return budget_s if left_s is None else min(left_s, budget_s)
 
 
-def rest_of_run_s(trials: Sequence[Trial], driver: LastDriver, total: int | None, now_s: float) -> float | None:
-    """Estimate how many seconds a run on which this driver works will still take; see `run_seconds_left`."""
+@dataclass(frozen=True)
+class RunTimes:
+    """How long the drivers of a run have worked until a time, and an estimate of how long it will still take; None if
+    it does not go on.
+    """
+
+    now_s: float
+    worked_s: float
+    rest_s: float | None = None
+
+
+def times_of(run: Story, state: Standing) -> RunTimes:
+    """The times of a run, as of now if it goes on."""
+    if state.name != RUNNING_RUN:
+        return RunTimes(run.updated_s, run.worked_s)
+    now_s = clock.current.time()
+    driver = run.driver
     elapsed_s = max(0.0, now_s - driver.opened_s)
-    return run_seconds_left(trials, now_s, elapsed_s, total, len(driver.ended_before), driver.time_budget_s)
+    rest_s = run_seconds_left(
+        run.trials, now_s, elapsed_s, run.total_samples, len(driver.ended_before), driver.time_budget_s
+    )
+    return RunTimes(now_s, driver.earlier_s + elapsed_s, rest_s)
 
 
 def _part_done(trial: Trial) -> float | None:

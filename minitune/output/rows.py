@@ -68,11 +68,11 @@ class TrialRow:
         brief_ending: Without the scheduler, for a narrow terminal.
         error: Its error on one line; empty if it has none.
         params: Those that it has of the searched ones, or of those that were asked for, by path.
-        metrics: Its latest values, by flattened name, in the order of their columns, without None.
+        metrics: Its latest values by flattened name, in the order of their columns.
         process: The host and process id of its worker, such as `127.0.0.1:77`, or empty.
         node: The address of its machine, or None.
         repeats: The id of the trial that it confirms, or None.
-        quiet_s: In the live view, the seconds since its last report or its start; None if it does not run.
+        quiet_s: In the live view, the seconds since its last report or its start.
         is_silent: Whether that is too long, see `pace`.
     """
 

@@ -10,6 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
@@ -184,8 +185,8 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
     return rank
 
 
-def once_better_text(trial: Trial, metric: str, mode: str, step: float | None) -> str:
-    """The text on the trial that was once better than the best one, see `goal.once_better`; `step` may be unknown."""
+def earlier_best_text(trial: Trial, metric: str, mode: str, step: float | None) -> str:
+    """The text on the trial that was once better than the best one, see `goal.earlier_best`; `step` may be unknown."""
     text = f"trial {trial.number} was at {format_cell(trial.progress.analysis.get(metric, mode), 20)}"
     if step is not None:
         text += f" in step {number_text(step)}"
@@ -352,7 +353,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         if len(alike) > 1:
             head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
         if alike is ordered[0] and os.path.isdir(first.experiment_path):  # a run in memory has no directory
-            command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number}"
+            command = rerun_command(first)
             if not isinstance(first.error, ProgramError):  # a debugger cannot stop in the program's code
                 command += " --pdb"
             head += f" (`{command}` runs it again)"
@@ -379,6 +380,21 @@ def error_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
         if trial.error is not None:
             groups.setdefault(kind_of_error(trial), []).append(trial)
     return sorted(groups.values(), key=len, reverse=True)
+
+
+def facts_of_errors(alike: Sequence[Trial]) -> dict[str, Any]:
+    """One of `error_groups` for programs."""
+    return {
+        "error": last_line(alike[0]),
+        "count": len(alike),
+        "trials": [trial.number for trial in alike],
+        "rerun": rerun_command(alike[0]),
+    }
+
+
+def rerun_command(trial: Trial) -> str:
+    """The command that runs a trial again."""
+    return f"minitune rerun {shlex.quote(trial.experiment_path)} {trial.number}"
 
 
 def kind_of_error(trial: Trial) -> str:

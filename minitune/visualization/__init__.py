@@ -3,8 +3,8 @@
 Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`. Importances need the extra
 `report` (scikit-learn).
 
-`history` reads a run, `page` fills the page with it, `server` serves the page while the run goes on, and `plots` shows
-parts of it. `page.js` draws it.
+`history` reads a run, `page` fills `page_data` with it, `page.js` draws that, `server` serves it while the run goes on,
+and `plots` shows parts of it.
 
 Examples:
     >>> from minitune.visualization import plot_optimization_history

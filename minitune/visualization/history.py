@@ -1,7 +1,6 @@
 """History: a run as plots need it: parameters, learning curves, working times, copies, and how trials ended.
 
-It comes from one pass over the journal, and from the records that were added since. The run may be running, or killed.
-Nothing is unpickled.
+It comes from one pass over the journal, and from records that were added since. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.numbers import as_number, known_number
 from minitune.base.text import plain_or_short
-from minitune.experiment.goal import best_of, best_trial, confirmations, once_better, require_reported
+from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial
 from minitune.output.comparison import compared
 from minitune.output.rows import metrics_of, own_metrics, parameter_names, row_of
-from minitune.output.table import once_better_text
+from minitune.output.table import earlier_best_text
 from minitune.record import records
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
@@ -63,16 +62,14 @@ class TrialHistory:
 
     Attributes:
         params: Its last parameters by path: plain values.
-        points: Its results in order, without those that a later attempt repeats.
-        metrics: Its flattened last result, without the configuration.
-        others: By flattened name, the values of its first few other metrics at each of `points`, or NaN.
+        points: Its results, without those that a later attempt repeats.
+        metrics: Its flattened last result.
+        others: The values of its first few other metrics at each of `points`, or NaN.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
-        ended: How it ended, in the words of the final table, or its state.
-        state: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
-        why, error: The text of its `ending`, and the last line of its error, or empty.
-        working_s: Since when it has its present worker, in seconds since the epoch, or None.
-        value: Its last value of the objective, or NaN.
+        ended, state, why, error: See `TrialRow`. `why` is the text of its `ending`.
+        working_s: Since when it has its present worker, or None.
+        value: Its last objective, or NaN.
     """
 
     trial: Trial
@@ -121,14 +118,14 @@ class RunHistory:
         source: The run's directory, its name below the storage path, `last`, or its `ResultGrid` or
             `ExperimentAnalysis`.
         metric, mode: The objective; by default that of the source or the run, of several the first.
-        needs_metric: If False, a run without a metric has points without values.
+        needs_metric: If False, a run may have no metric.
 
     Attributes:
         objectives: The modes by metric of a run with several objectives, else empty.
         trials: All trials that were drawn, by number.
         updated_s: The time of the last record, in seconds since the epoch.
-        worked_s: How long its drivers ran until `updated_s`, in seconds.
-        total: The number of trials in all, or None.
+        worked_s: How long its drivers ran until then.
+        total: The number of all trials, or None.
 
     Raises:
         ValueError: If there is no metric or mode, or no trial has reported the metric.
@@ -150,7 +147,8 @@ class RunHistory:
         self._reader = _HistoryReader(metric)
         self._follower = RunFollower(self.path, decisions=self._reader)
         _, self.state = read_on(self._follower)
-        story = self._follower.run
+        self.story = self._follower.run
+        story = self.story
         goal = story.setup.goal
         if needs_metric or metric is not None:
             metric, mode = goal.require_one(metric, mode or goal.objectives.get(metric or ""), self.path, story.trials)
@@ -193,14 +191,12 @@ class RunHistory:
 
     def _refresh(self) -> None:
         """Describe the trials that have changed."""
-        story = self._follower.run
+        story = self.story
         if self.state.name != RUNNING:
             self._reader.end_spans(story.updated_s)
             put_back(story.trials)
-        self.setup = story.setup
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
-        self.driver = story.driver
         self.total = story.total_samples
         self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         paths = sorted({*parameter_names(story.trials), *self._reader.moved})
@@ -216,7 +212,7 @@ class RunHistory:
 
     @property
     def first_s(self) -> float:
-        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did. It stays."""
+        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did."""
         return 0.0 if self._reader.first_s is None else self._reader.first_s
 
     @property
@@ -235,21 +231,21 @@ class RunHistory:
     @property
     def best(self) -> TrialHistory | None:
         """The trial with the best last result, see `best_trial`; None if none has one."""
-        found = best_trial(self._follower.run.trials, self.metric, self.mode)
+        found = best_trial(self.story.trials, self.metric, self.mode)
         return None if found is None else self._reader.trials[found.trial_id]
 
     def counts(self) -> dict[str, int]:
         """The number of trials by state, with those that the search has not drawn."""
-        return dict(self.state.counts(self._follower.run))
+        return dict(self.state.counts(self.story))
 
     def compared(self) -> dict[str, Any]:
         """The column of the run beside those of others; see `comparison.compared`."""
-        return compared(self._follower.run, self.state, self.metric, self.mode, self.once_better)
+        return compared(self.story, self.state, self.metric, self.mode, self.earlier_best)
 
     @property
     def confirmed_mean(self) -> float | None:
         """The mean of the best trial's repeats; None without repeats."""
-        confirmed = confirmations(self._follower.run.trials, self.metric, self.mode)
+        confirmed = confirmations(self.story.trials, self.metric, self.mode)
         return confirmed[0].mean if confirmed else None
 
     @property
@@ -258,7 +254,7 @@ class RunHistory:
 
         Empty if there is nothing to say. Blocks for up to 0.2 s of CPU.
         """
-        trials = self._follower.run.trials
+        trials = self.story.trials
         confirmed = confirmations(trials, self.metric, self.mode)
         if confirmed:
             return str(confirmed[0])
@@ -269,17 +265,17 @@ class RunHistory:
         return remark_on_luck(estimates(trials, self.metric, self.mode), self.mode)
 
     @property
-    def once_better(self) -> str:
-        """A text on the trial that was once better than the best one; empty if there is none. See `once_better`."""
+    def earlier_best(self) -> str:
+        """A text on the trial that `earlier_best` finds, or empty."""
         best = self.best
         if best is None:
             return ""
-        other = once_better([history.trial for history in self.trials], best.trial, self.metric, self.mode)
+        other = earlier_best([history.trial for history in self.trials], best.trial, self.metric, self.mode)
         if other is None:
             return ""
         points = next(history.points for history in self.trials if history.trial is other)
         found = best_of(((point.value, point) for point in points if math.isfinite(point.value)), self.mode)
-        return "" if found is None else once_better_text(other, self.metric, self.mode, found.step)
+        return "" if found is None else earlier_best_text(other, self.metric, self.mode, found.step)
 
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:

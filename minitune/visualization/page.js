@@ -18,7 +18,7 @@ const MOST_CURVES = 300, MOST_POINTS = 3000, MOST_LINES = 1000, LEVELS = 8, CELL
 // The states of a trial, in the order of legends, and the class of each.
 const KINDS = { finished: "finished", stopped: "stopped", failed: "failed", interrupted: "interrupted", running: "running", pending: "pending", "not started": "pending" };
 const STATES = ["running", "pending", "finished", "stopped", "failed", "interrupted", "not started"];
-const kindOf = (trial) => KINDS[trial.way] ? trial.way : "running";
+const kindOf = (trial) => KINDS[trial.status] ? trial.status : "running";
 
 // -- helpers ----------------------------------------------------------------------------------------------------------
 function el(name, properties, ...children) {
@@ -516,32 +516,32 @@ class Run {
   constructor(data, index) {
     this.index = index; this.data = data;
     this.trials = data.trials;
-    this.byNumber = new Map(this.trials.map((trial) => [trial.n, trial]));
+    this.byNumber = new Map(this.trials.map((trial) => [trial.number, trial]));
     this.hidden = new Set(); this.filter = null;
     this.hear();
   }
   // The time of the run's machine now. A file stands still; a page that is served goes on by the browser's own clock.
   hear() { this.heard = performance.now(); this.frozen = null; }
   get clock() {
-    const goesOn = this.isServed && this.data.isLive;
-    return this.data.now + (goesOn ? ((this.frozen ?? performance.now()) - this.heard) / 1000 : 0);
+    const goesOn = this.isServed && this.data.is_live;
+    return this.data.now_s + (goesOn ? ((this.frozen ?? performance.now()) - this.heard) / 1000 : 0);
   }
   freeze() { if (this.frozen === null) this.frozen = performance.now(); }
-  get elapsed() { return this.data.worked + this.clock - this.data.now; }
-  quiet(trial) { return trial.reported === null ? null : Math.max(0, this.now - trial.reported); }
+  get elapsed() { return this.data.worked_s + this.clock - this.data.now_s; }
+  quiet(trial) { return trial.reported_s === null ? null : Math.max(0, this.now - trial.reported_s); }
   isSilent(trial) {
-    const limit = trial.silentAfter ?? this.data.silentAfter;
-    return limit !== null && trial.reported !== null && this.quiet(trial) >= limit;
+    const limit = trial.silent_after_s ?? this.data.silent_after_s;
+    return limit !== null && trial.reported_s !== null && this.quiet(trial) >= limit;
   }
   update(data) {
     this.hear();
     for (const trial of data.trials) {
-      const known = this.byNumber.get(trial.n);
+      const known = this.byNumber.get(trial.number);
       if (known) this.trials[this.trials.indexOf(known)] = trial;
       else this.trials.push(trial);
-      this.byNumber.set(trial.n, trial);
+      this.byNumber.set(trial.number, trial);
     }
-    this.trials.sort((a, b) => a.n - b.n);
+    this.trials.sort((a, b) => a.number - b.number);
     this.data = { ...data, trials: this.trials };
   }
   // The metric of all plots and of the order of parameters: the objective, unless another one was chosen.
@@ -568,19 +568,19 @@ class Run {
   isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)); }
   get isFiltered() { return this.hidden.size > 0 || Boolean(this.filter); }
   get shown() { return this.scored.filter((trial) => this.isChosen(trial)); }
-  get now() { return Math.max(0, this.clock - this.data.first); }
-  spans(trial) { return trial.working === null ? trial.spans : [...trial.spans, [trial.working, Math.max(trial.working, this.now)]]; }
-  worked(trial) { return trial.counted + (trial.since === null ? 0 : Math.max(0, this.now - trial.since)); }
+  get now() { return Math.max(0, this.clock - this.data.first_s); }
+  spans(trial) { return trial.working_s === null ? trial.spans : [...trial.spans, [trial.working_s, Math.max(trial.working_s, this.now)]]; }
+  worked(trial) { return trial.counted_s + (trial.since_s === null ? 0 : Math.max(0, this.now - trial.since_s)); }
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
-    const mean = (this.importances || {}).mean || {};
+    const { mean } = this.importances || { mean: {} };
     return varied.sort((a, b) => (mean[b] ?? -1) - (mean[a] ?? -1));
   }
   about(trial) {
-    const run = this.data;
-    const lines = [`trial ${trial.n} · ${trial.ended}`];
-    for (const name of new Set([run.metric, ...Object.keys(run.objectives), this.metricShown])) {
+    const data = this.data;
+    const lines = [`trial ${trial.number} · ${trial.ended}`];
+    for (const name of new Set([data.metric, ...Object.keys(data.objectives), this.metricShown])) {
       const value = metricOf(this, trial, name);
       if (isNumber(value)) lines.push(`${name}: ${number(value)}`);
     }
@@ -637,7 +637,7 @@ function comparable(run, trials) {
 const BY = [["trial", "trial"], ["start", "start"], ["end", "end"], ["work", "work spent"]];
 const BY_NAMES = { trial: "trial", start: "start of the trial", end: "end of the trial", work: "work of all trials until its end" };
 function placesBy(run, by) {
-  if (by === "trial") return new Map(run.trials.map((trial) => [trial, trial.n]));
+  if (by === "trial") return new Map(run.trials.map((trial) => [trial, trial.number]));
   const begun = run.trials.map((trial) => [trial, run.spans(trial)]).filter(([, spans]) => spans.length);
   if (by === "start") return new Map(begun.map(([trial, spans]) => [trial, Math.max(0, spans[0][0])]));
   const ends = begun.map(([trial, spans]) => [trial, Math.max(0, spans[spans.length - 1][1])]).sort((a, b) => a[1] - b[1]);
@@ -669,7 +669,7 @@ function curveOf(run, trial, name) {
   return values.map((value, i) => [stepAt(trial.others.at ? trial.others.at[i] : i), value]).filter(([, value]) => isNumber(value));
 }
 // The steps after which a trial went on from the checkpoint of another one.
-const exploitsOf = (trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([, step]) => step);
+const exploitsOf = (trial) => trial.copies.filter(([donor]) => donor !== trial.number).map(([, step]) => step);
 // Whether a point is the first one after an exploit. The other checkpoint may be of an earlier step.
 const isNewBegin = (exploits, points, index) => index > 0 && (exploits.includes(points[index - 1][0]) || points[index][0] <= points[index - 1][0]);
 // The points of a curve with a gap at each exploit: no line leads from one training to another.
@@ -740,7 +740,7 @@ function plotsOf(run, open, redraw, only) {
       const breaks = trials.filter((trial) => exploitsOf(trial).length).flatMap((trial) => curves.get(trial).filter((_, index, all) => isNewBegin(exploitsOf(trial), all, index)));
       if (breaks.length) layers.push({ kind: "points", style: "marks", mark: "interrupted", cls: "best", points: axisPoints(x, y, breaks) });
       card.chart(0, open).draw({ x, y, layers, hits });
-      card.note.textContent = `${card.edge(y, own)}${breaks.length ? "A line ends where its trial took over the checkpoint of another one, and starts again at the diamond. " : ""}${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.n}.` : ""}`;
+      card.note.textContent = `${card.edge(y, own)}${breaks.length ? "A line ends where its trial took over the checkpoint of another one, and starts again at the diamond. " : ""}${trials.length < allowed.length ? `${trials.length} of ${allowed.length} curves: the best third, and an even choice of the others. ` : ""}${best ? `The thick line is the best trial, ${best.number}.` : ""}`;
     }, { there: () => run.trials.some((trial) => curveOf(run, trial, run.metricShown).length > (only ? 0 : 1)) });
     settings.isLogCurves = false;
     const log = card.check("log", settings, "isLogCurves");
@@ -749,19 +749,19 @@ function plotsOf(run, open, redraw, only) {
   if (wants("front") && Object.keys(run.data.objectives).length > 1) addFront(run, open, add, settings, redraw);
   if (wants("importances")) {
     const card = add("importances", "What matters", () => {
-      const found = run.importances;
-      card.note.textContent = found.confidence || found.why;
-      card.body.hidden = !found.mean;
-      if (!found.mean) return;
-      const names = Object.keys(found.mean).slice(0, 20);
+      const importances = run.importances;
+      card.note.textContent = importances.note;
+      const names = Object.keys(importances.mean).slice(0, 20);
+      card.body.hidden = !names.length;
+      if (!names.length) return;
       const y = categoryAxis("", [...names].reverse());
-      const x = numberAxis(`importance for ${run.metricShown} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
-      const hits = names.map((name) => { const at = y.at(name), to = found.mean[name];
-        return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${found.mean[name].toFixed(2)} ± ${found.std[name].toFixed(2)}` }; });
+      const x = numberAxis(`importance for ${run.metricShown} (shares of 1)`, names.map((name) => Math.min(1, importances.mean[name] + importances.std[name])), { fromZero: true });
+      const hits = names.map((name) => { const at = y.at(name), to = importances.mean[name];
+        return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${importances.mean[name].toFixed(2)} ± ${importances.std[name].toFixed(2)}` }; });
       card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
-        { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, found.mean[name], y.at(name) + 0.32]) },
-        { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [Math.min(1, found.mean[name] + found.std[name]), y.at(name)]]) }] });
-    }, { there: () => run.importances && (only || run.importances.mean) });
+        { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, importances.mean[name], y.at(name) + 0.32]) },
+        { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, importances.mean[name] - importances.std[name]), y.at(name)], [Math.min(1, importances.mean[name] + importances.std[name]), y.at(name)]]) }] });
+    }, { there: () => run.importances && (only || Object.keys(run.importances.mean).length) });
   }
 
   if (wants("contour")) {
@@ -778,7 +778,7 @@ function plotsOf(run, open, redraw, only) {
       const levels = levelsOf(run, trials, own.colour, (trial) => values.get(trial));
       const isStrip = x.isCategory || y.isCategory;
       // Points of one category lie beside each other, always at the same place.
-      const spread = (axis, trial, share) => axis.isCategory ? ((trial.n * share) % 1 - 0.5) * 0.6 : 0;
+      const spread = (axis, trial, share) => axis.isCategory ? ((trial.number * share) % 1 - 0.5) * 0.6 : 0;
       const point = (trial) => [x.at(trial.params[own.x]) + spread(x, trial, 0.618034), y.at(trial.params[own.y]) + spread(y, trial, 0.754878)];
       const points = trials.map((trial) => [...point(trial), levels.get(trial), trial]);
       const layers = isStrip ? [] : surface(x, y, points);
@@ -856,25 +856,25 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, height: Math.max(150, Math.min(420, 80 + 26 * count)),
         layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: KINDS[kind], boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
         hits: bars.map((row) => ({ x: row.begin, y: row.worker, trial: row.trial, box: box(row), text: () => `${seconds(row.end - row.begin)}\n${run.about(row.trial)}` })) });
-    }, { isWide: true, there: () => run.trials.some((trial) => trial.spans.length || trial.working !== null) });
+    }, { isWide: true, there: () => run.trials.some((trial) => trial.spans.length || trial.working_s !== null) });
   }
 
   if (only && wants("edf")) addEdf([run], add);
-  const copiesOf = () => run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.n).map(([donor, step]) => [donor, step, trial.n]));
+  const copiesOf = () => run.trials.flatMap((trial) => trial.copies.filter(([donor]) => donor !== trial.number).map(([donor, step]) => [donor, step, trial.number]));
   if (wants("lineage")) {
     const card = add("lineage", "Lineage of the population", () => {
       const copies = copiesOf();
       const trials = run.trials.filter((trial) => trial.curve.length);
       const last = (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
       const x = numberAxis("training iteration", [0, ...trials.map(last)], { isInteger: true });
-      const y = numberAxis("trial", trials.map((trial) => trial.n), { isInteger: true });
+      const y = numberAxis("trial", trials.map((trial) => trial.number), { isInteger: true });
       card.legend.replaceChildren(el("span", { className: "quiet" }, "grey: training; blue: a copy of another trial's checkpoint"));
       card.chart(0, open).draw({ x, y, layers: [
-        { kind: "lines", cls: "faint", lines: trials.map((trial) => [[0, trial.n], [last(trial), trial.n]]) },
+        { kind: "lines", cls: "faint", lines: trials.map((trial) => [[0, trial.number], [last(trial), trial.number]]) },
         { kind: "lines", style: "thick", cls: "finished", lines: copies.map(([donor, step, own]) => [[step, donor], [step, own]]) },
         { kind: "points", style: "marks", mark: "running", cls: "finished", points: copies.map(([, step, own]) => [step, own]) }],
         hits: [...copies.map(([donor, step, own]) => ({ x: step, y: own, trial: run.byNumber.get(own), text: () => `trial ${own} continued from trial ${donor} after step ${number(step)}` })),
-          ...trials.map((trial) => hit(run, last(trial), trial.n, trial))] });
+          ...trials.map((trial) => hit(run, last(trial), trial.number, trial))] });
     }, { there: () => only || copiesOf().length > 0 });
   }
   return made;
@@ -1018,7 +1018,7 @@ function kneeOf(run, best, scores) {
 function kneeText(run, best, scores, names) {
   if (best.length < 3) return "";
   const { ends, knee } = kneeOf(run, best, scores);
-  return ` Best ${names.map((name, i) => `${name} in trial ${ends[i].n}`).join(", best ")}; the knee is trial ${knee.n}.`;
+  return ` Best ${names.map((name, i) => `${name} in trial ${ends[i].number}`).join(", best ")}; the knee is trial ${knee.number}.`;
 }
 function addFront(run, open, add, settings, redraw) {
   const names = Object.keys(run.data.objectives);
@@ -1035,7 +1035,7 @@ function addFront(run, open, add, settings, redraw) {
     front.chart(0, open).draw({ x, y, layers: [...markLayers(run, shown, point), ...(names.length === 2 ? [{ kind: "lines", cls: "best", lines: [line] }] : []),
       { kind: "points", style: "thick", mark: "running", cls: "best", points: line }],
       hits: shown.map((trial) => ({ ...hit(run, ...point(trial), trial), text: () => `${best.includes(trial) ? "on the front: " : ""}${names.map((name) => `${name} ${number(metricOf(run, trial, name))}`).join(", ")}\n${run.about(trial)}` })) });
-    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.n).join(", "), 120)}).${kneeText(run, best, scores, names)}` : "";
+    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.number).join(", "), 120)}).${kneeText(run, best, scores, names)}` : "";
   }, { there: () => complete().length > 0 });
   if (names.length > 2) for (const name of ["x", "y"]) front.select(name, own, name, names.map((one) => [one, one]));
   if (settings.view) return;
@@ -1049,7 +1049,7 @@ function addFront(run, open, add, settings, redraw) {
         best = [...best.filter((other) => !dominates(scores[i], other)), scores[i]];
         now = hypervolume(best, worst);
       }
-      return [trial.n, now];
+      return [trial.number, now];
     });
     const x = numberAxis("trial", line.map(([at]) => at), { isInteger: true }), y = numberAxis("hypervolume", line.map(([, value]) => value), { fromZero: true });
     volume.chart(0, open).draw({ x, y, layers: [{ kind: "lines", style: "thick", cls: "finished", isStep: true, lines: [line] }],
@@ -1071,8 +1071,8 @@ PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
 // As in `minitune ls`: how a trial has ended is there once it has, and its cell is empty if that says no more than its status.
 const endOf = (trial) => ["running", "pending"].includes(kindOf(trial)) ? undefined : trial.ended;
-const hasReported = (trial) => trial.silentAfter !== null;  // the limit is that of its own reports
-const totalTimeOf = (run, trial) => trial.since !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted : undefined;
+const hasReported = (trial) => trial.silent_after_s !== null;  // the limit is that of its own reports
+const totalTimeOf = (run, trial) => trial.since_s !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted_s : undefined;
 class FilterError extends Error {}
 const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
@@ -1231,17 +1231,17 @@ class TrialTable {
   }
   allColumns() {
     const isNarrow = innerWidth < 600;  // a phone shows few columns: the parameters say more than how a trial has ended
-    const run = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
-    const metrics = run.metrics.filter((name) => name !== run.metric);
+    const data = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
+    const metrics = data.metrics.filter((name) => name !== data.metric);
     return [
-      of("trial", (trial) => trial.n), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
-      ...metrics.filter((name) => name in run.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
-      ...(isNarrow ? run.params.map((name) => of(name, (trial) => trial.params[name])) : []),
+      of("trial", (trial) => trial.number), ...(data.metric ? [of(data.metric, (trial) => trial.value)] : []),
+      ...metrics.filter((name) => name in data.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
+      ...(isNarrow ? data.params.map((name) => of(name, (trial) => trial.params[name])) : []),
       of("status", kindOf), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
-      ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
-      ...(isNarrow ? [] : run.params.map((name) => of(name, (trial) => trial.params[name]))),
+      ...metrics.filter((name) => !(name in data.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
+      ...(isNarrow ? [] : data.params.map((name) => of(name, (trial) => trial.params[name]))),
       of("iter", iterationOf), of("total time (s)", (trial) => totalTimeOf(this.run, trial)),
-      ...(run.isLive ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; })] : []),
+      ...(data.is_live ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; })] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -1268,9 +1268,9 @@ class TrialTable {
     if (by) {
       const keyed = this.found.map((trial) => [by.get(trial), trial]);
       keyed.sort(([a, s], [b, t]) => {
-        if (missing(a) || missing(b)) return missing(a) - missing(b) || s.n - t.n;
-        if (typeof a === "number" && typeof b === "number") return sign * (a - b) || s.n - t.n;
-        return sign * text(a).localeCompare(text(b), undefined, { numeric: true }) || s.n - t.n;
+        if (missing(a) || missing(b)) return missing(a) - missing(b) || s.number - t.number;
+        if (typeof a === "number" && typeof b === "number") return sign * (a - b) || s.number - t.number;
+        return sign * text(a).localeCompare(text(b), undefined, { numeric: true }) || s.number - t.number;
       });
       this.found = keyed.map(([, trial]) => trial);
     }
@@ -1302,14 +1302,14 @@ class TrialTable {
     for (const pad of [this.above, this.below]) pad.firstChild.colSpan = Math.max(1, shown.length);
     const focused = this.body.contains(document.activeElement) && document.activeElement.trial;
     this.paint(true);
-    const line = focused && [...this.lines.values()].find((one) => one.trial.n === focused.n);
+    const line = focused && [...this.lines.values()].find((one) => one.trial.number === focused.number);
     if (line) line.focus({ preventScroll: true });
   }
   // The time goes on: the cells that show it change, and nothing else.
   tick() {
     const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(total time|last report)/.test(column.name));
     for (const line of this.lines.values()) {
-      if (line.trial.reported === null) continue;
+      if (line.trial.reported_s === null) continue;
       for (const [column, index] of running) {
         tell(line.cells[index], this.cell(column, line.trial));
         if (column.name.startsWith("last")) line.cells[index].className = this.run.isSilent(line.trial) ? "failed" : "";
@@ -1409,7 +1409,7 @@ const withCopy = (value) => el("div", { className: "copy" }, el("pre", {}, value
 let opened = null;
 let trialShown = () => {};  // told when another trial is shown, or none
 async function openTrial(run, trial) {
-  const isUpdate = opened && opened.run === run && opened.trial.n === trial.n;
+  const isUpdate = opened && opened.run === run && opened.trial.number === trial.number;
   const isFirst = !opened;
   opened = { run, trial };
   if (!isUpdate) trialShown(isFirst);
@@ -1417,7 +1417,7 @@ async function openTrial(run, trial) {
   let details = trial.details;
   if (!details && run.isServed) {
     try {
-      details = await (await fetch(`trial/${trial.n}`)).json();
+      details = await (await fetch(`trial/${trial.number}`)).json();
     } catch {
       details = { error: "the server does not answer any more" };
     }
@@ -1431,13 +1431,13 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, status: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported === null ? "" : hasReported(trial) ? `${clockText(run.quiet(trial))} ago` : `none for ${clockText(run.quiet(trial))}`, attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported_s === null ? "" : hasReported(trial) ? `${clockText(run.quiet(trial))} ago` : `none for ${clockText(run.quiet(trial))}`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
   const config = details.config || trial.params;
   dialog.replaceChildren(
-    el("header", {}, el("h2", {}, `Trial ${trial.n}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), el("button", { type: "button", onclick: () => dialog.close() }, "close")),
+    el("header", {}, el("h2", {}, `Trial ${trial.number}`), turn("‹", -1, "the one before in the table"), turn("›", 1, "the next one in the table"), el("button", { type: "button", onclick: () => dialog.close() }, "close")),
     definitions(facts), charts,
     el("h3", {}, "Configuration"), copies(config), el("pre", { id: "config" }, python(config)),
     ...(details.error ? [el("h3", {}, "Error"), el("pre", { id: "error" }, details.error)] : []),
@@ -1545,7 +1545,7 @@ class RunView {
     if (this.table.input.value) parts.set("filter", this.table.input.value);
     if (this.run.hidden.size) parts.set("hide", [...this.run.hidden].join());
     if (this.run.metric && this.run.metric !== this.run.data.metric) parts.set("metric", this.run.metric);
-    if (opened && opened.run === this.run) parts.set("trial", opened.trial.n);
+    if (opened && opened.run === this.run) parts.set("trial", opened.trial.number);
     const address = `${location.pathname}${location.search}${parts.size ? `#${parts}` : ""}`;
     if (address === `${location.pathname}${location.search}${location.hash}`) return;
     try {
@@ -1569,7 +1569,7 @@ class RunView {
     const run = this.run, data = run.data, best = run.byNumber.get(data.best);
     const counts = { ...Object.fromEntries(STATES.map((state) => [state, 0])), ...data.counts }, total = Object.values(counts).reduce((a, b) => a + b, 0);
     const ended = counts.finished + counts.stopped + counts.failed;
-    if (this.isAlone) document.title = data.isLive ? `(${ended}/${data.total === null ? "∞" : total}) ${data.name}` : `minitune: ${data.name}`;
+    if (this.isAlone) document.title = data.is_live ? `(${ended}/${data.total === null ? "∞" : total}) ${data.name}` : `minitune: ${data.name}`;
     this.describeBest(best);
     put(this.progress, JSON.stringify([data.state, counts, data.total, data.resume]), () => {
       const kinds = { running: "running", finished: "finished", failed: "failed", killed: "failed" };
@@ -1578,14 +1578,14 @@ class RunView {
       this.silence = el("p", { className: "note failed", hidden: true });
       return [el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state),
         counts.failed ? el("button", { type: "button", className: "badge failed", onclick: () => this.errors.scrollIntoView() }, `${counts.failed} failed`) : null,
-        el("b", {}, data.total === null && data.isLive ? counted(ended, "trial") : `${ended} of ${counted(total, "trial")}`), this.time), bar,
+        el("b", {}, data.total === null && data.is_live ? counted(ended, "trial") : `${ended} of ${counted(total, "trial")}`), this.time), bar,
       el("p", { className: "counts" }, STATES.filter((state) => counts[state]).map((state) => `${counts[state]} ${state}`).join(" · ") || "no trial has started"),
       this.silence, data.resume ? withCopy(data.resume) : null];
     });
-    put(this.facts, JSON.stringify([data.stateText, data.objectives, data.isLive || data.worked]), () => [el("details", {}, el("summary", {}, "about this run"), definitions({
-      state: data.stateText === data.state ? "" : data.stateText,
+    put(this.facts, JSON.stringify([data.state_text, data.objectives, data.is_live || data.worked_s]), () => [el("details", {}, el("summary", {}, "about this run"), definitions({
+      state: data.state_text === data.state ? "" : data.state_text,
       objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
-      trainable: data.trainable, begun: date(data.begun), duration: data.isLive ? "" : seconds(data.worked), seed: data.seed, directory: data.path }))]);
+      trainable: data.trainable, begun: date(data.begun_s), duration: data.is_live ? "" : seconds(data.worked_s), seed: data.seed, directory: data.path }))]);
     this.describeErrors();
     if (this.metric) this.metric.fill();
     const groups = [["Overview", this.overview], ["Curves", this.first("history", "curves")], ["Parameters", this.first("importances", "contour", "slice", "parallel")],
@@ -1598,15 +1598,15 @@ class RunView {
     const run = this.run, data = run.data;
     const [first] = run.aimed;
     const front = Object.keys(data.objectives).length > 1 ? frontOf(run) : null;
-    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.n)], best && [best.n, best.value, best.way, data.bestConfig, best.params], data.isLive, data.metric, first && first.value, data.onceBetter, data.remark, data.confirmed, run.aimed.length > 1]), () => {
+    put(this.hero, JSON.stringify([front && [front.trials.length, front.best.map((trial) => trial.number)], best && [best.number, best.value, best.status, data.best_config, best.params], data.is_live, data.metric, first && first.value, data.earlier_best, data.remark, data.confirmed, run.aimed.length > 1]), () => {
       if (!best) {
-        const why = !data.metric ? "The run has no objective." : data.isLive ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
+        const why = !data.metric ? "The run has no objective." : data.is_live ? `No trial has reported ${data.metric} so far.` : `No trial has reported ${data.metric}.`;
         return [el("h3", {}, "Best"), el("p", { className: "quiet" }, why)];
       }
       if (front && front.best.length) {
         const names = Object.keys(data.objectives), { ends, knee } = kneeOf(run, front.best, front.scores);
         const values = (trial) => names.map((name) => `${name} ${number(metricOf(run, trial, name))}`).join(", ");
-        const line = (title, trial) => el("p", { className: "gain" }, `${title}: `, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.n}`), ` ${values(trial)}`);
+        const line = (title, trial) => el("p", { className: "gain" }, `${title}: `, el("button", { type: "button", onclick: () => openTrial(run, trial) }, `trial ${trial.number}`), ` ${values(trial)}`);
         return [el("div", { className: "name" }, "Front", el("span", { className: "quiet" }, ` (${Object.entries(data.objectives).map(([name, mode]) => `${mode} ${name}`).join(", ")})`)),
           el("div", { className: "value" }, `${front.best.length} of ${front.trials.length}`), ...names.map((name, i) => line(`best ${name}`, ends[i])), line("knee", knee), configTable(knee.params)];
       }
@@ -1614,40 +1614,40 @@ class RunView {
       const aim = data.mode === "max" ? "largest" : "smallest";
       return [el("div", { className: "name" }, `Best ${cut(data.metric, 48)}`, el("span", { className: "quiet" }, ` (${aim})`)),
         el("div", { className: "value", title: String(aimed) }, number(aimed, 4)),
-        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`), ` ${best.ended}`, gainOver(run, best, first, aimed)),
+        el("p", { className: "gain" }, el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.number}`), ` ${best.ended}`, gainOver(run, best, first, aimed)),
         data.remark ? el("p", { className: "note" }, `${data.remark}.`) : null,
-        data.onceBetter ? el("p", { className: "note" }, `Earlier in its course, ${data.onceBetter}.`) : null,
-        configTable(best.params), data.bestConfig ? copies(data.bestConfig) : null];
+        data.earlier_best ? el("p", { className: "note" }, `Earlier in its course, ${data.earlier_best}.`) : null,
+        configTable(best.params), data.best_config ? copies(data.best_config) : null];
     });
   }
   describeErrors() {
     const run = this.run, groups = run.data.errors || [];
     this.errors.hidden = !groups.length;
     put(this.errors, JSON.stringify(groups), () => [el("h3", {}, `Errors (${groups.reduce((sum, group) => sum + group.trials.length, 0)})`),
-      ...groups.slice(0, 10).map((group) => el("div", { className: "error" }, el("p", {}, el("b", {}, `${group.trials.length} × `), group.text),
+      ...groups.slice(0, 10).map((group) => el("div", { className: "error" }, el("p", {}, el("b", {}, `${group.trials.length} × `), group.error),
         el("p", { className: "quiet" }, "trials ", ...group.trials.slice(0, 12).flatMap((n, index) => [index ? ", " : "", el("button", { type: "button", onclick: () => openTrial(run, run.byNumber.get(n)) }, String(n))]), group.trials.length > 12 ? ` and ${group.trials.length - 12} more` : ""),
-        withCopy(group.command))),
+        withCopy(group.rerun))),
       groups.length > 10 ? el("p", { className: "note" }, `and ${groups.length - 10} more kinds: filter the table by failed`) : null]);
   }
   tick() {
     const run = this.run, data = run.data;
     if (!this.time) return;
     const gone = clockText(run.elapsed);
-    const left = data.left === null ? "" : ` · about ${clockText(Math.max(1, data.left - (run.clock - data.now)))} to go`;
+    const left = data.rest_s === null ? "" : ` · about ${clockText(Math.max(1, data.rest_s - (run.clock - data.now_s)))} to go`;
     const silent = run.trials.filter((trial) => run.isSilent(trial));
-    tell(this.time, data.isLive ? `${gone}${left}` : seconds(data.worked));
+    tell(this.time, data.is_live ? `${gone}${left}` : seconds(data.worked_s));
     this.silence.hidden = !silent.length;
     if (silent.length) {
-      const [first] = [...silent].sort((a, b) => a.reported - b.reported);
-      tell(this.silence, `Trial ${first.n}: ${hasReported(first) ? "last report" : "no report for"} ${clockText(run.quiet(first))}${hasReported(first) ? " ago" : ""}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
+      const [first] = [...silent].sort((a, b) => a.reported_s - b.reported_s);
+      tell(this.silence, `Trial ${first.number}: ${hasReported(first) ? "last report" : "no report for"} ${clockText(run.quiet(first))}${hasReported(first) ? " ago" : ""}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
     }
-    if (data.isLive) this.table.tick();
+    if (data.is_live) this.table.tick();
   }
   update() {
     if (!this.only) { this.describe(); this.table.update(); }
     for (const card of this.cards) card.mark();
     if (opened && opened.run === this.run) {
-      const now = this.run.byNumber.get(opened.trial.n);
+      const now = this.run.byNumber.get(opened.trial.number);
       if (now && now !== opened.trial) openTrial(this.run, now);
     }
   }
@@ -1696,10 +1696,10 @@ class RunList {
     host.append(el("div", { className: "tools" }, this.input, this.compare), el("div", { className: "scroll card" }, this.table), this.empty);
   }
   static columns = [
-    ["run", (row) => row.name], ["state", (row) => row.state], ["progress", (row) => row.trials === undefined ? null : row.ended / (row.total || row.trials || 1)],
-    ["failed", (row) => row.failed], ["metric", (row) => row.metric], ["best", (row) => row.best], ["duration", (row) => RunList.duration(row)], ["age", (row) => row.begun ? Date.now() / 1000 - row.begun : null],
+    ["run", (row) => row.name], ["state", (row) => row.state], ["progress", (row) => row.trials === null ? null : row.ended / (row.total || row.trials || 1)],
+    ["failed", (row) => row.failed], ["metric", (row) => row.metric], ["best", (row) => row.best], ["duration", (row) => RunList.duration(row)], ["age", (row) => row.begun_s ? Date.now() / 1000 - row.begun_s : null],
   ];
-  static duration(row) { return row.trials === undefined ? null : row.state === "running" ? row.earlier + Math.max(0, Date.now() / 1000 - row.opened) : row.duration; }
+  static duration(row) { return row.trials === null ? null : row.state === "running" ? row.earlier_s + Math.max(0, Date.now() / 1000 - row.opened_s) : row.worked_s; }
   update(rows) {
     this.rows = rows;
     if (isSelected(this.table)) waiting.set(this.table, () => { waiting.delete(this.table); this.paint(); }); else this.paint();
@@ -1738,13 +1738,13 @@ class RunList {
     } }) : null;
     if (tick) tick.dataset.key = `tick ${row.name}`;
     const isBad = row.state === "damaged" || row.state === "killed" || row.state === "failed", total = row.total || row.trials;
-    const progress = row.trials === undefined ? el("td") : el("td", {}, `${row.ended} of ${total}`, progressBar(row.counts, `${row.ended} of ${total} trials have ended`));
+    const progress = row.trials === null ? el("td") : el("td", {}, `${row.ended} of ${total}`, progressBar(row.counts, `${row.ended} of ${total} trials have ended`));
     const duration = RunList.duration(row);
     return el("tr", {}, el("td", {}, tick), el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
       el("td", {}, el("span", { className: row.state === "running" ? "running" : isBad ? "failed" : "" }, row.state)), progress,
       el("td", { className: row.failed ? "failed" : "" }, String(row.failed || "")), el("td", {}, row.metric ? `${row.metric} (${row.mode})` : ""),
       el("td", {}, isNumber(row.best) ? number(row.best) : ""), el("td", {}, duration === null ? "" : duration < 60 ? seconds(duration) : clockText(duration)),
-      el("td", { title: date(row.begun) }, row.begun ? clockText(Math.max(0, Date.now() / 1000 - row.begun)) : ""));
+      el("td", { title: date(row.begun_s) }, row.begun_s ? clockText(Math.max(0, Date.now() / 1000 - row.begun_s)) : ""));
   }
 }
 
@@ -1760,11 +1760,11 @@ function listen(since, onMessage, onBreak) {
 }
 async function start() {
   DATA = await readData();
-  if (DATA.list) {
+  if (DATA.listed) {
     const host = el("div");
     main.replaceChildren(el("h1", {}, document.title), banner, host);
     const list = new RunList(host);
-    list.update(DATA.list);
+    list.update(DATA.listed);
     listen(0, (rows) => list.update(rows));
     setInterval(() => { if (list.rows.some((row) => row.state === "running")) list.update(list.rows); }, 5000);
     return;
@@ -1777,12 +1777,12 @@ async function start() {
     if (runs.length > 1) main.append(el("h2", {}, run.data.name));
     return new RunView(run, main, DATA.only, runs.length === 1 && !DATA.only);
   });
-  if (DATA.isServed) {
+  if (DATA.is_served) {
     runs[0].isServed = true;
     if (DATA.up) main.prepend(el("a", { href: DATA.up }, "all runs"));
     let waits = false;
     setInterval(() => {
-      if (!runs[0].data.isLive) return;
+      if (!runs[0].data.is_live) return;
       views[0].tick();
       for (const card of cards) if (card.root.dataset.view === "timeline") card.mark();  // its bars grow
     }, 1000);

@@ -1,7 +1,7 @@
-"""The page: runs in one HTML file, as data. `page.html`, `page.css` and `page.js` beside this module show the data.
+"""The page: runs in one HTML file, as data (see `page_data`), which `page.js` draws.
 
 The same page is a file to mail (`write_report`), a plot in a notebook (`plots`), and what `minitune watch --web` serves
-(`server`). It needs no other file and no network. The Python here fills it, and `page.js` decides what is drawn.
+(`server`). It needs no other file and no network.
 
 Three things keep a text from becoming markup or script. The data is JSON without `<`, in an element that no browser
 runs. The script sets texts, never markup. And a content security policy allows only the script and the style whose
@@ -19,28 +19,38 @@ import re
 import shlex
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from minitune import clock
 from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
-from minitune.output.pace import Pace, pace_of, rest_of_run_s, silent_after_s, usual_pause_s
+from minitune.experiment.lifecycle import ERROR
+from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
 from minitune.output.rows import LISTED, infer_metrics, shown_metric
-from minitune.output.table import kind_of_error
+from minitune.output.table import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.visualization.importances import get_param_importances, rank_importances
+from minitune.visualization.page_data import (
+    Page,
+    PageImportances,
+    PageRun,
+    PageTrial,
+    PageTrialDetails,
+    as_json,
+    with_parts,
+)
 
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
 _DECISIONS_SHOWN = 20
 _OUTPUT_BYTES = 4000
-"""The end of a trial's output that the page shows."""
+"""The part of a trial's output that the page shows."""
 _FILE_OUTPUT_BYTES = 1_500_000
 """The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
 _MOST_JSON = 1_000_000
@@ -110,7 +120,7 @@ def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) ->
         if only is None:
             data.add_details()
         runs.append(data.text())
-    return f'{{"runs":[{",".join(runs)}],"only":{json_text.dumps(only)}}}'
+    return with_parts(Page(only), "runs", runs)
 
 
 def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
@@ -151,9 +161,10 @@ def _hash_of(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
-    """The importances for each objective as data, or as `why` a text that says why there are none. Blocks while models
-    are fitted. Without scikit-learn, or from few trials, they are of each parameter alone.
+def describe_importances(history: RunHistory) -> dict[str, PageImportances]:
+    """The importances for each objective, or why there are none. Blocks while models are fitted.
+
+    Without scikit-learn, or from few trials, they are of each parameter alone.
     """
     found = {history.metric: _importances_of(history)}
     for name, mode in history.objectives.items():
@@ -161,14 +172,14 @@ def describe_importances(history: RunHistory) -> dict[str, dict[str, Any]]:
             try:
                 found[name] = _importances_of(RunHistory(history.path, name, mode))
             except ValueError as error:  # no trial has reported it
-                found[name] = {"why": str(error)}
+                found[name] = PageImportances(str(error))
     return found
 
 
-def _importances_of(history: RunHistory) -> dict[str, Any]:
+def _importances_of(history: RunHistory) -> PageImportances:
     try:
         found = get_param_importances(history)
-        return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+        return PageImportances(found.confidence, found.mean, found.std)
     except ImportError:
         why = "`pip install scikit-learn` adds a model, which knows interactions"
     except ValueError as error:
@@ -176,17 +187,16 @@ def _importances_of(history: RunHistory) -> dict[str, Any]:
     try:
         found = rank_importances(history)
     except ValueError:
-        return {"why": why}
-    confidence = f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
-    return {"mean": found.mean, "std": found.std, "confidence": confidence}
+        return PageImportances(why)
+    note = f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
+    return PageImportances(note, found.mean, found.std)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
 class RunData:
     """A run as the JSON that the page shows.
 
-    Each trial's text is kept with the version at which it last changed, so an update costs the changed trials, and any
-    number of pages can be at any version.
+    Each trial's text is kept with the version at which it last changed, so an update costs the changed trials.
 
     Args:
         history: The run. Call `update` after it has read new records.
@@ -199,7 +209,7 @@ class RunData:
     def __init__(self, history: RunHistory):
         self.history = history
         self.version = 0
-        self.importances: dict[str, dict[str, Any]] | None = None
+        self.importances: dict[str, PageImportances] | None = None
         self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
         self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
         self._metrics: list[str] = []
@@ -228,66 +238,64 @@ class RunData:
         place = {number: index for index, number in enumerate(best)}
         for each in sorted(history.trials, key=lambda each: (not each.failed, place.get(each.number, len(best)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
-            left_bytes -= len(details["output"].encode())
-            self._texts[each.trial.trial_id] = json_text.dumps({**self._of_trial(each), "details": details})
+            left_bytes -= len(details.output.encode())
+            described = replace(self._of_trial(each), details=details)
+            self._texts[each.trial.trial_id] = json_text.dumps(as_json(described))
 
     def text(self, since: int = 0) -> str:
         """The run as JSON, with the trials that have changed after version `since`."""
         changed = [each for each in self.history.trials if self._versions[each.trial.trial_id] > since]
         for each in changed:
             if each.trial.trial_id not in self._texts:
-                self._texts[each.trial.trial_id] = json_text.dumps(self._of_trial(each))
-        trials = ",".join(self._texts[each.trial.trial_id] for each in changed)
-        return f'{json_text.dumps(self._of_run())[:-1]},"trials":[{trials}]}}'
+                self._texts[each.trial.trial_id] = json_text.dumps(as_json(self._of_trial(each)))
+        return with_parts(self._of_run(), "trials", (self._texts[each.trial.trial_id] for each in changed))
 
-    def _of_run(self) -> dict[str, Any]:
+    def _of_run(self) -> PageRun:
         history = self.history
+        story = history.story
         best = history.best
-        is_live = history.state.name == RUNNING
-        now_s = clock.current.time() if is_live else history.updated_s
-        worked_s = history.worked_s
-        left_s = None
-        trials = [each.trial for each in history.trials]
-        if is_live:  # its clock goes on between records
-            elapsed_s = max(0.0, now_s - history.driver.opened_s)
-            worked_s = history.driver.earlier_s + elapsed_s
-            left_s = rest_of_run_s(trials, history.driver, history.total, now_s)
-        return {
-            "name": history.name,
-            "path": history.path,
-            "trainable": history.setup.trainable_name,
-            "state": history.state.name,
-            "stateText": history.state.text,
-            "isLive": is_live,
-            "now": now_s,
-            "left": left_s,
-            "silentAfter": silent_after_s(usual_pause_s(trials)),
-            "resume": f"minitune resume {shlex.quote(history.path)}" if history.state.can_go_on else None,
-            "metric": history.metric,
-            "mode": history.mode,
-            "objectives": history.objectives,
-            "metrics": self._metrics,
-            "params": history.params,
-            "scales": history.setup.scales,
-            "seed": history.setup.seed,
-            "begun": history.setup.begun_s,
-            "first": history.first_s,
-            "updated": history.updated_s,
-            "worked": worked_s,
-            "total": history.total,
-            "counts": history.counts(),
-            "compared": {name: format_cell(value, LISTED.cell) for name, value in history.compared().items()},
-            "best": None if best is None else best.number,
-            "bestConfig": None if best is None else _plain(best.trial.reported_config),
-            "errors": _error_groups(history),
-            "onceBetter": history.once_better,
-            "confirmed": history.confirmed_mean,
-            "remark": history.remark_on_best,
-            "importances": self.importances,
-            "count": len(history.trials),
-        }
+        times = times_of(story, history.state)
+        failed = [trial for trial in story.trials if trial.status == ERROR]
+        importances = None
+        if self.importances is not None:
+            importances = {name: as_json(each) for name, each in self.importances.items()}
+        errors = []
+        for alike in map(facts_of_errors, error_groups(failed)):
+            errors.append({**alike, "rerun": f"{alike['rerun']} --pdb"})
+        return PageRun(
+            name=history.name,
+            path=history.path,
+            trainable=story.setup.trainable_name,
+            state=history.state.name,
+            state_text=history.state.text,
+            is_live=history.state.name == RUNNING,
+            now_s=times.now_s,
+            rest_s=times.rest_s,
+            worked_s=times.worked_s,
+            silent_after_s=silent_after_s(usual_pause_s(story.trials)),
+            resume=_resume_command(history),
+            metric=history.metric,
+            mode=history.mode,
+            objectives=history.objectives,
+            metrics=self._metrics,
+            params=history.params,
+            scales=story.setup.scales,
+            seed=story.setup.seed,
+            begun_s=story.setup.begun_s,
+            first_s=history.first_s,
+            total=story.total_samples,
+            counts=history.counts(),
+            compared={name: format_cell(value, LISTED.cell) for name, value in history.compared().items()},
+            best=None if best is None else best.number,
+            best_config=None if best is None else _plain(best.trial.reported_config),
+            errors=errors,
+            earlier_best=history.earlier_best,
+            confirmed=history.confirmed_mean,
+            remark=history.remark_on_best,
+            importances=importances,
+        )
 
-    def _of_trial(self, each: TrialHistory) -> dict[str, Any]:
+    def _of_trial(self, each: TrialHistory) -> PageTrial:
         first_s = self.history.first_s
         steps = [point.step for point in each.points]
         is_counted = steps == list(range(1, len(steps) + 1))
@@ -299,30 +307,29 @@ class RunData:
             return None if at_s is None else round(at_s - first_s, 3)
 
         metrics = {name: shown_metric(each.trial, name) for name in self._metrics}
-        return {
-            "n": each.number,
-            "id": each.trial.trial_id,
-            "name": each.trial.name,
-            "way": each.state,
-            "repeats": each.trial.repeats and each.trial.repeats.trial_id,
-            "ended": each.ended,
-            "why": each.why,
-            "error": each.error,
-            "value": _finite(each.value),
-            "params": each.params,
-            "metrics": {name: plain_or_short(value) for name, value in metrics.items() if value is not None},
-            "others": self._others(each),
-            "curve": [_rounded(point.value) for point in each.points],
-            "steps": None if is_counted else steps,
-            "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
-            "working": since_first_s(each.working_s),
-            "counted": _finite(_time_of(each, pace)),
-            "since": since_first_s(pace.since_s),
-            "reported": since_first_s(pace.reported_s),
-            "silentAfter": silent_after_s(pace.usual_s),
-            "copies": [[copy.donor, copy.step] for copy in each.copies],
-            "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
-        }
+        return PageTrial(
+            number=each.number,
+            name=each.trial.name,
+            status=each.state,
+            repeats=each.trial.repeats and each.trial.repeats.trial_id,
+            ended=each.ended,
+            why=each.why,
+            error=each.error,
+            value=_finite(each.value),
+            params=each.params,
+            metrics={name: plain_or_short(value) for name, value in metrics.items() if value is not None},
+            curve=[_rounded(point.value) for point in each.points],
+            steps=None if is_counted else steps,
+            others=self._others(each),
+            spans=[[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
+            working_s=since_first_s(each.working_s),
+            counted_s=_finite(_time_of(each, pace)),
+            since_s=since_first_s(pace.since_s),
+            reported_s=since_first_s(pace.reported_s),
+            silent_after_s=silent_after_s(pace.usual_s),
+            copies=[[copy.donor, copy.step] for copy in each.copies],
+            facts={name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
+        )
 
     def _others(self, each: TrialHistory) -> dict[str, Any] | None:
         """The course of the other metrics: values by name, `at` these positions of the curve, or at all if it is None.
@@ -344,23 +351,6 @@ class RunData:
         return {"at": at, "values": values}
 
 
-def _error_groups(history: RunHistory) -> list[dict[str, Any]]:
-    """The errors of failed trials by kind, the most frequent one first, each with the command that repeats it."""
-    kinds: dict[str, list[TrialHistory]] = {}
-    for each in history.trials:
-        if each.failed:
-            kinds.setdefault(kind_of_error(each.trial), []).append(each)
-    run = shlex.quote(history.path)
-    return [
-        {
-            "text": alike[0].error,
-            "trials": [each.number for each in alike],
-            "command": f"minitune rerun {run} {alike[0].number} --pdb",
-        }
-        for alike in sorted(kinds.values(), key=len, reverse=True)
-    ]
-
-
 def _time_of(each: TrialHistory, pace: Pace) -> float:
     """How long a trial has worked, in seconds. Without a report, it is the time that it had a worker."""
     if pace.has_reported or pace.since_s is not None:
@@ -376,35 +366,40 @@ def _rounded(value: float, digits: int = _DIGITS) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> dict[str, Any]:
+def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> PageTrialDetails:
     """What the page shows of one trial alone. Blocks while files of the trial are read; unpickles nothing."""
     trial = each.trial
-    run = shlex.quote(history.path)
     checkpoints = []
     for kept in trial.checkpoints:
         path = os.path.join(trial.local_path, kept.record.directory)
         iteration = kept.progress.metrics.get(TRAINING_ITERATION)
         checkpoints.append({"path": path, "iteration": iteration, "bytes": kept.record.total_bytes})
     error = last_error_text(trial.local_path) if trial.num_failures or each.failed else ""
-    commands = {"run it again": f"minitune rerun {run} {trial.number}"}
+    rerun = rerun_command(trial)
+    commands = {"run it again": rerun}
     if each.failed:
-        commands["run it again in the debugger"] = f"minitune rerun {run} {trial.number} --pdb"
-    commands["its output"] = f"minitune logs {run} {trial.number}"
-    if history.state.can_go_on:
-        commands["continue the run"] = f"minitune resume {run}"
-    return {
-        "config": _plain(trial.reported_config),
-        "seed": trial.seed,
-        "attempt": trial.attempt.number,
-        "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
-        "peak_bytes": None if trial.usage is None else mebibytes(trial.usage.peak_bytes),
-        "directory": trial.local_path if trial.has_started else None,
-        "decisions": [str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
-        "checkpoints": checkpoints,
-        "error": error or each.error,
-        "output": _output_of(trial.local_path, output_bytes) if trial.has_started else "",
-        "commands": commands,
-    }
+        commands["run it again in the debugger"] = f"{rerun} --pdb"
+    commands["its output"] = f"minitune logs {shlex.quote(history.path)} {trial.number}"
+    resume = _resume_command(history)
+    if resume is not None:
+        commands["continue the run"] = resume
+    return PageTrialDetails(
+        config=_plain(trial.reported_config),
+        seed=trial.seed,
+        attempt=trial.attempt.number,
+        cpu_s=None if trial.usage is None else trial.usage.cpu_s,
+        peak_bytes=None if trial.usage is None else mebibytes(trial.usage.peak_bytes),
+        directory=trial.local_path if trial.has_started else None,
+        decisions=[str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
+        checkpoints=checkpoints,
+        error=error or each.error,
+        output=_output_of(trial.local_path, output_bytes) if trial.has_started else "",
+        commands=commands,
+    )
+
+
+def _resume_command(history: RunHistory) -> str | None:
+    return f"minitune resume {shlex.quote(history.path)}" if history.state.can_go_on else None
 
 
 def _plain(value: Any) -> Any:

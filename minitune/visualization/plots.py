@@ -30,7 +30,7 @@ _HEIGHT = 520
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot as an HTML page that needs no other file and no network. Notebooks show it, `height` pixels high."""
+    """A plot as an HTML page that needs no other file. Notebooks show it, `height` pixels high."""
 
     html: str = field(repr=False)
     height: int = field(default=_HEIGHT, repr=False)
@@ -42,7 +42,7 @@ class Plot:
         return target
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks, in a frame of its own, where its script can reach nothing else."""
+        """Shown by notebooks, in a frame where its script reaches nothing else."""
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{self.height}" frameborder="0" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'

@@ -32,6 +32,7 @@ from minitune.base import json_text
 from minitune.error import TuneError
 from minitune.experiment.goal import best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.output.colors import DAMAGED
 from minitune.record.layout import find_runs
 from minitune.record.standing import RUNNING, Standing, put_back, read_on, state_of
 from minitune.record.story import RunFollower, Story, read_overview
@@ -44,6 +45,7 @@ from minitune.visualization.page import (
     report_page,
     trial_details,
 )
+from minitune.visualization.page_data import ListedRun, Page, PageTrialDetails, as_json, with_parts
 
 logger = logging.getLogger("minitune")
 
@@ -122,8 +124,8 @@ class LiveRun:
         """The page as of now; `up` is the address of the list of runs, if there is one."""
         with self._lock:
             self._read_on()
-            data = {"version": self._data.version, "isServed": True, "only": None, "up": up}
-            text = f'{{"runs":[{self._data.text()}],{json_text.dumps(data)[1:]}'
+            page = Page(is_served=True, version=self._data.version, up=up)
+            text = with_parts(page, "runs", [self._data.text()])
             return fill_page(f"minitune: {self._history.name}", text, is_live=True)
 
     def events(self, since: int) -> Iterator[str | None]:
@@ -144,7 +146,7 @@ class LiveRun:
             since = version
             time.sleep(_LOOK_S)
 
-    def details(self, number: int) -> dict[str, Any] | None:
+    def details(self, number: int) -> PageTrialDetails | None:
         """What the page shows of one trial alone; None if there is no such trial. Blocks."""
         with self._lock:
             self._read_on()
@@ -159,7 +161,7 @@ class RunList:
 
     def __init__(self, directory: str):
         self._directory = directory
-        self._known: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # by path: the journal's state, and the row
+        self._known: dict[str, tuple[tuple[int, int], ListedRun]] = {}  # by path: the journal's state, and the row
         self._followers: dict[str, RunFollower] = {}  # by path, of the runs that go on
         self._lock = threading.Lock()
 
@@ -168,37 +170,46 @@ class RunList:
         return {os.path.relpath(path, self._directory): path for path in find_runs(self._directory)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each run, the newest first."""
+        """A `ListedRun` for each run, the newest first."""
         with self._lock:
             rows = [self._row(name, path) for name, path in self.paths().items()]
-        return sorted(rows, key=lambda row: -row["begun"])
+        return list(map(as_json, sorted(rows, key=lambda row: -row.begun_s)))
 
-    def _row(self, name: str, path: str) -> dict[str, Any]:
-        # A name is bytes that may be no UTF-8. `answer` decodes it.
-        row: dict[str, Any] = {"name": name, "href": f"run/{quote(os.fsencode(name), safe='')}/", "begun": 0.0}
+    def _row(self, name: str, path: str) -> ListedRun:
         try:
             found = os.stat(os.path.join(path, "journal"))
             key = found.st_size, found.st_mtime_ns
-            if path in self._known and self._known[path][0] == key and self._known[path][1]["state"] != "running":
+            if path in self._known and self._known[path][0] == key and self._known[path][1].state != RUNNING:
                 return self._known[path][1]
             story, state = self._read(path, found.st_size)
         except (TuneError, OSError, ValueError):
             self._followers.pop(path, None)
-            return {**row, "state": "damaged", "href": None}
-        row |= {"state": state.name, "trials": len(story.trials), "begun": story.setup.begun_s}
-        row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
-        row |= {"ended": sum(trial.status in (ERROR, TERMINATED) for trial in story.trials)}
-        row |= {"counts": dict(state.counts(story))}
-        row |= {"total": story.total_samples, "duration": story.worked_s, "opened": story.driver.opened_s}
-        row |= {"earlier": story.driver.earlier_s}
+            return ListedRun(name, DAMAGED)
+        row = ListedRun(
+            name,
+            state.name,
+            # A name is bytes that may be no UTF-8. `answer` decodes it.
+            href=f"run/{quote(os.fsencode(name), safe='')}/",
+            begun_s=story.setup.begun_s,
+            opened_s=story.driver.opened_s,
+            earlier_s=story.driver.earlier_s,
+            worked_s=story.worked_s,
+            trials=len(story.trials),
+            total=story.total_samples,
+            ended=sum(trial.status in (ERROR, TERMINATED) for trial in story.trials),
+            failed=sum(trial.status == ERROR for trial in story.trials),
+            counts=state.counts(story),
+        )
         goal = story.setup.goal
         if goal.objectives:  # they have no best trial
-            row |= {"metric": ", ".join(goal.objectives), "mode": ", ".join(goal.objectives.values())}
+            row.metric = ", ".join(goal.objectives)
+            row.mode = ", ".join(goal.objectives.values())
         elif goal.metric is not None and goal.mode is not None:
             best = best_trial(story.trials, goal.metric, goal.mode)
             value = None if best is None else best.progress.analysis.get(goal.metric, "last")
-            row |= {"metric": goal.metric, "mode": goal.mode}
-            row["best"] = value if value is None or math.isfinite(value) else None
+            row.metric = goal.metric
+            row.mode = goal.mode
+            row.best = value if value is None or math.isfinite(value) else None
         self._known[path] = key, row
         return row
 
@@ -224,7 +235,7 @@ class RunList:
 
     def page(self) -> bytes:
         """The page that lists the runs."""
-        text = json_text.dumps({"list": self.rows()})
+        text = json_text.dumps(as_json(Page(listed=self.rows())))
         return fill_page(f"minitune: runs in {self._directory}", text, is_live=True)
 
     def events(self) -> Iterator[str | None]:
@@ -387,7 +398,7 @@ class PageServer:
             return run.events(since)
         if len(path) == 2 and path[0] == "trial" and path[1].isdecimal():
             details = run.details(int(path[1]))
-            return None if details is None else json_text.dumps(details).encode()
+            return None if details is None else json_text.dumps(as_json(details)).encode()
         return None
 
 

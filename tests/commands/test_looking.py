@@ -523,9 +523,9 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     assert last["best loss"][Path(path).name] == "0.8", "the value of its last report, not its largest one"
     history = RunHistory(path)
     assert history.best is history.trials[0]
-    assert history.once_better == line
+    assert history.earlier_best == line
     assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["earlier_best"] is None
-    assert RunHistory(path, "accuracy", "min").once_better == "", "the best trial was the best one before, too"
+    assert RunHistory(path, "accuracy", "min").earlier_best == "", "the best trial was the best one before, too"
 
 
 def test_the_mode_of_another_metric_must_be_given(

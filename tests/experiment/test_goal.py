@@ -8,7 +8,7 @@ import pytest
 from kit import fit
 
 from minitune import grid_search, report
-from minitune.experiment.goal import once_better
+from minitune.experiment.goal import earlier_best
 
 
 def report_all(values: dict[int, list[dict[str, Any]]], **settings: Any) -> Any:
@@ -33,7 +33,7 @@ def test_a_trial_that_was_once_as_good_as_the_best_one_was_not_better() -> None:
     for first, is_better in ((1.0, False), (0.5, True)):
         grid = report_all({0: [{"loss": first}, {"loss": 2.0}], 1: [{"loss": 1.0}]}, name=f"run{first}")
         earlier, best = grid._run.trials
-        assert once_better(grid._run.trials, best, "loss", "min") is (earlier if is_better else None)
+        assert earlier_best(grid._run.trials, best, "loss", "min") is (earlier if is_better else None)
 
 
 def test_a_bare_number_beside_other_metrics_is_not_what_is_missing() -> None:

@@ -126,7 +126,7 @@ def test_all_views_call_the_same_trial_best(ended: tuple[ResultGrid, str], capsy
     assert table_in(call("compare"))
     assert page["best"] == number
     once = f"trial {SMALL} was at 1e-07 in step 2"
-    assert page["onceBetter"] == once
+    assert page["earlier_best"] == once
     assert all(once in call(command) for command in ("show", "best", "compare"))
 
 
@@ -233,7 +233,7 @@ def test_a_trial_has_the_same_facts_in_the_tables_alone_and_on_the_page(
             on_page["loss"] = number_text(trial["value"])
         assert on_page == {name: text for name, text in metrics.items() if text != "nan"}
         if trial["curve"]:
-            assert number_text(trial["counted"]) == row["time_total_s"]
+            assert number_text(trial["counted_s"]) == row["time_total_s"]
 
 
 def test_the_best_trial_has_the_same_facts_alone_and_among_others(

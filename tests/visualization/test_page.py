@@ -126,7 +126,7 @@ def test_a_trial_has_its_curve_its_end_and_its_commands(stopped: tune.ResultGrid
     run = run_of(stopped)
 
     failed, finished, cut = run["trials"]
-    assert [trial["way"] for trial in run["trials"]] == ["failed", "finished", "stopped"]
+    assert [trial["status"] for trial in run["trials"]] == ["failed", "finished", "stopped"]
     assert (finished["curve"], finished["steps"]) == ([-2, -4, -6, -8], None)
     assert cut["ended"] == "stopped at 2 by ASHA"
     assert cut["facts"].keys() >= {"rank", "of", "cutoff"}
@@ -163,14 +163,14 @@ def test_the_page_has_the_seed_the_times_and_the_counts_of_the_run() -> None:
         executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
         fit(waits, space, executor=executor, seed=7, callbacks=[slow], max_concurrent_trials=1, **OBJECTIVE)
     run = run_of()
-    assert (run["seed"], run["count"], run["isLive"], run["best"]) == (7, 3, False, None)
+    assert (run["seed"], len(run["trials"]), run["is_live"], run["best"]) == (7, 3, False, None)
     assert run["counts"] == {"finished": 3}
-    assert run["updated"] - run["begun"] == run["worked"] == pytest.approx(27)
+    assert run["now_s"] - run["begun_s"] == run["worked_s"] == pytest.approx(27)
     assert [trial["spans"] for trial in run["trials"]] == [[[0, 8]], [[8, 17]], [[17, 27]]]
     assert [(trial["curve"], trial["steps"]) for trial in run["trials"]] == [([0.3333333, None], [10, 20])] * 3
     (live,) = shown
-    assert (live["isLive"], live["count"], live["counts"]) == (True, 1, {"running": 1, "pending": 2})
-    assert (live["trials"][0]["working"], live["trials"][0]["spans"]) == (0, [])
+    assert (live["is_live"], len(live["trials"]), live["counts"]) == (True, 1, {"running": 1, "pending": 2})
+    assert (live["trials"][0]["working_s"], live["trials"][0]["spans"]) == (0, [])
 
 
 def test_a_trial_tells_its_attempt_its_whole_output_and_its_last_decisions() -> None:
@@ -331,7 +331,7 @@ def test_the_page_names_a_trial_that_was_once_better() -> None:
 
     fit(peak, {"losses": grid_search([[0.5, 0.4], [0.0749, 0.8]])}, **OBJECTIVE)
 
-    assert run_of()["onceBetter"] == "trial 1 was at 0.0749 in step 1"
+    assert run_of()["earlier_best"] == "trial 1 was at 0.0749 in step 1"
 
 
 def test_the_page_says_that_the_best_value_was_lucky() -> None:
@@ -343,17 +343,17 @@ def test_the_page_says_that_the_best_value_was_lucky() -> None:
     fit(noisy, {"x": grid_search([x / 20 for x in range(40)])}, **OBJECTIVE)
 
     found = run_of()
-    best = next(trial for trial in found["trials"] if trial["n"] == found["best"])
+    best = next(trial for trial in found["trials"] if trial["number"] == found["best"])
     assert re.match(rf"{best['value']:.3g} was lucky: about 0\.\d+ is to be expected", found["remark"])
 
 
 def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
     values = iter([1, 2, 3, 7, 8, 9])
-    fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
+    grid = fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
 
     found = run_of()
     assert (found["confirmed"], found["remark"]) == (7, "7 in one repeat (1 seen)")
-    first = found["trials"][0]["id"]
+    first = grid._run.trials[0].trial_id
     assert [trial["repeats"] for trial in found["trials"]][:4] == [None, None, None, first]
 
 
@@ -452,12 +452,12 @@ def test_the_page_has_seven_words_for_the_states_of_trials() -> None:
 
     fit(train, {"i": grid_search([0, 1, 2, 3])}, stop=EndAfter(6), max_concurrent_trials=1, **OBJECTIVE)
     run = json.loads(RunData(RunHistory(run_path())).text())
-    assert [trial["way"] for trial in run["trials"]][:3] == ["failed", "finished", "interrupted"]
-    assert {trial["way"] for trial in run["trials"][3:]} <= {"not started"}
+    assert [trial["status"] for trial in run["trials"]][:3] == ["failed", "finished", "interrupted"]
+    assert {trial["status"] for trial in run["trials"][3:]} <= {"not started"}
     assert run["counts"] == {"failed": 1, "finished": 1, "interrupted": 1, "not started": 1}
     (group,) = run["errors"]
-    assert (group["text"], group["trials"]) == ("ValueError: no", [0])
-    assert group["command"] == f"minitune rerun {run_path()} 0 --pdb"
+    assert (group["error"], group["trials"]) == ("ValueError: no", [0])
+    assert group["rerun"] == f"minitune rerun {run_path()} 0 --pdb"
 
 
 def test_while_a_run_goes_on_its_page_has_the_time() -> None:
@@ -478,13 +478,13 @@ def test_while_a_run_goes_on_its_page_has_the_time() -> None:
         space = {"i": grid_search([0, 1])}
         fit(train, space, executor=executor, callbacks=callbacks, max_concurrent_trials=1, **OBJECTIVE)
     first, second = found
-    assert (first["isLive"], first["now"], first["worked"]) == (True, 1e9 + 15, 15)
-    (trial,) = (one for one in first["trials"] if one["way"] == "running")
-    assert (trial["since"], trial["reported"]) == (0, pytest.approx(10, abs=5))
-    assert second["left"] == pytest.approx(35 / 1.5 * 0.5), "one has ended, and one counts as a half"
+    assert (first["is_live"], first["now_s"], first["worked_s"]) == (True, 1e9 + 15, 15)
+    (trial,) = (one for one in first["trials"] if one["status"] == "running")
+    assert (trial["since_s"], trial["reported_s"]) == (0, pytest.approx(10, abs=5))
+    assert second["rest_s"] == pytest.approx(35 / 1.5 * 0.5), "one has ended, and one counts as a half"
     whole = json.loads(RunData(RunHistory(run_path())).text())
-    assert [one["counted"] for one in whole["trials"]] == [20, 20]
-    assert [one["since"] for one in whole["trials"]] == [None, None]
+    assert [one["counted_s"] for one in whole["trials"]] == [20, 20]
+    assert [one["since_s"] for one in whole["trials"]] == [None, None]
 
 
 def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> None:

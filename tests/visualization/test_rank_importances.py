@@ -40,7 +40,7 @@ def test_the_page_has_an_order_of_parameters_from_three_trials_on() -> None:
     space = {"a": uniform(0, 1), "b": uniform(0, 1)}
     fit(lambda config: {"loss": config["b"]}, space, num_samples=6, seed=1, **OBJECTIVE)
     found = describe_importances(RunHistory(run_path()))["loss"]
-    assert next(iter(found["mean"])) == "b"
-    assert found["confidence"].startswith("by the ranks of 6 trials, each parameter alone; ")
+    assert next(iter(found.mean)) == "b"
+    assert found.note.startswith("by the ranks of 6 trials, each parameter alone; ")
     fit(lambda config: {"loss": 1.0}, {"b": uniform(0, 1)}, num_samples=2, name="two", **OBJECTIVE)
-    assert "mean" not in describe_importances(RunHistory(run_path().parent / "two"))["loss"]
+    assert not describe_importances(RunHistory(run_path().parent / "two"))["loss"].mean

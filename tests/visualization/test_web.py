@@ -28,6 +28,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.standing import Standing
 from minitune.visualization import server
+from minitune.visualization.page_data import PageImportances
 from minitune.visualization.server import PageServer
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
@@ -101,8 +102,8 @@ def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
     assert "connect-src 'self'" in page
     assert headers["Cache-Control"] == "no-store"
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-    assert [trial["n"] for trial in client.event()["trials"]] == [0, 1]
-    assert "details" not in client.event()["trials"][0]
+    assert [trial["number"] for trial in client.event()["trials"]] == [0, 1]
+    assert client.event()["trials"][0]["details"] is None
     status, body, headers = client.ask("trial/1")
     assert (status, json.loads(body)["config"]) == (200, {"i": 1})
     assert headers["Content-Type"] == "application/json; charset=utf-8"
@@ -209,9 +210,9 @@ def test_an_event_has_only_changes(client: Client) -> None:
     version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
     journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)
-    assert [trial["n"] for trial in client.event(version - 1)["trials"]] == [0, 1]
+    assert [trial["number"] for trial in client.event(version - 1)["trials"]] == [0, 1]
     assert len(lines) > 4
-    assert client.event(0, **{"Last-Event-ID": "0"})["count"] == 2
+    assert len(client.event(0, **{"Last-Event-ID": "0"})["trials"]) == 2
 
 
 def data_in(page: str) -> dict[str, Any]:
@@ -237,8 +238,8 @@ def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_
         with open(journal, "ab") as file:
             file.write(lines[last])
 
-        assert [trial["n"] for trial in client.event(version)["trials"]] == [1]
-        assert [trial["n"] for trial in client.event(0, **{"Last-Event-ID": str(version)})["trials"]] == [1]
+        assert [trial["number"] for trial in client.event(version)["trials"]] == [1]
+        assert [trial["number"] for trial in client.event(0, **{"Last-Event-ID": str(version)})["trials"]] == [1]
     finally:
         client.close()
 
@@ -262,9 +263,9 @@ def test_a_run_that_is_removed_is_told(client: Client) -> None:
 def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[int] = []
 
-    def describe(history: Any) -> dict[str, str]:
+    def describe(history: Any) -> dict[str, PageImportances]:
         learned.append(len(history.scored()))
-        return {"why": "a test"}
+        return {"score": PageImportances("a test")}
 
     def look(**info: Any) -> None:
         if not runs:
@@ -278,7 +279,8 @@ def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatc
     fit(report_n(1, score=1), num_samples=13, max_concurrent_trials=1, callbacks=[looking], **OBJECTIVE)
     look()
     assert learned == [1, 2, 3, 4, 6, 8, 11, 13]
-    assert json.loads((next(runs[0].events(0)) or "").partition("data: ")[2])["importances"] == {"why": "a test"}
+    data = json.loads((next(runs[0].events(0)) or "").partition("data: ")[2])
+    assert data["importances"]["score"]["note"] == "a test"
 
 
 def test_nothing_in_the_directory_is_unpickled_or_changed(client: Client, tmp_path: Path) -> None:
@@ -304,7 +306,7 @@ def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
     client = Client(run_path().parent, is_list=True)
     try:
         page = client.ask()[1]
-        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["list"]
+        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["listed"]
         assert [(row["name"], row["state"], row["href"]) for row in rows] == [
             ("two", "finished", "run/two/"),
             ("project/one", "finished", "run/project%2Fone/"),
@@ -336,14 +338,16 @@ def test_the_list_tells_the_states_of_runs(monkeypatch: pytest.MonkeyPatch) -> N
         "state": "finished",
         "trials": 3,
         "failed": 2,
-        "begun": 1e9,
-        "updated": 1e9 + 27,
+        "begun_s": 1e9,
         "ended": 3,
         "counts": {"finished": 1, "failed": 2},
         "total": 3,
-        "opened": 1e9,
-        "earlier": 0.0,
-        "duration": 27.0,
+        "opened_s": 1e9,
+        "earlier_s": 0.0,
+        "worked_s": 27.0,
+        "metric": None,
+        "mode": None,
+        "best": None,
     }
     assert (bad["name"], bad["state"], bad["href"]) == ("bad", "damaged", None)
 
@@ -380,8 +384,8 @@ def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPat
 
     fit(report_n(1, score=1), callbacks=[listening(on_trial_result=look)])
     (data,) = told
-    assert (data["isLive"], data["trials"]) == (True, [])
-    assert data["now"] >= data["begun"]
+    assert (data["is_live"], data["trials"]) == (True, [])
+    assert data["now_s"] >= data["begun_s"]
 
 
 def test_the_list_names_several_objectives() -> None:
@@ -428,7 +432,7 @@ def test_a_name_that_is_no_utf_8_takes_away_no_run(tmp_path: Path) -> None:
     client = Client(run_path().parent, is_list=True)
     try:
         status, page, _ = client.ask()
-        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["list"]
+        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["listed"]
         assert status == 200
         assert {(row["name"], row["href"]) for row in rows} == {("one", "run/one/"), (strange, "run/two%FF/")}
         assert client.ask("run/two%FF/")[0] == 200

@@ -14,12 +14,12 @@ import pytest
 from browser import Browser, Page
 
 from minitune.visualization.page import fill_page
+from minitune.visualization.page_data import ListedRun, as_json
 
 LOG = {"kind": "log", "low": 0.001, "high": 10}
 TRIAL = {
-    "id": "t0000",
     "name": "train_t0000",
-    "way": "finished",
+    "status": "finished",
     "ended": "finished",
     "why": "",
     "error": "",
@@ -29,26 +29,27 @@ TRIAL = {
     "others": None,
     "steps": None,
     "spans": [],
-    "working": None,
-    "counted": 0.0,
-    "since": None,
-    "reported": None,
-    "silentAfter": None,
+    "working_s": None,
+    "counted_s": 0.0,
+    "since_s": None,
+    "reported_s": None,
+    "silent_after_s": None,
     "copies": [],
     "facts": {},
 }
+RUNNING = {"status": "running", "ended": "running"}
 RUN = {
     "name": "made",
     "path": "/runs/made",
     "trainable": "train",
     "state": "finished",
-    "stateText": "finished",
-    "isLive": False,
-    "now": 1_000_000_100.0,
-    "left": None,
-    "silentAfter": None,
+    "state_text": "finished",
+    "is_live": False,
+    "now_s": 1_000_000_100.0,
+    "rest_s": None,
+    "silent_after_s": None,
     "total": None,
-    "bestConfig": None,
+    "best_config": None,
     "errors": [],
     "resume": None,
     "metric": "loss",
@@ -57,25 +58,26 @@ RUN = {
     "metrics": [],
     "scales": {},
     "seed": 7,
-    "begun": 1_000_000_000.0,
-    "first": 1_000_000_000.0,
-    "updated": 1_000_000_100.0,
-    "worked": 100.0,
+    "begun_s": 1_000_000_000.0,
+    "first_s": 1_000_000_000.0,
+    "worked_s": 100.0,
     "best": None,
-    "onceBetter": "",
+    "earlier_best": "",
     "importances": None,
 }
 
 
 def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     """A run as the page gets it; a trial's number is its place."""
-    whole = [{**TRIAL, "n": n, "value": [None, *trial.get("curve", ())][-1], **trial} for n, trial in enumerate(trials)]
+    whole = []
+    for number, trial in enumerate(trials):
+        whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **trial})
     for trial in whole:
-        trial["counted"] = trial["counted"] or sum(end - begin for begin, end in trial["spans"])
-        trial["since"] = trial["working"]
+        trial["counted_s"] = trial["counted_s"] or sum(end - begin for begin, end in trial["spans"])
+        trial["since_s"] = trial["working_s"]
     params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
-    counts = Counter(trial["way"] for trial in whole)
-    return {**RUN, "params": params, "trials": whole, "count": len(whole), "counts": counts, **facts}
+    counts = Counter(trial["status"] for trial in whole)
+    return {**RUN, "params": params, "trials": whole, "counts": counts, **facts}
 
 
 def opened(
@@ -194,29 +196,29 @@ def test_texts_and_axes(chromium: Browser, tmp_path: Path) -> None:
 RANKS = {
     "run.sign": -1,
     "run.params": ["y", "x"],
-    "run.shown.map((trial) => trial.n)": [0, 1, 2, 4],
-    "[...levelsOf(run, run.scored, 'rank')].map(([trial, level]) => [trial.n, level])": [
+    "run.shown.map((trial) => trial.number)": [0, 1, 2, 4],
+    "[...levelsOf(run, run.scored, 'rank')].map(([trial, level]) => [trial.number, level])": [
         [1, 0],
         [4, 2],
         [2, 5],
         [0, 7],
     ],
-    "[...levelsOf(run, run.scored, 'value')].map(([trial, level]) => [trial.n, level])": [
+    "[...levelsOf(run, run.scored, 'value')].map(([trial, level]) => [trial.number, level])": [
         [1, 0],
         [4, 1],
         [2, 2],
         [0, 7],
     ],
     "[...placesBy(run, 'trial').values()]": [0, 1, 2, 3, 4],
-    "[...placesBy(run, 'start')].map(([trial, at]) => [trial.n, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
-    "[...placesBy(run, 'end')].map(([trial, at]) => [trial.n, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
-    "[...placesBy(run, 'work')].map(([trial, at]) => [trial.n, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
+    "[...placesBy(run, 'start')].map(([trial, at]) => [trial.number, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
+    "[...placesBy(run, 'end')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
+    "[...placesBy(run, 'work')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
     "bestSoFar(run, placesBy(run, 'trial'))": [[0, 1], [1, 9], [2, 9], [4, 9]],
     "bestSoFar(run, placesBy(run, 'start'))": [[0, 1], [5, 9], [20, 9], [50, 9]],
-    "workers(run).map(({trial, begin, end, worker}) => [trial.n, begin, end, worker])": [
+    "workers(run).map(({trial, begin, end, worker}) => [trial.number, begin, end, worker])": [
         *([0, 0, 10, 0], [1, 5, 15, 1], [4, 20, 100, 0], [1, 30, 40, 1], [2, 50, 100, 1])
     ],
-    "thinned(run, run.trials, 3).map((trial) => trial.n)": [0, 1, 4],
+    "thinned(run, run.trials, 3).map((trial) => trial.number)": [0, 1, 4],
     "thinned(run, run.trials, 5).length": 5,
     "run.about(run.trials[3])": "trial 3 · failed\ny: 3\nx: 3\nValueError: no",
     "run.about(run.trials[1]).split('\\n').slice(0, 2)": ["trial 1 · stopped at 2", "loss: 9"],
@@ -238,14 +240,14 @@ POINTS = {
 def test_ranks_places_and_workers_of_trials(chromium: Browser, tmp_path: Path) -> None:
     trials = [
         {"curve": [1.0], "spans": [[0, 10]]},
-        {"curve": [9.0], "spans": [[5, 15], [30, 40]], "way": "stopped", "ended": "stopped at 2"},
-        {"curve": [7.0], "working": 50},
-        {"curve": [], "value": None, "way": "failed", "ended": "failed", "error": "ValueError: no"},
+        {"curve": [9.0], "spans": [[5, 15], [30, 40]], "status": "stopped", "ended": "stopped at 2"},
+        {"curve": [7.0], "working_s": 50},
+        {"curve": [], "value": None, "status": "failed", "ended": "failed", "error": "ValueError: no"},
         {"curve": [8.0], "spans": [[20, 100]]},
     ]
     for n, trial in enumerate(trials):
         trial["params"] = {"x": n, "y": n, "same": 1}
-    importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "confidence": "reliable"}
+    importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "note": "reliable"}
     page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances={"loss": importances}))
 
     page.run("run = new Run(DATA.runs[0], 0)")
@@ -296,7 +298,7 @@ CURVES: list[dict[str, Any]] = [
     {
         "curve": [8.0],
         "params": {"x": 3, "y": 0.7},
-        "way": "interrupted",
+        "status": "interrupted",
         "ended": "interrupted at 1",
         "spans": [[5, 30]],
     },
@@ -375,7 +377,7 @@ def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: P
 
 
 def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path) -> None:
-    importances = {"mean": {"y": 0.75, "x": 0.25}, "std": {"y": 0.3, "x": 0.05}, "confidence": "rough: so so"}
+    importances = {"mean": {"y": 0.75, "x": 0.25}, "std": {"y": 0.3, "x": 0.05}, "note": "rough: so so"}
     page = opened(chromium, tmp_path, run_of(CURVES, importances={"loss": importances}))
     bars, deviations = layers(page, "importances")
     assert [box[2] for box in bars["boxes"]] == [0.75, 0.25]
@@ -467,7 +469,7 @@ def definitions(page: Page, place: str) -> dict[str, str]:
 
 LISTED: list[dict[str, Any]] = [
     {"curve": [4.0, 2.0], "params": {"x": 1, "act": None}, "spans": [[0, 10.5]]},
-    {"curve": [], "params": {"x": 10}, "way": "failed", "ended": "failed", "error": "ValueError: No"},
+    {"curve": [], "params": {"x": 10}, "status": "failed", "ended": "failed", "error": "ValueError: No"},
     {"curve": [3.0], "params": {"x": 9.5, "act": "tanh"}, "metrics": {"f1": 0.5}, "facts": {"rank": 2, "of": 3}},
     {"curve": [1.0], "params": {"x": 0, "act": True}, "steps": [7], "why": "because"},
 ]
@@ -579,13 +581,14 @@ def test_one_selection_holds_for_the_table_and_all_plots(chromium: Browser, tmp_
     trials = [
         {"curve": [float(n), n / 2], "params": {"x": n, "act": "ab"[n % 2]}, "spans": [[n, n + 1]]} for n in range(8)
     ]
-    trials[7] |= {"way": "stopped", "ended": "stopped at 2"}
+    trials[7] |= {"status": "stopped", "ended": "stopped at 2"}
     page = opened(chromium, tmp_path, run_of(trials, best=0))
     views = ("history", "curves", "slice", "timeline", "parallel")
 
     def counts() -> list[int]:
         """The numbers of the trials in the plots, and in the table."""
-        script = "new Set(document.querySelector('[data-view={}]').card.charts[0].hits.map((hit) => hit.trial.n)).size"
+        hits = "document.querySelector('[data-view={}]').card.charts[0].hits"
+        script = f"new Set({hits}.map((hit) => hit.trial.number)).size"
         return [*(page.run(script.format(view)) for view in views), page.run("tables[0].found.length")]
 
     assert counts() == [8] * 6
@@ -726,8 +729,8 @@ def test_one_choice_of_an_objective_holds_for_the_page(chromium: Browser, tmp_pa
         {"curve": [float(n)], "metrics": {"acc": acc}, "params": {"x": n, "y": (n * 2) % 5, "act": "ab"[n % 2]}}
         for n, acc in enumerate([0.2, 0.1, 0.9, 0.4, 0.5])
     ]
-    of_loss = {"mean": {"x": 0.9, "y": 0.1, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "confidence": "of loss"}
-    of_acc = {"mean": {"y": 0.8, "x": 0.2, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "confidence": "of acc"}
+    of_loss = {"mean": {"x": 0.9, "y": 0.1, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "note": "of loss"}
+    of_acc = {"mean": {"y": 0.8, "x": 0.2, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "note": "of acc"}
     run = run_of(
         trials,
         best=0,
@@ -742,7 +745,7 @@ def test_one_choice_of_an_objective_holds_for_the_page(chromium: Browser, tmp_pa
         best = f"{card_of('history')}.charts[0].spec.layers.at(-1).points"
         scales = [f"{card_of(view)}.scale.textContent" for view in ("contour", "parallel")]
         names = [f"{card_of(view)}.charts[0].spec.y.name" for view in ("history", "slice")]
-        notes = [f"{card_of('importances')}.note.textContent", "tables[0].found.map((trial) => trial.n).join('')"]
+        notes = [f"{card_of('importances')}.note.textContent", "tables[0].found.map((trial) => trial.number).join('')"]
         values = [page.run(one) for one in (best, *scales, *names, *notes)]
         return [*values, page.run(PARALLEL)]
 
@@ -781,11 +784,11 @@ def test_a_map_compares_trials_at_one_step_and_leaves_out_what_it_cannot_place(
     chromium: Browser, tmp_path: Path
 ) -> None:
     trials = [{"curve": [n / 10, n / 20, n / 40], "params": {"x": n, "y": n % 3}} for n in range(6)]
-    trials += [{"curve": [9.0, 8.0], "params": {"x": 9, "y": 9}, "way": "stopped"}]
+    trials += [{"curve": [9.0, 8.0], "params": {"x": 9, "y": 9}, "status": "stopped"}]
     trials += [{"curve": [5.0, 4.0, 3.0], "params": {"x": 4}}, {"curve": [1.0, 1.0, 1.0], "params": {"x": 2, "y": 2}}]
-    trials[-1] |= {"way": "failed"}
+    trials[-1] |= {"status": "failed"}
     page = opened(chromium, tmp_path, run_of(trials, best=0))
-    shown = page.run("document.querySelector('[data-view=contour]').card.charts[0].hits.map((hit) => hit.trial.n)")
+    shown = page.run("document.querySelector('[data-view=contour]').card.charts[0].hits.map((hit) => hit.trial.number)")
     assert shown == [0, 1, 2, 3, 4, 5], "half of them have reached step 3"
     note = page.run("document.querySelector('[data-view=contour] .note').textContent")
     assert "by their values at step 3." in note
@@ -847,12 +850,12 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
 
 
 def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browser, tmp_path: Path) -> None:
-    state = {"state": "killed", "stateText": "killed, after 3 s", "resume": "minitune resume /runs/made"}
+    state = {"state": "killed", "state_text": "killed, after 3 s", "resume": "minitune resume /runs/made"}
     failed = [{**LISTED[1], "error": f"ValueError: {n}"} for n in range(30)]
     counts = {"finished": 3, "failed": 31, "not started": 5}
     errors = [
-        {"text": "ValueError: 0", "trials": list(range(4, 34)), "command": "minitune rerun /runs/made 4 --pdb"},
-        {"text": "ValueError: No", "trials": [1], "command": "minitune rerun /runs/made 1 --pdb"},
+        {"error": "ValueError: 0", "trials": list(range(4, 34)), "rerun": "minitune rerun /runs/made 4 --pdb"},
+        {"error": "ValueError: No", "trials": [1], "rerun": "minitune rerun /runs/made 1 --pdb"},
     ]
     run = run_of([*LISTED, *failed], best=3, counts=counts, errors=errors, bestConfig={"x": 1.18193e-05}, **state)
     run["trials"][3]["params"]["x"] = 1.18193e-05
@@ -892,16 +895,16 @@ def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browse
 def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None:
     trials = [
         {"curve": [4.0, 2.0], "spans": [[0, 10]]},
-        {"curve": [3.0], "way": "running", "ended": "running", "working": 10, "reported": 40, "silentAfter": 30},
-        {"way": "running", "ended": "running", "working": 90, "reported": 90},
+        {**RUNNING, "curve": [3.0], "working_s": 10, "reported_s": 40, "silent_after_s": 30},
+        {**RUNNING, "working_s": 90, "reported_s": 90},
     ]
     facts = {
         "state": "running",
-        "isLive": True,
+        "is_live": True,
         "total": 9,
         "counts": {"finished": 1, "running": 2, "pending": 6},
-        "left": 61.0,
-        "silentAfter": 30.0,
+        "rest_s": 61.0,
+        "silent_after_s": 30.0,
     }
     page = opened(chromium, tmp_path, run_of(trials, best=0, **facts))
     assert page.run("document.title") == "(1/9) made"
@@ -917,7 +920,7 @@ def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None
     heads = page.run(HEADS)
     assert [rows["1"][heads.index(name)] for name in ("total time (s)", "last report (s ago)")] == ["110", "80"]
     assert rows["2"][heads.index("last report (s ago)")] == "none for 30", "it has not reported"
-    assert page.run("workers(run).map(({trial, end}) => [trial.n, end])") == [[0, 10], [1, 120], [2, 120]]
+    assert page.run("workers(run).map(({trial, end}) => [trial.number, end])") == [[0, 10], [1, 120], [2, 120]]
     assert page.errors == []
 
 
@@ -953,27 +956,16 @@ def test_a_link_leads_to_the_head_of_its_part(chromium: Browser, tmp_path: Path,
 
 
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
-    facts = {"begun": 1e9, "updated": 1e9, "opened": 1e9, "earlier": 0, "metric": "loss", "mode": "min", "failed": 0}
-    rows: list[dict[str, Any]] = [
-        {**facts, "name": "a", "href": "run/a/", "state": "running", "trials": 3, "ended": 1, "total": 9},
-        {"name": "b", "href": None, "state": "damaged", "begun": 0.0},
-        {
-            **facts,
-            "name": "c",
-            "href": "run/c/",
-            "state": "killed",
-            "trials": 2,
-            "ended": 2,
-            "total": None,
-            "failed": 2,
-        },
-        {**facts, "name": "d d", "href": "run/d%20d/", "state": "finished", "trials": 1, "ended": 1, "total": 1},
+    facts: Any = {"begun_s": 1e9, "opened_s": 1e9, "metric": "loss", "mode": "min"}
+    counts = {"stopped": 1, "running": 2, "pending": 6}
+    rows = [
+        ListedRun("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, **facts),
+        ListedRun("b", "damaged"),
+        ListedRun("c", "killed", "run/c/", trials=2, ended=2, failed=2, worked_s=3.5, counts={"failed": 2}, **facts),
+        ListedRun("d d", "finished", "run/d%20d/", trials=1, ended=1, total=1, worked_s=7322, best=0.123456, **facts),
     ]
-    rows[0] |= {"counts": {"stopped": 1, "running": 2, "pending": 6}}
-    rows[2] |= {"duration": 3.5, "best": None, "counts": {"failed": 2}}
-    rows[3] |= {"duration": 7322, "best": 0.123456, "counts": {"finished": 1}}
     path = tmp_path / "list.html"
-    path.write_bytes(fill_page("runs", json.dumps({"list": rows})))
+    path.write_bytes(fill_page("runs", json.dumps({"listed": list(map(as_json, rows))})))
     page = chromium.open(path.as_uri())
     page.wait_for("document.querySelector('.list td') !== null")
     lines = (
