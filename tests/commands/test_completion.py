@@ -14,7 +14,7 @@ from command_runs import fit_three
 from minitune import cli
 from minitune.commands.completion import candidates
 
-COMMAND = f"#!{sys.executable}\nimport sys\nfrom minitune.cli import main\nsys.exit(main())\n"
+COMMAND = f"#!{sys.executable}\nfrom minitune.cli import main\nraise SystemExit(main())\n"
 
 
 @pytest.fixture(autouse=True)

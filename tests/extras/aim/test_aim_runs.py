@@ -16,6 +16,8 @@ from kit import CutAfter, PauseOnce, counting, fit, resume
 import minitune as tune
 from minitune.integration.aim import AimLoggerCallback
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
@@ -29,19 +31,12 @@ def collected() -> Iterator[None]:
     gc.collect()
 
 
-READ = """
-import json, sys, aim
-run = aim.Run(run_hash=sys.argv[1], repo=sys.argv[2], system_tracking_interval=None, capture_terminal_logs=False)
-values = {metric.name: sorted(metric.values.values_list()) for metric in run.metrics()}
-found = {"experiment": run.experiment, "values": values, "hparams": run["hparams"]}
-print(json.dumps({**found, "trial_id": run["trial_id"], "end": run["end"]}))
-"""
-
-
 def read(result: tune.Result, repo: Path) -> dict[str, Any]:
     """Aim's data about a trial, read by another process, because Aim's objects keep threads and files."""
     name = Path(result.path, ".aim_run").read_text()
-    done = subprocess.run([sys.executable, "-c", READ, name, repo], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "reads_a_run.py", name, repo], capture_output=True, text=True, check=True
+    )
     return dict(json.loads(done.stdout), hash=name)
 
 

@@ -13,21 +13,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 SLACK_MIB = 32
 """`nvidia-smi` counts memory of the kernel's driver that comes and goes without us."""
 FREED_S = 20.0
 """The memory of a process that has ended may still be counted for a moment."""
-
-_ASK_TORCH = """
-import torch
-if torch.cuda.is_available():
-    torch.ones(1, device="cuda")
-    print(torch.__version__, torch.version.cuda)
-"""
 
 
 class Card(NamedTuple):
@@ -67,7 +63,9 @@ def _find() -> Card | str:
         cards = [card for card in cards if first and (card.index == first or card.uuid.startswith(first))]
     if not cards:
         return f"no card is left by CUDA_VISIBLE_DEVICES={visible!r}"
-    asked = subprocess.run([sys.executable, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=120, check=False)
+    asked = subprocess.run(
+        [sys.executable, SCRIPTS / "asks_torch.py"], capture_output=True, text=True, timeout=120, check=False
+    )
     if not asked.stdout:
         return f"PyTorch cannot use the card: {asked.stderr.strip().rpartition(chr(10))[2] or 'it has no CUDA'}"
     return cards[0]

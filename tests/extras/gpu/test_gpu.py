@@ -15,6 +15,8 @@ from conftest import Card
 from minitune import Checkpoint, RunConfig, TuneConfig, Tuner, grid_search, loguniform, report, with_resources
 from minitune.schedulers import ASHAScheduler
 
+SCRIPTS = Path(__file__).with_name("scripts")
+
 HELD_MIB = 512
 """More than a context takes that is left behind would be seen, too: the tests allow 32 MiB."""
 
@@ -66,28 +68,13 @@ def test_trials_with_shares_use_one_card_at_the_same_time(card: Card, tmp_path: 
     assert {result.metrics["order"] for result in grid} == {"PCI_BUS_ID"}
 
 
-SHOWS_DEVICE = """
-import json, os, sys
-from minitune import RunConfig, Tuner, with_resources
-
-def trainable(config):
-    import torch
-    torch.ones(1, device="cuda")
-    return {"visible": os.environ["CUDA_VISIBLE_DEVICES"], "uuid": str(torch.cuda.get_device_properties(0).uuid)}
-
-grid = Tuner(with_resources(trainable, {"gpu": 1}), run_config=RunConfig(storage_path=sys.argv[1], verbose=0)).fit()
-assert not grid.errors, grid.errors
-print(json.dumps({name: grid[0].metrics[name] for name in ("visible", "uuid")}))
-"""
-
-
 @pytest.mark.parametrize("kind", ["index", "uuid"])
 def test_a_trial_gets_the_card_that_the_variable_names(card: Card, tmp_path: Path, kind: str) -> None:
     named = getattr(card, kind)
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": named}
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # that of nvidia-smi, whose index it is
     done = subprocess.run(
-        [sys.executable, "-c", SHOWS_DEVICE, str(tmp_path)],
+        [sys.executable, SCRIPTS / "shows_its_device.py", str(tmp_path)],
         env=env,
         capture_output=True,
         text=True,
@@ -98,15 +85,6 @@ def test_a_trial_gets_the_card_that_the_variable_names(card: Card, tmp_path: Pat
     found = json.loads(done.stdout)
     assert found["visible"] == named
     assert found["uuid"] in card.uuid
-
-
-FILLS = """
-import sys, torch
-held = torch.empty(int(sys.argv[1]) * 2**20, dtype=torch.uint8, device="cuda")
-torch.cuda.synchronize()
-print("full", flush=True)
-sys.stdin.read()
-"""
 
 
 def test_wait_for_gpu_waits_for_another_process(card: Card, tmp_path: Path) -> None:
@@ -130,7 +108,7 @@ def test_wait_for_gpu_waits_for_another_process(card: Card, tmp_path: Path) -> N
 
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": card.uuid}
     with subprocess.Popen(
-        [sys.executable, "-c", FILLS, str(filled_mib)],
+        [sys.executable, SCRIPTS / "fills_a_card.py", str(filled_mib)],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

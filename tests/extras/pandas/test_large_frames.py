@@ -14,26 +14,12 @@ from kit import fit
 import minitune as tune
 from minitune.actor.launcher import start_method
 
-USERS = """
-import os
-import pandas as pd
-import pyarrow
-import minitune as tune
-
-with open(os.environ["IMPORTS"], "a") as file:
-    file.write(f"{os.getpid()}\\n")
-
-def train(config, data):
-    before = (int(data["number"].sum()), data["text"].iloc[-1], len(data.select_dtypes("category").columns))
-    data.loc[0, "number"] = -1
-    tune.report({"before": before, "after": int(data["number"].iloc[0])})
-"""
+SCRIPTS = Path(__file__).with_name("scripts")
 
 
 @pytest.mark.skipif(start_method() != "zygote", reason="workers are new interpreters here")
 def test_frames_are_private_and_pandas_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "users_of_frames.py").write_text(USERS)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(SCRIPTS))
     monkeypatch.setenv("IMPORTS", str(tmp_path / "imports"))
     users: Any = __import__("users_of_frames")
     try:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from minitune.error import TuneError
 from minitune.executors import ray as ray_executor
 from minitune.executors.ray import RayTrialExecutor
 from minitune.executors.trial_executor import ActorSpec, Started
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -347,30 +348,10 @@ def test_members_of_a_population_exploit_others(tmp_path):
     assert grid.get_best_result().metrics["total"] > 0
 
 
-SCRIPT = """
-    import pathlib, sys, time
-    import minitune as tune
-
-    def counting(config):
-        pathlib.Path("saved").mkdir()
-        pathlib.Path("saved/n").write_text("2")
-        tune.report({"n": 2}, checkpoint=tune.Checkpoint("saved"))
-        pathlib.Path("reported").touch()
-        time.sleep(600)
-
-    tune.Tuner(
-        counting,
-        tune_config=tune.TuneConfig(executor="ray"),
-        run_config=tune.RunConfig(storage_path=sys.argv[1], name="run", verbose=0),
-    ).fit()
-"""
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ended_driver_leaves_nothing_on_the_cluster_and_can_be_resumed(tmp_path, number):
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)
+    command = [sys.executable, SCRIPTS / "saves_and_waits.py", tmp_path / "results"]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: list(tmp_path.glob("results/run/*/reported")))
         driver.send_signal(number)
@@ -389,10 +370,8 @@ def test_ended_driver_leaves_nothing_on_the_cluster_and_can_be_resumed(tmp_path,
 
 def test_a_run_is_resumed_on_another_cluster(tmp_path):
     """From its last checkpoint: its first reports are kept, and the next one is the third."""
-    script = tmp_path / "script.py"
-    own = 'import ray\nray.init(address="local", num_cpus=1, include_dashboard=False)\n'
-    script.write_text(own + textwrap.dedent(SCRIPT))
-    driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)
+    command = [sys.executable, SCRIPTS / "saves_and_waits.py", tmp_path / "results", "own cluster"]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: list(tmp_path.glob("results/run/*/reported")))
     finally:
@@ -411,29 +390,7 @@ def test_py_modules_ship_a_package(tmp_path):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from far_away.part import value")
     (package / "part.py").write_text("value = 17")
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(PY_MODULES))
-    done = subprocess.run([sys.executable, script, tmp_path / "results", package], capture_output=True, text=True)
+    command = [sys.executable, SCRIPTS / "needs_a_package.py", tmp_path / "results", package]
+    done = subprocess.run(command, capture_output=True, text=True)
 
     assert done.stdout.split() == ["17"], done.stderr
-
-
-PY_MODULES = """
-    import sys
-    import ray
-    import minitune as tune
-
-    ray.init(runtime_env={"py_modules": [sys.argv[2]]}, log_to_driver=False, logging_level="ERROR")
-
-    def train(config):
-        import far_away
-
-        return {"value": far_away.value}
-
-    (result,) = tune.Tuner(
-        train,
-        tune_config=tune.TuneConfig(executor="ray"),
-        run_config=tune.RunConfig(storage_path=sys.argv[1], verbose=0),
-    ).fit()
-    print(result.metrics["value"])
-"""

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 import types
 from pathlib import Path
@@ -30,6 +29,8 @@ from minitune.executors import ray as ray_executor
 from minitune.executors.ray import RayTrialExecutor
 from minitune.executors.ray_actor import RayActor
 from minitune.executors.ray_files import PIECE_BYTES, Landmark
+
+SCRIPTS = Path(__file__).with_name("scripts")
 
 pytestmark = pytest.mark.usefixtures("two_nodes", "own_disks")
 LARGE_BYTES = 2 * PIECE_BYTES + 1
@@ -352,26 +353,6 @@ def test_a_trial_waits_for_a_node_like_the_lost_one(tmp_path: Path, two_nodes: C
     assert len(handler.heard) == 1
 
 
-SCRIPT = """
-    import pathlib, sys, time
-    import minitune as tune
-    from minitune.executors.ray_files import Landmark
-
-    proof = Landmark.proof
-    Landmark.proof = lambda self: proof(self)._replace(landmark="/elsewhere")
-
-    def hanging(config):
-        pathlib.Path(sys.argv[1]).touch()
-        time.sleep(600)
-
-    tune.Tuner(
-        hanging,
-        tune_config=tune.TuneConfig(executor="ray"),
-        run_config=tune.RunConfig(storage_path=sys.argv[2], verbose=0),
-    ).fit()
-"""
-
-
 def test_the_next_run_removes_the_leftovers_of_a_killed_driver_from_the_nodes(tmp_path: Path) -> None:
     def scratches():
         return set(Path(tempfile.gettempdir()).glob("minitune-ray-*"))
@@ -383,10 +364,9 @@ def test_the_next_run_removes_the_leftovers_of_a_killed_driver_from_the_nodes(tm
             time.sleep(0.05)
 
     before = scratches()  # of nodes that were killed
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
     runs = tmp_path / "killed"
-    driver = subprocess.Popen([sys.executable, script, tmp_path / "begun", runs], stderr=subprocess.DEVNULL)
+    command = [sys.executable, SCRIPTS / "hangs_elsewhere.py", tmp_path / "begun", runs]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_until((tmp_path / "begun").exists)
     finally:

@@ -1,0 +1,23 @@
+"""A run on a cluster whose trial hangs, on a node that seems to share no directory with the driver."""
+
+import pathlib
+import sys
+import time
+
+import minitune as tune
+from minitune.executors.ray_files import Landmark
+
+proof = Landmark.proof
+Landmark.proof = lambda self: proof(self)._replace(landmark="/elsewhere")
+
+
+def hanging(config):
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(600)
+
+
+tune.Tuner(
+    hanging,
+    tune_config=tune.TuneConfig(executor="ray"),
+    run_config=tune.RunConfig(storage_path=sys.argv[2], verbose=0),
+).fit()
