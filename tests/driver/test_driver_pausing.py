@@ -203,18 +203,19 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
     assert [trial.metric_analysis["n"] for trial in read_run(run_path()).trials] == live
 
 
-@pytest.mark.parametrize("action", ["CONTINUE", "NOOP", "STOP"])
+@pytest.mark.parametrize("action", ["CONTINUE", "PAUSE", "NOOP", "STOP"])
 def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
     action: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
         donor, taker = context.get_trials()
-        return Decision(action, exploit=(donor, {})) if trial is taker else "CONTINUE"
+        is_first = trial is taker and trial.attempt.number == 1
+        return Decision(action, exploit=(donor, {})) if is_first else "CONTINUE"
 
     with caplog.at_level(logging.WARNING, "minitune"):
         grid = fit(report_n(2), scheduler=deciding(exploit), num_samples=2)
     assert grid.num_terminated == 2
-    assert grid[1].metrics["n"] == (1 if action == "STOP" else 2)
+    assert [row["n"] for row in grid[1].get_rows()] == ([1] if action == "STOP" else [1, 2])
     assert "cannot exploit" in caplog.text
 
 
@@ -403,6 +404,31 @@ def test_a_trial_that_need_not_be_saved_is_paused_at_once(where: str) -> None:
     assert begun == [begun[0], 4 if where == "step" else 3]
     assert begun[0] < 3
     assert [result.metrics["n"] for result in grid] == [5, 5]
+
+
+def test_a_trial_without_a_decision_goes_on_and_can_be_paused_later() -> None:
+    """Trial 0 asks for it while trial 1 computes."""
+    paused: list[str] = []
+
+    def train(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 4):
+            clock.current.sleep(config["seconds"])
+            report_state(n, {"n": n})
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        first, second = context.get_trials()
+        if trial is second and result["n"] == 1:
+            return "NOOP"
+        if trial is first and result["n"] == 2:
+            paused.append(second.status)
+            context.pause_trial(second)
+        return "CONTINUE"
+
+    space = {"seconds": grid_search([1, 1.2])}
+    grid = fit(train, space, scheduler=deciding(decide), executor=virtual_executor())
+    assert paused == ["RUNNING"]
+    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3]] * 2
+    assert grid[1].metrics["iterations_since_restore"] == 1
 
 
 def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it() -> None:
