@@ -35,7 +35,7 @@ def fields_of(kind: Any) -> list[tuple[str, Any]]:
     return [(field.name, field.default) for field in dataclasses.fields(kind)]
 
 
-def test_fields_in_the_order_that_users_pass_them() -> None:
+def test_the_fields_of_configs_have_the_order_in_which_users_pass_them() -> None:
     assert fields_of(TuneConfig)[:10] == [
         ("mode", None),
         ("metric", None),
@@ -117,13 +117,13 @@ def test_an_unknown_field_is_refused_with_the_known_ones() -> None:
         RunConfig().nmae = "x"  # type: ignore[attr-defined]
 
 
-def test_two_names_of_retries() -> None:
+def test_max_retries_means_max_failures_and_not_both_may_be_given() -> None:
     assert FailureConfig(max_retries=3).max_failures == FailureConfig(3).max_retries == 3
     with pytest.raises(ValueError, match="max_retries"):
         FailureConfig(2, max_retries=3)
 
 
-def test_fail_fast_and_retries() -> None:
+def test_fail_fast_and_retries_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="max_failures must be 0 when fail_fast is set"):
         FailureConfig(max_failures=1, fail_fast=True)
     assert FailureConfig(fail_fast="RAISE").fail_fast == "raise"
@@ -133,7 +133,7 @@ def test_fail_fast_and_retries() -> None:
     assert config == FailureConfig(1)
 
 
-def test_defaults_of_a_run_config(tmp_path: Path) -> None:
+def test_a_run_config_has_defaults_and_takes_none_for_them(tmp_path: Path) -> None:
     config = RunConfig(storage_path=tmp_path, verbose=7)
     assert config.failure_config == FailureConfig()
     assert config.checkpoint_config == CheckpointConfig()
@@ -185,7 +185,7 @@ def test_a_config_that_changes_after_the_tuner_was_made() -> None:
     assert Path(Tuner(trainable, run_config=run_config).fit().experiment_path).name == "after"
 
 
-def test_one_config_for_two_tuners() -> None:
+def test_a_config_may_serve_two_tuners() -> None:
     tune_config = TuneConfig("max", "a", search_alg=BasicVariantGenerator(), scheduler="asha", num_samples=2)
     for _ in range(2):
         grid = Tuner(lambda config: {"a": 1}, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()

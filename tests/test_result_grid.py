@@ -168,7 +168,7 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
         assert str(caught.value).count("failed") == 1
 
 
-def test_contents_of_a_result(grid: ResultGrid) -> None:
+def test_a_result_has_its_metrics_configuration_and_best_checkpoints(grid: ResultGrid) -> None:
     result = grid[0]
     assert result.metrics["config"] == result.config
     assert result.metrics["training_iteration"] == 3
@@ -365,7 +365,7 @@ def everything(result: Result) -> tuple[Any, ...]:
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
-def test_a_result_from_its_directory(grid: ResultGrid) -> None:
+def test_a_result_can_be_read_from_its_directory(grid: ResultGrid) -> None:
     assert everything(Result.from_path(Path(grid[0].path))) == everything(grid[0])
     assert math.isnan(Result.from_path(grid[1].path).metrics["loss"])
     failed = Result.from_path(grid[2].path)

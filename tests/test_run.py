@@ -82,12 +82,12 @@ def test_a_limit_may_be_a_pair() -> None:
     assert trial.last_result["n"] == 2
 
 
-def test_plug_ins_by_name() -> None:
+def test_plug_ins_may_be_given_by_name() -> None:
     analysis = run(count, search_alg="random", scheduler="asha", metric="score", mode="max", num_samples=2, verbose=0)
     assert len(analysis.trials) == 2
 
 
-def test_old_arguments_for_checkpoints() -> None:
+def test_old_arguments_for_checkpoints_work_with_a_warning() -> None:
     settings: dict[str, Any] = {
         "keep_checkpoints_num": 1,
         "checkpoint_score_attr": "min-loss",
@@ -113,7 +113,7 @@ def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkey
     assert sorted(one.name for one in tmp_path.iterdir() if ":" in one.name) == []
 
 
-def test_an_old_name_of_the_storage(tmp_path: Path) -> None:
+def test_local_dir_is_taken_for_the_storage(tmp_path: Path) -> None:
     (trial,) = run(count, name="old", local_dir=tmp_path / "there", verbose=0).trials
     assert Path(trial.local_path).parent == tmp_path / "there" / "old"
 
@@ -184,7 +184,7 @@ def test_restore_is_the_first_checkpoint_of_every_trial(tmp_path: Path, kind: An
     assert [trial.last_result["n"] for trial in trials] == [7, 7]
 
 
-def test_restore_of_a_class() -> None:
+def test_a_class_can_be_restored_from_a_checkpoint() -> None:
     (first,) = run(Steps, stop={"n": 2}, verbose=0).trials
     assert first.checkpoint is not None
     (second,) = run(Steps, stop={"n": 3}, restore=first.checkpoint.path, verbose=0).trials
@@ -192,7 +192,7 @@ def test_restore_of_a_class() -> None:
     assert second.last_result["iterations_since_restore"] == 1
 
 
-def test_names_of_trials_and_directories() -> None:
+def test_the_user_may_name_trials_and_directories() -> None:
     analysis = run(
         count,
         trial_name_creator=lambda trial: f"mine_{trial.trial_id}",
@@ -217,7 +217,7 @@ class Numbers(Searcher):
         return {"x": self.next}
 
 
-def test_two_limits_that_contradict_each_other() -> None:
+def test_two_limits_of_running_trials_must_not_contradict_each_other() -> None:
     limited = ConcurrencyLimiter(Numbers(), max_concurrent=3)
     with pytest.raises(ValueError, match="max_concurrent_trials must not contradict the ConcurrencyLimiter"):
         run(count, search_alg=limited, max_concurrent_trials=2, verbose=0)
@@ -246,7 +246,7 @@ def test_gpus_that_no_trial_asks_for_are_pointed_out(
     assert caplog.text.count("this machine has GPUs, but the trials do not ask for one") == 1
 
 
-def test_resources_in_two_places() -> None:
+def test_resources_that_are_set_in_two_places_are_refused() -> None:
     with pytest.raises(TuneError, match="resources are set twice"):
         run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)
 
@@ -482,7 +482,7 @@ def test_a_relative_path_needs_a_working_directory(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_TRIAL_ID_PREFIX", "_TEST_TUNE_TRIAL_UUID"])
-def test_the_prefix_of_trial_ids(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_a_variable_sets_the_prefix_of_trial_ids(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "mine")
     trials = run(count, num_samples=2, verbose=0).trials
     assert [trial.trial_id for trial in trials] == ["mine_00000", "mine_00001"]

@@ -61,7 +61,7 @@ def test_arguments_of_a_cluster_are_named_once(caplog):
     assert "address='auto', _temp_dir, include_dashboard, log_to_driver" in record.getMessage()
 
 
-def test_arguments_of_earlier_versions(caplog):
+def test_arguments_of_earlier_versions_have_no_effect_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING, "minitune"):
         ray.init(redis_address=None, num_workers=8, include_webui=False, num_cpus=3)
     assert ray.cluster_resources()["CPU"] == 3
@@ -126,7 +126,7 @@ def test_values_end_with_shutdown():
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_references_in_a_space_and_in_a_trial(tmp_path, executor):
+def test_a_reference_may_be_in_a_space_and_be_made_in_a_trial(tmp_path, executor):
     def objective(config):
         data = ray.get(config["data"])
         data.append(0)
@@ -180,5 +180,5 @@ def test_a_reference_bound_to_a_class_arrives_as_its_value(tmp_path):
     assert result.metrics["sum"] == 3
 
 
-def test_no_gpus_outside_of_trials():
+def test_there_are_no_gpus_outside_of_trials():
     assert ray.get_gpu_ids() == []

@@ -188,7 +188,7 @@ def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> 
     assert "no_such_module" in event.error.message
 
 
-def test_a_factory_that_exits(driver: Driver) -> None:
+def test_an_actor_whose_factory_exits_has_died_with_its_exit_code(driver: Driver) -> None:
     driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
     event = driver.ended("a")
     assert (event.cause, event.kind) == ("exit code 5", "died")

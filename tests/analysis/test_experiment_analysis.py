@@ -30,7 +30,7 @@ from minitune.record.story import Story, read_decisions, read_overview, read_run
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
-def test_an_analysis_from_the_directory_alone(grid: ResultGrid, tmp_path: Path) -> None:
+def test_an_analysis_needs_the_directory_alone_also_when_it_was_moved(grid: ResultGrid, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.move(grid.experiment_path, moved)
     analysis = ExperimentAnalysis(moved, default_metric="loss", default_mode="min")
@@ -51,7 +51,7 @@ def test_an_analysis_from_the_directory_alone(grid: ResultGrid, tmp_path: Path) 
     assert [row["loss"] for row in analysis.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
 
 
-def test_a_grid_of_an_analysis(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_made_of_an_analysis_has_the_same_results(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(grid.experiment_path)
     analysis = ExperimentAnalysis(path.as_uri(), default_metric="loss", default_mode="min", storage_filesystem=None)
     again = ResultGrid(analysis)

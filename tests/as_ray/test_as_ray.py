@@ -65,7 +65,7 @@ def test_without_the_switch_nothing_happens(tmp_path: Path) -> None:
         assert python("-c", code, cwd=tmp_path, env=env).stdout == "[] False\n"
 
 
-def test_one_call_undoes_it(tmp_path: Path) -> None:
+def test_the_switch_is_undone_by_one_call_and_can_be_turned_on_again(tmp_path: Path) -> None:
     done = python(SCRIPTS / "undoes_it.py", cwd=tmp_path)
     assert done.stdout == "No module named 'ray'\nNo module named 'ray'\nno distribution\nTrue\n"
 

@@ -115,7 +115,7 @@ def test_a_value_that_float_takes_is_a_number_if_it_has_one_element_and_no_unit(
 
 
 @pytest.mark.parametrize(("value", "text"), NO_NUMBERS)
-def test_everything_else_is_none(value: Any, text: str) -> None:
+def test_a_value_that_is_no_number_is_none_and_refused_as_an_objective(value: Any, text: str) -> None:
     assert as_number(value) is None
     assert known_number(value) is None
     with pytest.raises(ValueError, match=f"the metric 'eval/loss' must be a number, but got {text}"):

@@ -7,7 +7,7 @@ import random
 from minitune.base.randomness import GlobalDraws, is_on_loan, lending
 
 
-def test_after_a_loan_inside_of_another_one_that_one_goes_on() -> None:
+def test_a_loan_goes_on_when_another_one_inside_of_it_ends() -> None:
     before = random.getstate()
     outer, inner, alone = (GlobalDraws(random.Random(seed)) for seed in (1, 2, 1))
     with lending(is_seeded=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitune.base.user_code import runs, user_code
 
 
-def test_after_code_inside_of_other_code_that_one_runs_again() -> None:
+def test_user_code_is_what_runs_again_when_the_code_that_it_called_ends() -> None:
     with runs("outer"):
         with runs("inner"):
             assert user_code.running is not None

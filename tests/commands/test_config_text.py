@@ -34,7 +34,7 @@ def test_yaml_is_read_back_by_yaml_1_1() -> None:
     ]
 
 
-def test_json_is_read_back() -> None:
+def test_a_configuration_written_as_json_reads_back_as_it_was() -> None:
     assert json.loads(config_text(CONFIG, "json")) == CONFIG
 
 

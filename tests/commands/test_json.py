@@ -56,7 +56,7 @@ def test_the_object_has_the_keys_of_the_manual(minitune: Minitune, arguments: li
     assert set(value) == keys_in_manual(row)
 
 
-def test_importances_are_an_object(minitune: Minitune, tmp_path: Path) -> None:
+def test_importance_prints_an_object_with_the_keys_of_the_manual(minitune: Minitune, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     space = {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1)}
     fit(lambda config: {"loss": config["x"]}, space, num_samples=20, metric="loss", mode="min", storage_path=tmp_path)

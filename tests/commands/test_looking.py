@@ -595,7 +595,9 @@ def test_a_trial_that_has_printed_nothing_is_told(minitune: Minitune, storage: P
         (["1", "--file", "stdout"], "", "trial 1 has printed nothing to stdout"),
     ],
 )
-def test_the_two_outputs_of_a_trial(minitune: Minitune, tmp_path: Path, options: list[str], out: str, err: str) -> None:
+def test_logs_shows_one_output_of_a_trial_and_names_the_other_if_it_is_empty(
+    minitune: Minitune, tmp_path: Path, options: list[str], out: str, err: str
+) -> None:
     outputs = [(b"to stdout\n", b"to std\xfferr\n"), (b"", b"to stderr\n"), (b"to stdout\n", b"")]
     for result, texts in zip(fit_three(tmp_path, third), outputs, strict=True):
         for name, text in zip(("stdout", "stderr"), texts, strict=True):

@@ -112,7 +112,7 @@ def test_a_run_is_removed_and_its_size_is_shown(run: Minitune, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("answer", "is_removed"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False)])
-def test_the_question_is_answered(
+def test_rm_removes_a_run_only_if_the_answer_is_yes(
     run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_removed: bool
 ) -> None:
     fit_three(tmp_path)

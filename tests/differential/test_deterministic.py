@@ -218,7 +218,7 @@ def crashing(config: dict[str, Any]) -> None:
         report({"loss": loss(config, step)})
 
 
-def test_processes_that_race_and_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_races_and_deaths_change_no_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(cpus))

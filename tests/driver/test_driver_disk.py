@@ -69,7 +69,7 @@ def test_a_run_has_a_directory_for_each_trial_with_its_files() -> None:
     }
 
 
-def test_result_json_and_progress_csv() -> None:
+def test_the_files_of_a_trial_hold_nan_infinity_and_keys_that_come_late() -> None:
     def trainable(config: dict[str, Any]) -> None:
         report({"loss": math.nan, "eval": {"acc": 1}})
         report({"loss": math.inf, "late": "x"})

@@ -144,7 +144,7 @@ def test_statistics_count_each_report_of_the_live_view_once() -> None:
 
 
 @pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])
-def test_so_many_retries_and_no_more(max_failures: int, attempts: int) -> None:
+def test_a_trial_is_tried_again_max_failures_times(max_failures: int, attempts: int) -> None:
     count: list[int] = []
 
     def trainable(config: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def test_so_many_retries_and_no_more(max_failures: int, attempts: int) -> None:
     assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
 
 
-def test_minus_one_retries_without_end() -> None:
+def test_max_failures_of_minus_one_retries_until_the_trial_succeeds() -> None:
     count: list[int] = []
 
     def trainable(config: dict[str, Any]) -> None:
@@ -346,7 +346,7 @@ def test_the_error_of_a_text_that_cannot_be_decoded_tells_where() -> None:
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("end", [SystemExit(4), SystemExit("message"), KeyboardInterrupt(), GeneratorExit()])
-def test_other_ways_out_fail_only_the_trial(end: BaseException) -> None:
+def test_a_trial_that_raises_an_exit_or_an_interrupt_fails_alone(end: BaseException) -> None:
     def trainable(config: dict[str, Any]) -> None:
         report({"n": 1})
         if config["i"] == 0:

@@ -117,7 +117,7 @@ def test_bohb_budget_reaches_only_the_searcher() -> None:
 
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("make", [hyperband, promoting])
-def test_failures_in_a_bracket(make: Callable[[], Any], retries: int) -> None:
+def test_a_bracket_goes_on_without_trials_that_fail(make: Callable[[], Any], retries: int) -> None:
     failed: list[int] = []
 
     def failing(config: dict[str, Any]) -> None:
@@ -229,7 +229,7 @@ class Patient(HyperBandScheduler):
         return super().on_trial_result(tune_controller, trial, result)
 
 
-def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
+def test_a_users_subclass_of_hyperband_can_spare_a_trial() -> None:
     grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
     assert rungs(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
 

@@ -41,7 +41,7 @@ from minitune.search.bohb import TuneBOHB
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 @pytest.mark.parametrize("own", [None, 0, 2])
-def test_never_more_trials_than_allowed(limit: int, own: int | None) -> None:
+def test_the_smaller_limit_bounds_what_runs(limit: int, own: int | None) -> None:
     spy = Spy()
     search = None if own is None else BasicVariantGenerator(max_concurrent=own)
     grid = fit(report_n(3), num_samples=7, max_concurrent_trials=limit, search_alg=search, callbacks=[spy])

@@ -89,7 +89,7 @@ def test_a_returned_value_is_the_final_result() -> None:
     assert len(grid[0].get_rows()) == 2
 
 
-def test_a_function_that_never_reports() -> None:
+def test_plug_ins_hear_the_end_of_a_function_that_never_reports() -> None:
     log, grid = logged_run(lambda config: None)
     assert log.lines == [*BEGIN, *completed(None), *END]  # type: ignore[arg-type]  # there is no n
     assert set(grid[0].metrics) == {"trial_id", "experiment_tag", "done"}
@@ -115,7 +115,7 @@ def test_a_stop_by_the_scheduler_is_not_shown_to_the_searcher() -> None:
     assert [row["done"] for row in grid[0].get_rows()] == [True]
 
 
-def test_pause_and_resume_of_a_class() -> None:
+def test_plug_ins_hear_of_the_pause_and_the_restore_of_a_class() -> None:
     log, grid = logged_run(
         SavedCounter, {"end": 2}, decide=lambda context, trial, result: "PAUSE" if result["n"] == 1 else "CONTINUE"
     )
@@ -144,7 +144,7 @@ def test_a_reported_checkpoint_is_shown_before_the_decision_is_carried_out() -> 
     assert log.lines == [*BEGIN, *reported(1), *saved, *completed(1), *END]
 
 
-def test_an_error_with_retries_left_and_then_the_final_one() -> None:
+def test_plug_ins_hear_an_error_with_retries_left_and_then_the_final_one() -> None:
     def trainable(config: dict[str, Any]) -> None:
         report({"n": 1})
         raise RuntimeError("no luck")
@@ -168,7 +168,7 @@ def test_an_error_with_retries_left_and_then_the_final_one() -> None:
     assert grid.num_errors == 1
 
 
-def test_an_error_while_the_trial_is_set_up() -> None:
+def test_plug_ins_hear_an_error_while_the_trial_is_set_up() -> None:
     class Broken(Counter):
         def setup(self, config: dict[str, Any]) -> None:
             raise RuntimeError("no luck")
@@ -349,7 +349,7 @@ def test_requests_do_not_delay_the_end_of_the_run(verb: str) -> None:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_stop_all_with_waiting_trials() -> None:
+def test_waiting_trials_are_removed_when_stop_all_ends_the_run() -> None:
     log = Log()
     grid = fit(
         report_n(9),

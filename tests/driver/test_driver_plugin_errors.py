@@ -176,7 +176,9 @@ def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
         (Searcher, "suggest", [1, 2], "raised TypeError"),
     ],
 )
-def test_an_answer_that_is_none(base: type, hook: str, answer: Any, message: str) -> None:
+def test_an_answer_of_another_type_than_the_hook_returns_ends_the_run(
+    base: type, hook: str, answer: Any, message: str
+) -> None:
     """No decision, no trial, no configuration."""
 
     def answering(self: Any, *arguments: Any) -> Any:
@@ -232,7 +234,7 @@ def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
 
 
 @pytest.mark.parametrize("hook", ["setup", "should_report", "report"])
-def test_a_reporter_that_raises(hook: str) -> None:
+def test_a_reporter_that_raises_ends_the_run_with_its_error(hook: str) -> None:
     class Quiet(ProgressReporter):
         def setup(self, *args: Any, **info: Any) -> None:
             pass

@@ -262,7 +262,7 @@ def test_fresh_searcher_does_not_hear_results_that_stopped_a_trial(how: str) -> 
     assert [line for line in told(first) if " 0 " in line] == [line for line in told(second) if " 0 " in line]
 
 
-def test_callbacks_hear_only_of_the_rest() -> None:
+def test_callbacks_of_a_resumed_run_hear_only_results_that_were_not_on_record() -> None:
     cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=1)
     heard: list[tuple[int, int]] = []
     spy = Spy(lambda trial, result: heard.append((trial.number, result["n"])))

@@ -35,7 +35,7 @@ def fails(config: dict[str, Any]) -> None:
 # -- several in one run --------------------------------------------------------------------------------------------
 
 
-def test_each_has_its_own_trainable_space_and_limits() -> None:
+def test_each_experiment_has_its_own_trainable_space_and_limits() -> None:
     trials = run_experiments(
         {
             "functions": {"run": count, "config": {"a": grid_search([1, 2])}, "stop": {"n": 2}},
@@ -51,7 +51,7 @@ def test_each_has_its_own_trainable_space_and_limits() -> None:
     assert {trial.local_experiment_path for trial in trials} == {str(run_path("functions"))}
 
 
-def test_each_has_its_own_checkpoints() -> None:
+def test_each_experiment_has_its_own_checkpoints() -> None:
     often, seldom = CheckpointConfig(num_to_keep=1, checkpoint_frequency=1), CheckpointConfig(checkpoint_frequency=2)
     trials = run_experiments(
         [
@@ -66,7 +66,7 @@ def test_each_has_its_own_checkpoints() -> None:
     assert kept == [["4"], ["0", "1", "2"], [], []]
 
 
-def test_each_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> None:
+def test_each_experiment_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> None:
     run_experiments(Experiment("first", Steps, stop={"n": 2}), verbose=0)
     (checkpoint,) = (run_path("first")).glob("*/checkpoint_*")
     plain = Experiment("plain", Steps, stop={"n": 3})
@@ -105,7 +105,7 @@ def test_experiments_start_one_after_the_other() -> None:
     assert second.last_result["n"] == 2
 
 
-def test_the_same_object_twice_and_workers_handed_on() -> None:
+def test_an_experiment_may_be_passed_twice_also_when_workers_are_reused() -> None:
     experiment = Experiment("twice", Steps, config={"x": uniform(0, 1)}, stop={"n": 2})
     trials = run([experiment, experiment, count], verbose=0, reuse_actors=True).trials
     assert [trial.trainable_name for trial in trials] == ["Steps", "Steps", "count"]
@@ -144,7 +144,7 @@ def test_a_run_of_several_experiments_is_resumed() -> None:
     assert [record["experiment"] for record in records] == [0, 1, 1]
 
 
-def test_plug_ins_hear_of_the_first_one() -> None:
+def test_plug_ins_hear_the_settings_of_the_first_experiment() -> None:
     heard: list[dict[str, Any]] = []
 
     class Hears(Callback):

@@ -188,7 +188,7 @@ class MakesTrials(SearchAlgorithm):
         self.saved.append(kwargs["session_str"])
 
 
-def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None:
+def test_a_search_algorithm_may_make_its_trials_itself(tmp_path: Path) -> None:
     search_alg = MakesTrials()
     grid = fit_with(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
     assert [result.config for result in grid] == [{"x": x, "n": 3} for x in (1, 2, 3)]

@@ -224,7 +224,7 @@ def test_trials_without_checkpoints_are_trained_to_their_end(caplog: pytest.LogC
     assert not (run_path() / "pbt_global.txt").exists()
 
 
-def test_pb2_in_a_run() -> None:
+def test_pb2_leads_a_run_to_a_better_rate() -> None:
     scheduler = PB2("training_iteration", "score", "max", 4, hyperparam_bounds={"lr": [0.0, 60.0]}, synch=True)
     grid = fit(Climber, {**SPACE, "lr": grid_search([1.0, 2.0, 30.0, 40.0])}, scheduler=scheduler, seed=1)
     check(grid)

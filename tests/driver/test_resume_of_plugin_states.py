@@ -271,7 +271,7 @@ def test_scheduler_given_at_a_resume_keeps_its_new_arguments(monkeypatch: pytest
     assert [result.metrics["n"] for result in grid] == [5, 5]
 
 
-def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:
+def test_a_scheduler_that_saves_its_own_files_is_restored_from_them(save_period: str) -> None:
     class Files(FIFOScheduler):
         def __init__(self) -> None:
             self.lock = threading.Lock()

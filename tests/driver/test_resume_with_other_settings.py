@@ -287,7 +287,9 @@ def test_each_setting_that_differs_is_told_or_refused(
     ("then", "now", "more"),
     [([3], [5], True), ([5], [3], False), ([3], [-1], True), ([-1], [9], False), ([1, 1], [1, 2], True)],
 )
-def test_more_samples_than_before(then: list[int], now: list[int], more: bool) -> None:
+def test_a_run_wants_more_samples_if_one_experiment_has_more_than_before(
+    then: list[int], now: list[int], more: bool
+) -> None:
     assert RunDescription(num_samples=now).wants_more_than(RunDescription(num_samples=then)) is more
     assert not RunDescription(num_samples=now).wants_more_than(RunDescription())
 

@@ -116,7 +116,9 @@ def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Rand
     ),
 )
 @settings(max_examples=150)
-def test_one_order_of_events(races: tuple[int, int], policy: int, deaths: dict[str, int]) -> None:
+def test_events_have_one_order_however_the_processes_race(
+    races: tuple[int, int], policy: int, deaths: dict[str, int]
+) -> None:
     one, other = (drive(random.Random(race), deaths, random.Random(policy)) for race in races)
     assert one == other
     for number in range(ACTORS):  # a start, answers, one end, and nothing after that

@@ -98,7 +98,7 @@ def test_each_objective_must_be_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["tpe", "auto", "random", "variant_generator", None])
-def test_searchers_of_several_objectives(name: str | None) -> None:
+def test_each_searcher_by_name_takes_several_objectives(name: str | None) -> None:
     grid = fit(curve, {"x": tune.uniform(-5, 5)}, search_alg=name, num_samples=14, seed=1, **TWO)
     assert grid.num_terminated == 14
     assert all(-0.5 <= result.config["x"] <= 2.5 for result in grid.get_front() if len(grid.get_front()) > 1)
@@ -128,7 +128,7 @@ def test_scheduler_compares_by_one_objective() -> None:
 
 
 @pytest.mark.parametrize("scheduler", [FIFOScheduler(), ResourceChangingScheduler()])
-def test_schedulers_that_compare_nothing(scheduler: Any) -> None:
+def test_schedulers_that_compare_nothing_take_several_objectives(scheduler: Any) -> None:
     assert points(scheduler=scheduler).num_terminated == len(POINTS)
 
 

@@ -191,7 +191,7 @@ def needy(directory, monkeypatch, way):
         ("exits", WorkerStartError, "exit code 7"),
     ],
 )
-def test_a_module_that_cannot_be_imported_in_a_worker(way, kind, text, tmp_path, monkeypatch):
+def test_a_module_that_no_worker_can_import_fails_its_trials_with_the_reason(way, kind, text, tmp_path, monkeypatch):
     errors = fit(needy(tmp_path, monkeypatch, way), num_samples=2, executor="local").errors
     assert len(errors) == 2
     for error in errors:

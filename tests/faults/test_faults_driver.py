@@ -297,12 +297,12 @@ def test_runs_may_be_nested_but_not_without_end(script):
     assert len(begun) == 5
 
 
-def test_a_run_in_a_daemonic_process_of_multiprocessing(script):
+def test_a_run_works_in_a_daemonic_process_of_multiprocessing(script):
     stdout = script.run(SCRIPTS / "nested_runs.py", "daemonic")
     assert stdout == "2\n2\n"
 
 
-def test_a_driver_that_is_the_first_process_of_its_container(script):
+def test_a_driver_reaps_orphans_as_the_first_process_of_its_container(script):
     path = script.write(SCRIPTS / "first_process.py")
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, str(path)]
     trial = script.start_command(["unshare", "--pid", "--fork", "--mount-proc", "true"])

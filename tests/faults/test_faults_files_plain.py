@@ -140,7 +140,7 @@ def test_a_directory_that_was_removed_stays_so(caplog: pytest.LogCaptureFixture)
     assert caplog.text == ""
 
 
-def test_no_files_without_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_loggers_writes_no_files_of_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     fit(trainable, **ALL_FILES)
     go_on()

@@ -57,7 +57,7 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(tmp_path, monkey
     assert len(ready) == 3, "which device a trial had is on record"
 
 
-def test_a_hundred_trials_at_a_time(monkeypatch):
+def test_a_hundred_trials_run_at_the_same_time(monkeypatch):
     """All of the first hundred have to be there before any of them goes on; more wait behind them."""
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "100")
 

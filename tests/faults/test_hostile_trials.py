@@ -157,7 +157,7 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status():
 # -- trials that start more --------------------------------------------------------------------------------------------
 
 
-def test_pools_and_runs_inside_a_trial(script):
+def test_pools_and_runs_work_inside_a_trial(script):
     stdout = script.run(SCRIPTS / "pools_in_trials.py")
     squares = [[0, 1, 4, 9], "None"]
     assert json.loads(stdout) == [squares, squares, [[3, 2, 1, 0], "None"], squares]
@@ -211,7 +211,7 @@ def run_in(script, directory: Path, *flags: str, source: str = PLACE, **environm
     return stdout
 
 
-def test_a_working_directory_full_of_traps(script):
+def test_a_working_directory_full_of_traps_hides_no_module(script):
     """And a long path of temporary files, no home, and flags of the interpreter."""
     temporary = script.directory / ("long" * 30)
     temporary.mkdir()
@@ -220,7 +220,7 @@ def test_a_working_directory_full_of_traps(script):
     assert stdout == "[[1, 7, True], [2, 7, True]] [1, ['error']]\n"
 
 
-def test_a_driver_whose_working_directory_is_gone(script):
+def test_a_driver_runs_trials_though_its_working_directory_is_gone(script):
     stdout = script.run(SCRIPTS / "stands_nowhere.py")
     assert json.loads(stdout) == [["run", "None"]] * 3
 
@@ -248,7 +248,7 @@ def test_modules_are_found_where_the_driver_finds_them(script, way):
     assert stdout == "None [7, 7]\n", stderr
 
 
-def test_a_driver_with_threads_and_a_start_method_of_its_own(script):
+def test_a_driver_may_have_threads_and_a_start_method_of_its_own(script):
     """`fit` in a thread that ends, beside busy ones; the start method of `multiprocessing` is spawn."""
     stdout = script.run(SCRIPTS / "busy_threads.py")
     assert stdout == f"{[[1, 2, 3]] * 3} spawn\n"

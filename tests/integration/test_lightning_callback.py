@@ -144,6 +144,6 @@ def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> 
     assert result.checkpoint is None
 
 
-def test_a_callback_without_checkpoints(tmp_path: Path, module: Any) -> None:
+def test_a_callback_that_only_reports_saves_no_checkpoint(tmp_path: Path, module: Any) -> None:
     result = fit_with(tmp_path, module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
     assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)

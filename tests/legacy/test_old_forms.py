@@ -209,7 +209,7 @@ def test_the_old_methods_of_a_class_are_called(tmp_path: Path) -> None:
     assert "mean_loss" not in trial.last_result
 
 
-def test_a_class_whose_setup_takes_no_configuration() -> None:
+def test_a_class_may_have_a_setup_without_a_configuration() -> None:
     assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
 
 
@@ -295,7 +295,7 @@ def test_loggers_of_old_get_each_result() -> None:
         run(train, loggers=[5])
 
 
-def test_specs_of_old_set_checkpoints_and_loggers() -> None:
+def test_a_spec_of_old_may_set_checkpoints_and_loggers() -> None:
     spec = {"run": Old, "config": {"flag": os.devnull, "x": 1}, "checkpoint_freq": 1, "checkpoint_at_end": True}
     old = {"keep_checkpoints_num": 1, "checkpoint_score_attr": "min-n"}
     with pytest.warns(DeprecationWarning, match="in run") as warned:
@@ -386,7 +386,7 @@ def test_a_trainable_has_an_experiment_id(tmp_path: Path) -> None:
     assert Own().experiment_id == "mine"
 
 
-def test_analysis_of_a_directory(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_analysis_may_be_made_of_a_directory_with_old_arguments(caplog: pytest.LogCaptureFixture) -> None:
     fit(steps_until, max_failures=1)
     analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max", file_type="csv")
     assert any("Analysis(file_type=...) has no effect" in text for text in caplog.messages)
@@ -396,7 +396,7 @@ def test_analysis_of_a_directory(caplog: pytest.LogCaptureFixture) -> None:
     assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].local_path
 
 
-def test_times_and_state_of_a_run() -> None:
+def test_an_analysis_tells_the_times_and_the_state_of_a_run() -> None:
     began_s = time.time()
     analysis = run(steps_until, max_failures=1)
     ended_s = time.time()

@@ -102,7 +102,7 @@ def table(trial: Trial) -> list[dict[str, str]]:
 # -- json ------------------------------------------------------------------------------------------------------------
 
 
-def test_one_line_per_report_in_the_order_of_the_keys(trial: Trial) -> None:
+def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial: Trial) -> None:
     logger = JsonLoggerCallback()
     start(logger, trial)
     log(logger, trial, {"loss": 0.5, "eval": {"acc": 1}, "done": False, "config": trial.config, "pid": 7})

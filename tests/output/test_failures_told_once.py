@@ -72,7 +72,7 @@ def test_a_metric_that_no_trial_has_reported_is_told_by_the_exception(script: Sc
     assert "Did you mean" not in stdout
 
 
-def test_one_that_lacks_the_metric_alone_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_trial_that_lacks_the_metric_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     def lacks(config: dict[str, Any]) -> None:
         tune.report({"loss": 1} if config["x"] else {"los": 1})
 

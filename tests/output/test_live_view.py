@@ -125,7 +125,7 @@ def test_states_have_their_colours_in_the_view() -> None:
     assert "\x1b[36mrunning\x1b[0m" in text
 
 
-def test_contents_of_the_view() -> None:
+def test_the_view_shows_pace_states_errors_and_what_it_leaves_out() -> None:
     text = "\n".join(render(FULL, 100, 18))
     assert "23/50 trials, 18 per min, about 3 min 42 s to go" in text
     assert "8 running, 21 finished, 2 failed" in text
@@ -475,7 +475,9 @@ class OnResult(Callback):
         self._function(trial.config["x"])
 
 
-def test_a_run_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_draws_below_its_prints_and_leaves_no_bar_behind(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     handler = signal.getsignal(signal.SIGCONT)
     with terminal:
@@ -625,7 +627,7 @@ def test_one_line_tells_where_prints_go(
     assert [text for text in lines if "rints of" in text] == ([] if line is None else [line.format(path=run_path())])
 
 
-def test_a_run_in_a_thread(terminal: Terminal) -> None:
+def test_a_run_in_a_thread_draws_too(terminal: Terminal) -> None:
     with terminal:
         thread = threading.Thread(target=fit_four)
         thread.start()
@@ -705,7 +707,9 @@ def test_one_draw_from_a_space_is_worth_a_hint(
         ({"x": tune.sample_from(lambda config: 1), "f": max}, None),
     ],
 )
-def test_hints_about_the_space(space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_space_that_is_written_by_mistake_is_worth_a_hint(
+    space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     fit(train, space, num_samples=2, verbose=None)
     text = capsys.readouterr().out
     assert hint is None or hint in text

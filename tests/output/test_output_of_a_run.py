@@ -51,7 +51,7 @@ def lines_of(result: Result, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("variable", ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"])
-def test_no_loggers_but_those_that_were_passed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_leaves_only_the_loggers_that_were_passed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "1")
     (result,) = fit_train(callbacks=[CSVLoggerCallback()])
     assert Path(result.path, "progress.csv").exists()
@@ -402,7 +402,7 @@ def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypat
     assert "Traceback" not in text
 
 
-def test_a_users_reporter_on_top_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_reporter_may_extend_ours(capsys: pytest.CaptureFixture[str]) -> None:
     class WhenOneEnds(CLIReporter):
         def __init__(self) -> None:
             super().__init__(metric_columns={"loss": "the loss"})
@@ -426,7 +426,7 @@ def test_a_users_reporter_on_top_of_ours(capsys: pytest.CaptureFixture[str]) -> 
     assert "the loss" in text
 
 
-def test_a_users_reporter_of_his_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_reporter_may_print_in_its_own_way(capsys: pytest.CaptureFixture[str]) -> None:
     class Mine(ProgressReporter):
         def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
             return done
@@ -484,7 +484,7 @@ def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: py
     assert capsys.readouterr().out == ""
 
 
-def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
+def test_a_notebook_reporter_shows_the_columns_that_the_user_chose(notebook: list[str]) -> None:
     reporter = JupyterNotebookReporter(metric_columns=["loss"], max_progress_rows=1)
     reporter.add_parameter_column("text", "<i>")
     fit_train({"x": tune.grid_search([1, 3]), "text": "<b>"}, verbose=1, progress_reporter=reporter)

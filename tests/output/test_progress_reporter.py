@@ -84,7 +84,7 @@ def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
 # -- the block -----------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_small_run() -> None:
+def test_the_last_table_of_a_small_run_shows_all_trials_best_first() -> None:
     with clock.use(clock.VirtualClock(1_000_000.0)):
         reporter = ready()
         clock.current.sleep(3661.239)
@@ -138,7 +138,7 @@ def test_the_total_may_be_unknown_or_endless(total: int | None, shown: str) -> N
     assert f"Number of trials: {shown}1 pending, 1 finished)" in show(ready(total_samples=total), trials)
 
 
-def test_above_twenty_trials_at_most_five_rows_per_state() -> None:
+def test_a_table_of_many_trials_has_at_most_five_rows_per_state() -> None:
     trials = [finished(number, float(number)) for number in range(30)]
     trials += [run_trial(make_trial(number)) for number in range(30, 40)]
     trials += [make_trial(number) for number in range(40, 43)]
@@ -397,7 +397,7 @@ def test_the_time_counts_from_the_start_that_the_driver_names() -> None:
 @pytest.mark.parametrize(
     ("running_s", "text"), [(0.004, "00:00:00.00"), (59.996, "00:01:00.00"), (90_061.5, "1 days, 01:01:01.50")]
 )
-def test_the_time_of_a_run(running_s: float, text: str) -> None:
+def test_the_time_of_a_run_is_rounded_to_hundredths_of_a_second(running_s: float, text: str) -> None:
     assert time_line(running_s).endswith(f" (running for {text})")
 
 
@@ -573,7 +573,7 @@ def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
     assert text.index("| train_t0001") < text.index("| train_t0000")
 
 
-def test_lines_on_the_machine() -> None:
+def test_lines_on_the_machine_tell_what_is_used() -> None:
     totals = {"CPU": 2.0, "GPU": 1.0, "memory": 2.0 * 2**30, "tokens": 3.0}
     free = {"CPU": 1.0, "GPU": 0.5, "memory": 2.0**30, "tokens": 3.0}
     info = RunInfo("/runs/a", (20 * 2**30, 8 * 2**30), totals, free, "Using FIFO scheduling algorithm.")
@@ -586,7 +586,7 @@ def test_lines_on_the_machine() -> None:
     assert info.used() == ["1.0/2 CPUs", "0.5/1 GPUs", "1.0/2.0 GiB memory", "0/3 tokens", "memory 12.0/20.0 GiB"]
 
 
-def test_resources_that_the_machine_lacks() -> None:
+def test_lines_on_the_machine_tell_what_it_lacks() -> None:
     full, none = (20 * 2**30, 2**30), {"CPU": 2.0, "GPU": 0.0, "memory": 2.0**30}
     info = RunInfo("/runs/a", full, none, {**none, "CPU": 0.0}, ending="interrupted by SIGINT")
     assert info.lines(done=False) == [

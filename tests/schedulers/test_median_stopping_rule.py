@@ -132,7 +132,7 @@ def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
     assert ask(scheduler, make_trial(4), 3, 10) == "STOP"
 
 
-def test_late_and_sparse_reports() -> None:
+def test_reports_after_the_time_of_a_result_do_not_count_for_it() -> None:
     scheduler = rule(time_attr="seconds")
 
     def report(number: int, seconds: float, value: float) -> str:

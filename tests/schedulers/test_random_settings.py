@@ -31,7 +31,7 @@ def test_a_band_is_that_of_the_paper(gates: ModuleType) -> None:
     assert gates.band(81, 3) == (143, 1581)
 
 
-def test_hyperband_under_random_settings(gates: ModuleType) -> None:
+def test_hyperband_keeps_its_rules_under_random_settings(gates: ModuleType) -> None:
     assert [problem for seed in range(10) for problem in gates.run_random_setting(seed)] == []
 
 

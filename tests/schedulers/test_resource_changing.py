@@ -156,7 +156,7 @@ def test_where_the_best_has_come_to_its_cap_the_next_one_grows() -> None:
     assert reported(scheduler, context, context.trials[2], 3) == [{"CPU": 1}]
 
 
-def test_its_own_metric_and_mode_come_before_those_of_the_run() -> None:
+def test_the_schedulers_own_metric_and_mode_come_before_those_of_the_run() -> None:
     scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob(metric="n", mode="max"))
     context = machine(scheduler, {"cpu": 1})
     scheduler.set_search_properties("other", "min")

@@ -199,7 +199,7 @@ def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_pa
     assert set(searcher.told) >= set(ended.values())
 
 
-def test_a_searcher_that_adopts_nothing_does_not_hear_of_them(tmp_path: Path) -> None:
+def test_a_searcher_that_adopts_nothing_does_not_hear_of_replaced_duplicates(tmp_path: Path) -> None:
     class Deaf(Stuck):
         adopt = Searcher.adopt
 
@@ -245,7 +245,7 @@ def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path)
         ({"x": 10**30}, {"x": 1e30}, False),
     ],
 )
-def test_when_configurations_are_equal(one: Any, other: Any, same: bool) -> None:
+def test_configurations_are_equal_if_their_values_are(one: Any, other: Any, same: bool) -> None:
     assert (config_key(one) == config_key(other)) is same
 
 
@@ -278,7 +278,7 @@ def test_configuration_that_violates_a_constraint_is_drawn_again(tmp_path: Path)
     assert all(0.1 < a < b for a, b in pairs(grid))
 
 
-def test_points_of_a_grid_that_violate_one_are_left_out_and_counted(
+def test_points_of_a_grid_that_violate_a_constraint_are_left_out_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search([1, 2, 3])}
@@ -380,7 +380,7 @@ def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [tune.BasicVariantGenerator, tune.TPESearch])
-def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path, kind: Any) -> None:
+def test_a_point_to_evaluate_that_violates_a_constraint_is_refused_at_once(tmp_path: Path, kind: Any) -> None:
     searcher = kind(points_to_evaluate=[{"a": 3, "b": 4}])
     with pytest.raises(ValueError, match=r"every point to evaluate must fulfil the constraint .*but got \{'a': 3"):
         minimise(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
@@ -399,7 +399,7 @@ def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path: Path)
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_space_of_which_little_is_feasible(tmp_path: Path, own: bool) -> None:
+def test_a_searcher_finds_the_small_part_of_a_space_that_is_feasible(tmp_path: Path, own: bool) -> None:
     space = {"x": tune.uniform(0, 1)}
     searcher = tune.TPESearch(space if own else None)
     grid = minimise(tmp_path, {} if own else space, search_alg=searcher, num_samples=12, constraints=[narrow])
@@ -412,7 +412,9 @@ def narrow(config: dict[str, Any]) -> bool:
     return 0.5 < float(config["x"]) < 0.51
 
 
-def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_small_space_ends_when_all_that_the_constraints_allow_was_tried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "minitune")
     for number, searcher in enumerate([None, Stuck()]):
         grid = minimise(

@@ -142,7 +142,7 @@ def test_a_distance_of_one_length_scale_has_the_covariance_of_one() -> None:
         assert row == [pytest.approx(matern(apart(FLAT, Point(place, 0), one._best[0], [0.5, 2])))]
 
 
-def test_the_loss_of_length_scales() -> None:
+def test_the_loss_of_length_scales_is_the_negative_log_posterior() -> None:
     """The negative logarithm of the likelihood, for the most likely variance, and of the prior."""
     points = drawn(MIXED, 12)
     values = [math.sin(5 * point.places[0]) for point in points]

@@ -147,7 +147,7 @@ def test_points_come_first_and_what_they_lack_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("points", [[], [{"x": 0.1}, {"x": 0.2, "n": 3}, {"k": "b"}]])
-def test_one_that_adopts_draws_on_where_the_other_one_is(points: list[Any]) -> None:
+def test_a_searcher_that_adopted_trials_suggests_what_their_own_searcher_does(points: list[Any]) -> None:
     first, second = ready(points_to_evaluate=points), ready(points_to_evaluate=points)
     for number in range(5):
         config: Any = first.suggest(str(number))

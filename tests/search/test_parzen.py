@@ -235,7 +235,7 @@ def test_the_kernels_follow_what_is_added_and_removed() -> None:
         ([-3.0, 3.0], [1.0, 1.0]),
     ],
 )
-def test_bandwidths_of_the_good_side_by_hand(places: list[float], expected: list[float]) -> None:
+def test_bandwidths_of_the_good_side_are_those_computed_by_hand(places: list[float], expected: list[float]) -> None:
     points = [Point((place,), 0) for place in places]
     good = GoodSide(kernel_space([randn(0, 1)], []), points)
     assert [bandwidth for (bandwidth,) in good._bandwidths] == pytest.approx(expected)

@@ -131,7 +131,7 @@ def test_pareto_points_with_most_volume_come_first() -> None:
     assert mirrored.best(range(6), 1.0, 6) == [3, 0, 2, 1, 5, 4]
 
 
-def test_three_objectives_and_values_that_are_not_finite() -> None:
+def test_a_value_of_minus_infinity_ranks_first_and_one_that_is_nan_last() -> None:
     values = [(0.0, 0.0, 9.0), (1.0, 1.0, 1.0), (-math.inf, 5.0, 5.0), (2.0, 2.0, math.nan), (9.0, 9.0, 9.0)]
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
     found = Ranking(["min"] * 3, "last", ended).best(range(5), 1.0, 5)

@@ -652,7 +652,9 @@ def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared() -> Non
         ({"value": None}, 1, None, {1: None}),
     ],
 )
-def test_the_steps_of_a_known_point(arguments: dict[str, Any], step: int, value: Any, rows: dict[int, Any]) -> None:
+def test_a_known_point_has_the_steps_of_its_intermediate_values(
+    arguments: dict[str, Any], step: int, value: Any, rows: dict[int, Any]
+) -> None:
     searcher = search(SQUARE)
     searcher.add_evaluated_point({"x": 0.5, "y": 0.5, "z": 0.5}, **arguments)
 

@@ -267,7 +267,7 @@ def test_trials_that_run_keep_away_what_follows_an_earlier_run() -> None:
     assert near_the_best([Observation(n, {"x": 0.02}) for n in range(5)]) < near_the_best([]) / 2
 
 
-def test_a_space_that_shares_some_parameters() -> None:
+def test_a_search_learns_from_a_space_that_shares_some_parameters() -> None:
     space = {"x": tune.uniform(0, 0.9), "new": tune.uniform(5, 6), "kind": tune.choice(["b", "d"])}
     searcher = TPESearch(space, seed=0, **GOAL)
     searcher.learn_from([earlier(bowl)])  # those with x > 0.9 or another kind do not fit

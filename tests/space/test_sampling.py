@@ -242,7 +242,7 @@ def test_without_a_seed_the_global_generator_counts(monkeypatch: pytest.MonkeyPa
     assert domains.uniform(0, 1).sample() != domains.uniform(0, 1).sample()
 
 
-def test_floats_from_a_single_value() -> None:
+def test_a_float_domain_of_a_single_value_draws_that_value() -> None:
     assert list(domains.uniform(5, 5).sample(size=2)) == [5.0, 5.0]
     assert domains.loguniform(0.3, 0.3).sample() == domains.quniform(0.3, 0.3, 0.1).sample() == 0.3
 

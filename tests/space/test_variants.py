@@ -409,7 +409,7 @@ def test_a_function_may_read_all_other_parameters_at_once() -> None:
     assert variant.config == {"a": 3, "m": {"x": 1, "sum": 1}, "name": "a=3"}
 
 
-def test_the_members_of_a_space_sorted() -> None:
+def test_the_members_of_a_space_are_sorted_into_constants_domains_and_grids() -> None:
     space = {
         "b": grid_search([1, 2]),
         "a": {"x": grid_search([3]), "y": 5},
@@ -422,7 +422,7 @@ def test_the_members_of_a_space_sorted() -> None:
     assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
 
 
-def test_possible_values_of_a_space() -> None:
+def test_a_configuration_fits_a_space_if_all_its_values_are_possible() -> None:
     searched = {"a": uniform(0, 1), "b": {"c": choice([1, 2]), "kept": "x"}, "d": [uniform(0, 1), 7]}
     fitting = {"a": 0.5, "b": {"c": 2, "kept": "x"}, "d": [0.5, 7]}
     assert fits(searched, fitting)

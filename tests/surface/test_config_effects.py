@@ -38,8 +38,8 @@ ELSEWHERE = {
     "TuneConfig.confirm": "tests/driver/test_confirming.py::test_the_three_best_trials_are_run_again_with_other_seeds",
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",
-    "TuneConfig.max_concurrent_trials": "tests/driver/test_driver_limits.py::test_never_more_trials_than_allowed",
-    "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_processes_that_race_and_die",
+    "TuneConfig.max_concurrent_trials": "tests/driver/test_driver_limits.py::test_the_smaller_limit_bounds_what_runs",
+    "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_races_and_deaths_change_no_decision",
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.preload": "tests/actor/test_imports_once.py::test_without_preload_each_trial_imports_everything_itself",

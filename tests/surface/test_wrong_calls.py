@@ -71,7 +71,7 @@ def test_checked_functions_keep_their_signatures() -> None:
 
 @pytest.mark.parametrize("entry", [Tuner, tune.run])
 @pytest.mark.parametrize("value", [{"x": 1}, None])
-def test_a_function_that_was_called_by_mistake(entry: Callable[[Any], Any], value: Any) -> None:
+def test_the_result_of_a_trainable_in_its_place_is_refused_with_a_hint(entry: Callable[[Any], Any], value: Any) -> None:
     with pytest.raises(TuneError, match=r"was the function called\? Pass train, not train"):
         entry(value)
 

@@ -235,7 +235,9 @@ def test_the_verdict_follows_from_all_runs(
         ([], "SCRIPT must be a file, but got 'nowhere.py'"),
     ],
 )
-def test_command_lines_that_make_no_sense(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_line_that_makes_no_sense_is_refused_with_the_reason(
+    options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["ci", *options, "nowhere.py"])
     assert ended.value.code == 2

@@ -145,7 +145,7 @@ def test_numbers_grow_in_the_order_of_reports(tmp_path: Path) -> None:
     assert len(committed(result)) == 3
 
 
-def test_it_is_reported_once() -> None:
+def test_a_checkpoint_directory_can_be_reported_once() -> None:
     def train(config: dict[str, Any]) -> None:
         with tune.checkpoint_dir() as directory:
             fill(directory)

@@ -88,7 +88,7 @@ def test_a_class_works_by_itself() -> None:
     counter.stop()
 
 
-def test_its_directory_is_made_when_asked_for(tmp_path: Path) -> None:
+def test_the_directory_of_a_trainable_is_made_when_asked_for(tmp_path: Path) -> None:
     counter = Counter()
     counter.train()
     assert not (tmp_path / "minitune_results").exists()
@@ -175,7 +175,7 @@ def test_log_result_sees_each_result() -> None:
     assert seen == [(1, 1), (1, 2)]
 
 
-def test_the_order_of_the_automatic_keys() -> None:
+def test_the_automatic_keys_have_a_fixed_order() -> None:
     keys = list(Counter(config={}).train())
     start = keys.index("done")
     assert keys[start : start + 6] == [
@@ -315,7 +315,7 @@ class Bare(Plain):
 
 
 @pytest.mark.parametrize("kind", [Stored, Passing, Old, Bare])
-def test_constructors_of_the_users(driver: FakeDriver, kind: type[Trainable]) -> None:
+def test_a_class_may_have_a_constructor_of_the_users(driver: FakeDriver, kind: type[Trainable]) -> None:
     metrics = pull(driver.start(kind)).metrics
     assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")
 

@@ -37,7 +37,7 @@ def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
 # -- automatic keys ----------------------------------------------------------------------------------------------------
 
 
-def test_the_values_of_the_automatic_keys(driver: FakeDriver) -> None:
+def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(driver: FakeDriver) -> None:
     virtual = clock.VirtualClock(1_000_000.0)
 
     def fn(config: dict[str, Any]) -> None:

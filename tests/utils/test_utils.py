@@ -228,7 +228,7 @@ def test_a_gpu_may_be_used_as_much_as_is_said(one_gpu):
     assert wait_for_gpu(gpu_id=0, target_util=0.2, delay_s=0, retry=2) is True
 
 
-def test_a_gpu_that_is_not_freed_or_not_there(one_gpu):
+def test_waiting_for_a_gpu_fails_if_it_is_not_freed_or_not_there(one_gpu):
     one_gpu.write_text("90\n90\n90\n")
     with pytest.raises(RuntimeError, match="not freed"):
         wait_for_gpu(gpu_id="GPU-11", retry=2, delay_s=0)
@@ -244,7 +244,7 @@ def test_a_machine_without_a_gpu_is_named(tmp_path, monkeypatch):
         wait_for_gpu(0)
 
 
-def test_the_mock_trainable_by_name(tmp_path, monkeypatch):
+def test_the_mock_trainable_is_known_by_name(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
     register_mock_trainable()
     tuner = Tuner(

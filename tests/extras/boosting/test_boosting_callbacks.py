@@ -142,7 +142,7 @@ def test_cross_validation_of_xgboost_has_pairs_and_no_model_to_save(tmp_path: Pa
 
 
 @both
-def test_a_callback_without_checkpoints(tmp_path: Path, library: Any) -> None:
+def test_a_callback_that_only_reports_saves_no_checkpoint(tmp_path: Path, library: Any) -> None:
     callback = library.callbacks.TuneReportCallback({"loss": f"eval-{library.loss}"})
     (result,) = fit(lambda config: library.train(callback))
     assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 5, None)
@@ -150,7 +150,7 @@ def test_a_callback_without_checkpoints(tmp_path: Path, library: Any) -> None:
 
 
 @pytest.mark.parametrize(("library", "filename"), [(LIGHTGBM, "model.txt"), (XGBOOST, "model.ubj")])
-def test_the_arguments_and_their_defaults(library: Any, filename: str) -> None:
+def test_the_arguments_have_the_names_and_defaults_of_ray_tune(library: Any, filename: str) -> None:
     parameters = inspect.signature(library.callbacks.TuneReportCheckpointCallback).parameters.values()
     assert [(parameter.name, parameter.default) for parameter in parameters] == [
         ("metrics", None),

@@ -118,7 +118,7 @@ def test_a_choice_by_its_label_is_an_index() -> None:
         searching(by_label, own=True, points_to_evaluate=[{"which": 2}]).suggest("0")
 
 
-def test_a_seed_of_its_own() -> None:
+def test_two_searchers_with_one_seed_suggest_the_same() -> None:
     first, second = searching(SPACE), searching(SPACE)
     assert [first.suggest(str(n)) for n in range(5)] == [second.suggest(str(n)) for n in range(5)]
 
@@ -136,7 +136,7 @@ def test_only_numbers_are_learned_from() -> None:
     assert learned(search).losses() == [1.0, None]
 
 
-def test_evaluated_points() -> None:
+def test_evaluated_points_are_learned_from_unless_they_failed() -> None:
     search, plain = searching(SPACE), searching(SPACE)
     known = [plain.suggest(str(number)) for number in range(8)]
     for number, config in enumerate(known):

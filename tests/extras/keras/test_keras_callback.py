@@ -62,7 +62,7 @@ def test_wrong_arguments_are_refused() -> None:
         TuneReportCheckpointCallback(checkpoint_on="epoch")
 
 
-def test_callbacks_without_checkpoints(tmp_path: Path) -> None:
+def test_callbacks_that_only_report_save_nothing(tmp_path: Path) -> None:
     assert TuneReportCallback({"error": "mae"})._reported_on == {"epoch_end"}
     assert TuneReportCallback()._saved_on == set()
     assert TuneReporterCallback()._reported_on == {"train_batch_end"}

@@ -43,7 +43,7 @@ def test_each_kind_of_optimizer_learns(mode: str, optimizer: Any) -> None:
     assert min(abs(x - 0.3) for x in found) < 0.02
 
 
-def test_native_spaces() -> None:
+def test_a_space_may_be_of_nevergrads_own_parameters_or_of_names() -> None:
     space = ng.p.Dict(x=ng.p.Scalar(lower=0, upper=1), kind=ng.p.Choice(["a", "b"]))
     named = NevergradSearch(ng.optimizers.OnePlusOne(2), space=["x", "y/z"], metric="loss", mode="min")
     for search, keys in ((NevergradSearch(space=space, metric="loss", mode="min"), {"x", "kind"}), (named, {"x", "y"})):

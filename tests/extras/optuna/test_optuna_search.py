@@ -69,7 +69,7 @@ def test_a_seed_repeats_suggestions_in_a_nested_space() -> None:
     assert set(first.study.trials[0].params) > {"x", "inner/rate", "inner/width"}
 
 
-def test_nested_native_distributions_with_constants() -> None:
+def test_optunas_distributions_may_be_nested_and_beside_constants() -> None:
     space = {
         "a": {"x": FloatDistribution(0, 1)},
         "b/n": IntDistribution(1, 3),
@@ -124,7 +124,7 @@ def test_trials_in_the_study_have_their_states() -> None:
     assert search.study.trials[0].intermediate_values == {1: 3.0, 2: 2.0}
 
 
-def test_several_objectives() -> None:
+def test_a_study_has_a_direction_for_each_objective_but_observed_ones() -> None:
     search = searching(metric=["loss", "size", "time"], mode=["min", "max", "obs"])
     for number in range(3):
         search.suggest(str(number))
@@ -166,7 +166,7 @@ def test_a_configuration_of_another_space_is_adopted_as_it_would_be_suggested(
     assert "another configuration than before" in caplog.text
 
 
-def test_evaluated_points() -> None:
+def test_evaluated_points_become_trials_of_the_study_with_their_state() -> None:
     search = searching()
     search.add_evaluated_point({"x": 0.5}, 1.0, intermediate_values=[3.0, 2.0])
     search.add_evaluated_point({"x": 0.6}, 1.0, pruned=True)
@@ -183,7 +183,7 @@ def test_a_wrong_evaluated_point_is_refused_by_name() -> None:
             search.add_evaluated_point({"xx": 0.5}, 1.0)
 
 
-def test_a_finished_run_as_history(tmp_path: Path) -> None:
+def test_a_finished_run_is_learned_from_by_the_next_study(tmp_path: Path) -> None:
     grid = minimise(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
     search = OptunaSearch()
     search.add_evaluated_trials(tune.ExperimentAnalysis(grid.experiment_path), metric="loss")

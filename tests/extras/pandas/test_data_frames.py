@@ -75,7 +75,9 @@ def test_without_lines_the_frame_comes_from_the_table(grid: ResultGrid) -> None:
     assert list(frame["trial_id"].unique()) == [grid[0].metrics["trial_id"]]
 
 
-def test_the_frames_of_an_analysis(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(
+    grid: ResultGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
     ids = [trial.trial_id for trial in analysis.trials]
 

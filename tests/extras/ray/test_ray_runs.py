@@ -186,7 +186,7 @@ def three_more_nodes(connection):
 
 
 @pytest.mark.usefixtures("three_more_nodes")
-def test_a_cluster_with_several_nodes(tmp_path):
+def test_a_trial_goes_on_on_another_node_when_its_own_dies(tmp_path):
     """After a node's death its trial goes on on another one, and trials of other nodes do not notice."""
     request = {"cpu": 1, "spot": 1}
     faults = {"fault": tune.grid_search([kill_node, int])}

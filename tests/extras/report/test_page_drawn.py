@@ -183,7 +183,7 @@ TRIALS = [
 SCALES = {"rate": LOG, "act": {"kind": "category", "values": ["tanh", "relu"]}}
 
 
-def test_texts_and_axes(chromium: Browser, tmp_path: Path) -> None:
+def test_texts_and_axes_round_as_a_reader_expects(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(TRIALS, scales=SCALES))
 
     assert found(page, TEXTS) == TEXTS
@@ -237,7 +237,7 @@ POINTS = {
 }
 
 
-def test_ranks_places_and_workers_of_trials(chromium: Browser, tmp_path: Path) -> None:
+def test_trials_get_their_ranks_places_and_workers(chromium: Browser, tmp_path: Path) -> None:
     trials = [
         {"curve": [1.0], "spans": [[0, 10]]},
         {"curve": [9.0], "spans": [[5, 15], [30, 40]], "status": "stopped", "ended": "stopped at 2"},

@@ -35,7 +35,7 @@ def expected_failures(search: TuneSearchCV) -> dict[str, str]:
 
 
 @parametrize_with_checks(SEARCHES, expected_failed_checks=expected_failures)
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+def test_a_search_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
