@@ -89,11 +89,11 @@ def _is_installed(package: str) -> bool:
     if spec.origin in ("built-in", "frozen"):
         return True
     if spec.origin is not None:
-        places = [spec.origin]
+        sources = [spec.origin]
     else:
-        places = list(spec.submodule_search_locations or ())
+        sources = list(spec.submodule_search_locations or ())
     library = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
-    paths = map(os.path.realpath, places)
-    return bool(places) and all(
+    paths = map(os.path.realpath, sources)
+    return bool(sources) and all(
         path.startswith(library) or not INSTALLED.isdisjoint(path.split(os.sep)) for path in paths
     )

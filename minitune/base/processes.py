@@ -19,7 +19,7 @@ _ENDED = (b"Z", b"X")
 _EXITING = 0x4
 # Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them.
 _EVERY_KIND = 0x40000000
-# Places in the list that `stat` returns.
+# Indices of the list that `stat` returns.
 _STATE = 0
 _FLAGS = 6
 _THREADS = 17

@@ -315,16 +315,16 @@ def read_value(ref: ObjectRef, maps: bool = True) -> tuple[Any, bool]:
         begin = file.tell()
         file.seek(begin + pickle_bytes)
         sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
-        places = []
+        spans = []
         end = file.tell()
         for size in sizes:
             start = _aligned(end, _ALIGNMENT_BYTES)
             end = start + size
-            places.append((start, end))
-        content, base = _content(file, ref.offset, places, maps)
+            spans.append((start, end))
+        content, base = _content(file, ref.offset, spans, maps)
         file.seek(begin)
         view = memoryview(content)
-        value = load(file, [view[start - base : end - base] for start, end in places])
+        value = load(file, [view[start - base : end - base] for start, end in spans])
     return value, not isinstance(content, bytearray)
 
 
@@ -353,11 +353,11 @@ def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bo
 
 
 def _content(
-    file: BinaryIO, offset: int, places: list[tuple[int, int]], maps: bool
+    file: BinaryIO, offset: int, spans: list[tuple[int, int]], maps: bool
 ) -> tuple[mmap.mmap | bytearray, int]:
     """The part of a file that contains the given ranges, and its offset."""
-    begin = places[0][0]
-    end = places[-1][1]
+    begin = spans[0][0]
+    end = spans[-1][1]
     if maps and end - begin >= _MAP_BYTES:
         try:
             return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset

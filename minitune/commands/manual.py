@@ -14,7 +14,7 @@ from importlib.resources import files
 from minitune.commands import Commands, add_examples
 
 INDEX = "index"
-_PLACES_SHOWN = 20
+_SECTIONS_SHOWN = 20
 _WIDEST = 120
 """Longer lines are hard to read, also on a wide terminal."""
 
@@ -49,18 +49,18 @@ def show_manual(options: argparse.Namespace) -> int:
         else:
             echo(pages[name], end="")
         return 0
-    places = _places(words, pages)
-    if not places:
+    sections = _sections_with(words, pages)
+    if not sections:
         echo(
             f"minitune: no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr
         )
         return 1
     echo(f"{words!r} is in these sections; `minitune help PAGE` shows a page:")
-    width = max(len(page) for page, _ in places)
-    for page, heading in places[:_PLACES_SHOWN]:
+    width = max(len(page) for page, _ in sections)
+    for page, heading in sections[:_SECTIONS_SHOWN]:
         echo(f"  {page:<{width}}  {heading}")
-    if len(places) > _PLACES_SHOWN:
-        echo(f"  and {len(places) - _PLACES_SHOWN} more")
+    if len(sections) > _SECTIONS_SHOWN:
+        echo(f"  and {len(sections) - _SECTIONS_SHOWN} more")
     return 0
 
 
@@ -83,7 +83,7 @@ def _page_named(words: str, names: list[str]) -> str | None:
     return beginning[0] if len(beginning) == 1 else None
 
 
-def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
+def _sections_with(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
     """The page and heading of each section that contains all words.
 
     A word matches only the beginning of a word: "ci" must not find "scikit-learn".

@@ -136,10 +136,10 @@ def _show(pairs: Sequence[tuple[_Cell, Sequence[str]]]) -> None:
 def _look_at_settings(path: str) -> _Ported:
     """List the paths of Ray in a file that is no code."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        places = [(number, match[0]) for number, line in enumerate(file, 1) for match in PATH.finditer(line)]
-    for number, found in places:
+        paths = [(number, match[0]) for number, line in enumerate(file, 1) for match in PATH.finditer(line)]
+    for number, found in paths:
         echo(f"{path}:{number}: {of_path(number, found).text}", file=sys.stderr)
-    return _Ported(len(places), not places)
+    return _Ported(len(paths), not paths)
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ def _drop_repeated(statements: Sequence[ast.stmt], lines: Sequence[str], changed
     for statement in statements:
         if not isinstance(statement, ast.Import):
             continue
-        place = statement.lineno - 1
-        if is_imported and changed[place] != lines[place] and changed[place].strip() == f"import {_WHOLE_RAY}":
-            changed[place] = ""
+        index = statement.lineno - 1
+        if is_imported and changed[index] != lines[index] and changed[index].strip() == f"import {_WHOLE_RAY}":
+            changed[index] = ""
         is_imported = is_imported or any((each.name, each.asname) == (_NEW_RAY, OLD) for each in statement.names)
 
 

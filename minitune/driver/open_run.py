@@ -165,7 +165,7 @@ class OpenRun:
         path = self.run.journal
         if listened_from == 0:
             return journal.scan(path, unpickle=True)
-        return journal.pick(path, self._journal.new_index().places(until=listened_from), unpickle=True)
+        return journal.pick(path, self._journal.new_index().spans(until=listened_from), unpickle=True)
 
     def of_kind(self, kind: str) -> list[records.Record]:
         """The records of one kind about the run itself so far, with pickled objects."""

@@ -277,7 +277,7 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
 
 # -- references of put -------------------------------------------------------------------------------------------------
 def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:
-    """Replace the references in the configurations of unfinished trials by those of `space` at the same place.
+    """Replace the references in the configurations of unfinished trials by those of `space` at the same path.
 
     If the spaces have different numbers of references, nothing is replaced. TuneError if the recorded space cannot be
     read and `space` has references.

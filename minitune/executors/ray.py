@@ -62,7 +62,7 @@ from minitune.settings import number_setting
 logger = logging.getLogger("minitune")
 
 _SLOW_S = 30.0
-"""If an actor has no place for this long, a warning says so."""
+"""If an actor has no room for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
 _AGAIN_S = 0.5
@@ -78,7 +78,7 @@ _Then = Callable[[Any, RemoteError | None], object]
 
 
 class _ActorPhase(Enum):
-    """The phases of an actor: it waits for its place, makes its object, is idle, answers a call, or is stopped."""
+    """The phases of an actor: it waits for room, makes its object, is idle, answers a call, or is stopped."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -277,7 +277,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._landmark: Landmark | None = None
         self._processes: set[_RayProcess] = set()  # those that are not dead, also without an actor
         self._has_told_slow = False
-        self._placed_s = -math.inf  # when an actor has got its place, last
+        self._placed_s = -math.inf  # when an actor was placed, last
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         return self._values.share(value)
 
     def start(self, spec: ActorSpec) -> None:
-        """The actor may have to wait in Ray's queue for its place."""
+        """The actor may have to wait in Ray's queue for room."""
         self._check_open()
         with shared_values.noting() as refs:
             actor = _ActorOnCluster(spec)
@@ -430,17 +430,17 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         handle = self._remote.options(**options).remote()
         return _RayProcess(handle, group, actor.spec, self._loop, self._on_death)
 
-    def _take_place(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
+    def _note_placed(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         process.actor = actor
         actor.process = process
         actor.phase = _ActorPhase.STARTING
         assert process.here is not None
-        self._room.note_place(actor.actor_id, process.here.node_id)
+        self._room.note_node(actor.actor_id, process.here.node_id)
         self._placed_s = self._loop.time()
         self._told.append(Placed(actor.actor_id))
 
     def _on_placed(self, process: _RayProcess, delivery: Delivery) -> None:
-        """A process has its place, and has looked where that is."""
+        """A process is placed, and has looked where."""
         # In any case, since this removes its answer from the run's directory.
         process.sees_run = process.proof.take()
         actor = process.actor
@@ -454,7 +454,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             self._end(actor, Exited(actor.actor_id, "refused", error.last_line(), counts=False))
             return
         assert process.here is not None
-        self._take_place(process, actor)
+        self._note_placed(process, actor)
         # Ray has chosen them, and has set the variables of the process for them.
         devices = _first_bundle(actor.spec.request, process.here.gpu_ids)
         process.allocation = allocation_of(actor.spec.request, devices, os.environ)
@@ -468,7 +468,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         )
 
     def _home(self, actor: _ActorOnCluster) -> Home:
-        """Where an actor works, now that it has a place, and from where its files are brought."""
+        """Where an actor works, now that it is placed, and from where its files are brought."""
         outputs = ("", "")
         if actor.spec.directory is not None:
             stdout, stderr = self._output_names
@@ -491,7 +491,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     def _reset(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
         process.cancel_timers()
-        self._take_place(process, actor)
+        self._note_placed(process, actor)
         process.is_resetting = True
         process.after(number_setting("FUNCTION_THREAD_TIMEOUT_S"), lambda: self._replace(process, actor))
         process.ask(
@@ -526,14 +526,14 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             return
         self._room.note_slow(actor.actor_id)
         actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))  # the reason may change
-        # While others get their places, Ray starts one process after the other.
+        # While others are placed, Ray starts one process after the other.
         if self._has_told_slow or self._loop.time() - self._placed_s < _SLOW_S:
             return
         reason = self._room.why_waits(actor.actor_id)
         if reason:
             self._has_told_slow = True
             amounts = amounts_text(actor.spec.request.required_resources)
-            logger.warning("Ray has found no place for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
+            logger.warning("Ray has found no room for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
@@ -705,7 +705,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         is_stopped = actor.phase is _ActorPhase.STOPPING
         if here is None:
             if is_stopped:
-                return Exited(actor.actor_id, "stopped", "stopped before it had a place in the cluster")
+                return Exited(actor.actor_id, "stopped", "stopped before it had room in the cluster")
             return Exited(actor.actor_id, "refused", f"Ray could not start it: {in_words(error)}", counts=False)
         lines = ""
         if actor.shows_stacks or not is_stopped:

@@ -75,7 +75,7 @@ class RayActor:
 
 
 class RayWorker:
-    """Runs the trials of one place, one after the other. Its public methods are the requests."""
+    """Runs the trials of one process, one after the other. Its public methods are the requests."""
 
     def __init__(self) -> None:
         checkpoint.rename = self._put_out
@@ -168,21 +168,21 @@ class RayWorker:
     def begin(self, home: Home, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
         """Make the trial's object."""
         self._learn(values)
-        place = self._settle(home)
+        directory = self._settle(home)
         # On that thread, because loading it may run user code.
-        make = functools.partial(self._make, factory, allocation, place)
+        make = functools.partial(self._make, factory, allocation, directory)
         self._object = self._thread.ask("make", make).result()
 
-    def _make(self, factory: bytes, allocation: Allocation, place: dict[str, str]) -> Any:
+    def _make(self, factory: bytes, allocation: Allocation, directory: dict[str, str]) -> Any:
         make, args = load_value(factory)
-        return make(self._thread, *args, allocation=allocation, **place)
+        return make(self._thread, *args, allocation=allocation, **directory)
 
     def reset(self, home: Home, values: list[tuple[str, Any]], args: bytes) -> bool:
         """Reset the parked object for the next trial; return whether it can be used."""
         self._learn(values)
-        place = self._settle(home)
+        directory = self._settle(home)
         self._thread.is_stopped = False
-        return bool(self._ask("reset", lambda: (load_value(args), place)))
+        return bool(self._ask("reset", lambda: (load_value(args), directory)))
 
     def call(self, method: str, args: bytes) -> Any:
         """Call a method of the object, and return its value."""
@@ -239,7 +239,7 @@ class RayWorker:
         """Never return: the driver hears of the death of this process by this request."""
         threading.Event().wait()
 
-    # -- values and places -----------------------------------------------------------------------------------------
+    # -- values and directories ------------------------------------------------------------------------------------
 
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
@@ -247,7 +247,7 @@ class RayWorker:
             shared_values.fetchers[token] = functools.partial(_value_of, reference)
 
     def _settle(self, home: Home) -> dict[str, str]:
-        """Take a place; returns the argument for the object's directory, if the expected one is not here."""
+        """Take over a workplace; returns the argument for the object's directory, if the expected one is not here."""
         if not home.directory:
             return {}
         if home.is_seen:

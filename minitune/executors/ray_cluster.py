@@ -47,7 +47,7 @@ class ClusterLedger(Ledger):
     """Counts what the actors of a run hold, of the sum of all nodes; and admits a few more.
 
     Others may use the cluster, and a request may fit into the sum and into no node, so an actor may have to wait in
-    Ray's queue. Without room, one more may wait there on purpose: its place is the news that a node was added or others
+    Ray's queue. Without room, one more may wait there on purpose: its start is the news that a node was added or others
     have left. With an autoscaler, more may wait, since it adds nodes for those. A request is an error only if no node
     so far could hold it, and no autoscaler adds others.
 
@@ -59,8 +59,8 @@ class ClusterLedger(Ledger):
         self._ray = ray
         self._requests: dict[str, Resources] = {}  # of all actors, by holder, in order of their admission
         self._beyond: dict[str, Resources] = {}  # of those that are not counted
-        self._node_of: dict[str, str] = {}  # of those that have a place
-        self._slow: set[str] = set()  # those that had no place for long
+        self._node_of: dict[str, str] = {}  # of those that are placed
+        self._slow: set[str] = set()  # those that had no room for long
         self._admitted = ""  # the waiter that may start although there is no room
         self._is_autoscaled: bool | None = False if is_own else None  # None: not known, or not yet
         self._asks_until_s = time.monotonic() + _TELLS_S
@@ -136,8 +136,8 @@ class ClusterLedger(Ledger):
         for other, request in list(self._beyond.items()):
             self._count_in(other, request)
 
-    def note_place(self, holder: str, node_id: str) -> None:
-        """Ray has found a place for an actor."""
+    def note_node(self, holder: str, node_id: str) -> None:
+        """Ray has placed an actor on a node."""
         self._node_of[holder] = node_id
         self._slow.discard(holder)
         if holder in self._beyond:  # the news that there is more room
@@ -148,7 +148,7 @@ class ClusterLedger(Ledger):
         self._slow.add(holder)
 
     def queued(self) -> set[str]:
-        """The actors in Ray's queue, as far as we know; any other one without a place is about to start."""
+        """The actors in Ray's queue, as far as we know; any other one without a node is about to start."""
         waiting = {holder: request for holder, request in self._requests.items() if holder not in self._node_of}
         found = self._slow | (self._beyond.keys() & waiting.keys())
         if len(found) < len(waiting):
@@ -157,7 +157,7 @@ class ClusterLedger(Ledger):
         return found
 
     def why_waits(self, holder: str) -> str:
-        """Why an actor has no place for so long; empty if it waits on purpose, or that was said."""
+        """Why an actor has no room for so long; empty if it waits on purpose, or that was said."""
         self.refresh()
         request = self._requests[holder]
         if why_never(request, self._living):
@@ -329,7 +329,7 @@ def without_a_node(
 def reason_of_wait(
     request: Resources, ours: Mapping[str, float], totals: Mapping[str, float], free: Mapping[str, float]
 ) -> str:
-    """Why an actor that nodes could hold has no place yet, as far as the sums of the cluster show."""
+    """Why an actor that nodes could hold has no room yet, as far as the sums of the cluster show."""
     wanted = request.required_resources
     if all(free.get(name, 0.0) >= amount for name, amount in wanted.items()):
         return "Ray has room for it, but is slow to start its process, or still prepares its runtime_env"

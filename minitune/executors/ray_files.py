@@ -340,7 +340,7 @@ class Scratch:
         self._fetched = ""  # the checkpoint that the driver has got last
 
     def settle(self, home: Home) -> Workplace:
-        """Make an empty place for the next trial, and return it."""
+        """Make an empty directory for the next trial, and return it."""
         self._drop_received()
         parent = os.path.join(self._path, "trial")
         files.discard_tree(parent)

@@ -138,7 +138,7 @@ class KeptCheckpoint:
 
 
 class Trial:
-    """One configuration, its place in the run, and its state and results.
+    """One configuration, its number in the run, and its state and results.
 
     Args:
         trial_id: Unique within the run; by default eight random hex digits.
@@ -530,7 +530,7 @@ class Trial:
         """
         self.progress = Progress() if to is None else to.progress.copy()
 
-    # -- names and places ----------------------------------------------------------------------------------------
+    # -- names and paths -------------------------------------------------------------------------------------------
 
     # `name` and `local_path` are attributes, because every record and every file needs them.
 

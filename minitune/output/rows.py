@@ -189,7 +189,7 @@ class _Field:
     """A fact about trials as a column.
 
     Attributes:
-        rank: The place of its column among those that a narrow terminal keeps, from 0.
+        rank: The position of its column among those that a narrow terminal keeps, from 0.
         brief: Replaces it if the terminal is too narrow for all columns.
         longest: The most characters of a cell; None: the table's.
         is_state: Whether its cells are states, which have colours.

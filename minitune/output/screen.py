@@ -1,4 +1,4 @@
-"""Places for views that are redrawn: a terminal (`Screen`), or a part of a notebook's output (`NotebookCell`).
+"""Areas for views that are redrawn: a terminal (`Screen`), or a part of a notebook's output (`NotebookCell`).
 
 A `Screen` uses no thread and no alternate screen, so a killed process leaves the terminal in order. The cursor waits on
 the line below the block.

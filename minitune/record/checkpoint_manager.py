@@ -300,8 +300,8 @@ class CheckpointManager:
         del self._entries[entry.key]
         self.total_bytes -= entry.kept.record.total_bytes
         checkpoints = entry.trial.checkpoints
-        place = bisect_left(checkpoints, entry.kept.record.number, key=lambda kept: kept.record.number)
-        del checkpoints[place]
+        index = bisect_left(checkpoints, entry.kept.record.number, key=lambda kept: kept.record.number)
+        del checkpoints[index]
         return Surplus(entry.trial, entry.kept.record)
 
     def _is_over_budget(self) -> bool:

@@ -455,20 +455,20 @@ def _extend(index: LineIndex, file: BinaryIO, path: str) -> None:
 
 
 def pick(
-    path: str | os.PathLike[str], places: Iterable[int], unpickle: bool = False
+    path: str | os.PathLike[str], spans: Iterable[int], unpickle: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the offset and the record of the lines at some places of a `LineIndex`. Blocks.
+    """Yield the offset and the record of the lines at some spans of a `LineIndex`. Blocks.
 
     Raises:
-        JournalCorruptError: If no good line is at a place any more, or an object is damaged.
+        JournalCorruptError: If no good line is at a span any more, or an object is damaged.
         TuneError: If the file cannot be read, or an object cannot be unpickled.
     """
     file_path = os.path.abspath(path)
     objects = _objects_of(file_path)
     with _reading(file_path) as file:
         descriptor = file.fileno()
-        for place in places:
-            offset, line = line_at(descriptor, place)
+        for span in spans:
+            offset, line = line_at(descriptor, span)
             try:
                 yield offset, codec.decode(body_of(line), unpickle, objects)
             except ValueError as error:

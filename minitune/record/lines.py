@@ -95,12 +95,12 @@ def each_line(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
 
 
 class LineIndex:
-    """Where the lines of a journal are, by who needs them. A place is an int, of the line's offset and length.
+    """Where the lines of a journal are, by who needs them. A span is an int, of the line's offset and length.
 
     Attributes:
         end: Where the last good line ends, in bytes.
         has_bad: Whether a bad line follows there.
-        of_run: The places of the records about the run itself, which are few.
+        of_run: The spans of the records about the run itself, which are few.
     """
 
     def __init__(self) -> None:
@@ -124,30 +124,30 @@ class LineIndex:
                     self.has_bad = True
                     return
                 length = len(line)
-                place = offset << _LENGTH_BITS | (length if length < _MOST_BYTES else _MOST_BYTES)
+                span = offset << _LENGTH_BITS | (length if length < _MOST_BYTES else _MOST_BYTES)
                 if line.startswith(_RESULT, BODY):
                     trial_id = line[_ID : line.find(b'"', _ID)]
                     found = self._results.get(trial_id)
                     if found is None:
                         found = self._results[trial_id] = array("Q")
-                    found.append(place)
+                    found.append(span)
                     if not line.endswith(UNDECIDED):
-                        self._decided.append(place)
+                        self._decided.append(span)
                 else:
-                    self._add(place, offset, line)
+                    self._add(span, offset, line)
                 offset += length
                 self.end = offset
 
-    def _add(self, place: int, offset: int, line: bytes) -> None:
-        self._needed.append(place)
+    def _add(self, span: int, offset: int, line: bytes) -> None:
+        self._needed.append(span)
         _, trial_id = head(line)
         if not trial_id:
-            self.of_run.append(place)
+            self.of_run.append(span)
         elif line.startswith(_STATUS, BODY) and SUM in line and trial_id in self._results:
             self._covered.append((offset, self._results.pop(trial_id)))
 
-    def places(self, *, needs_decisions: bool = False, until: int | None = None) -> list[int]:
-        """The places of the lines that a reader needs, in order: all but results that a later sum covers.
+    def spans(self, *, needs_decisions: bool = False, until: int | None = None) -> list[int]:
+        """The spans of the lines that a reader needs, in order: all but results that a later sum covers.
 
         Args:
             needs_decisions: Whether those with a decision are needed, too.
@@ -161,10 +161,10 @@ class LineIndex:
         return sorted(chain.from_iterable(found))
 
 
-def line_at(descriptor: int, place: int) -> tuple[int, bytes]:
-    """The offset of the line at a place, and the line. It is shorter if the file was cut meanwhile."""
-    offset = place >> _LENGTH_BITS
-    length = place & _MOST_BYTES
+def line_at(descriptor: int, span: int) -> tuple[int, bytes]:
+    """The offset of the line at a span, and the line. It is shorter if the file was cut meanwhile."""
+    offset = span >> _LENGTH_BITS
+    length = span & _MOST_BYTES
     if length < _MOST_BYTES:
         return offset, os.pread(descriptor, length, offset)
     # Only the least length of such a line is known.

@@ -4,7 +4,7 @@ A record is a dict: first its kind, then the arguments of the function that make
 
 * `trial`: the trial's id;
 * `attempt`: the number of its attempt, from 1;
-* `number`: minitune's own count of its reports, from 1; in a `trial` record its place in the order of submission;
+* `number`: minitune's own count of its reports, from 1; in a `trial` record its position in the order of submission;
 * `checkpoint`: the number of a checkpoint; in `result` and `checkpoint` records its manifest;
 * `directory`: the name of the trial's directory below the run's;
 * `tag`: its experiment tag; `evaluated_params`: its searched parameters by path;

@@ -750,8 +750,8 @@ class RunFollower:
             found = journal.scan(self._journal, self._unpickle)
             summed_up = SummedUp(self._journal)
         else:
-            places = journal.index_of(self._journal).places(needs_decisions=decisions is not None)
-            found = journal.pick(self._journal, places, self._unpickle)
+            spans = journal.index_of(self._journal).spans(needs_decisions=decisions is not None)
+            found = journal.pick(self._journal, spans, self._unpickle)
 
         def new_records() -> Iterator[records.Record]:
             for offset, record in found:

@@ -65,12 +65,12 @@ def exact(factor: float) -> int | Fraction:
     return fraction
 
 
-def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
+def bracket_size(brackets: int, index: int, factor: int | Fraction) -> int:
     """The number of trials in bracket p of B brackets: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws brackets as often.
 
     Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1.
     """
-    return math.ceil(Fraction(brackets, brackets - place) * Fraction(factor) ** (brackets - 1 - place))
+    return math.ceil(Fraction(brackets, brackets - index) * Fraction(factor) ** (brackets - 1 - index))
 
 
 @dataclass(slots=True)
@@ -97,9 +97,9 @@ class Rung:
 
     def discard_waiting(self, entry: Entry) -> None:
         """Remove `entry` from `waiting`, if it is there, with O(log n) comparisons."""
-        place = bisect_left(self.waiting, entry)
-        if place < len(self.waiting) and self.waiting[place] == entry:
-            del self.waiting[place]
+        index = bisect_left(self.waiting, entry)
+        if index < len(self.waiting) and self.waiting[index] == entry:
+            del self.waiting[index]
 
     def get_state(self) -> dict[str, Any]:
         """The rung as plain data."""
@@ -207,7 +207,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         self._promotes = variant == "promote"
         self._set_brackets(_make_brackets(brackets, grace_period, self._max_t, self._reduction_factor))
         self._times = [[rung.time for rung in rungs] for rungs in self._brackets]
-        self._shares = [bracket_size(len(self._brackets), place, self._eta) for place in range(len(self._brackets))]
+        self._shares = [bracket_size(len(self._brackets), index, self._eta) for index in range(len(self._brackets))]
         self._rng = random.Random(0)
         self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
         self._standings: dict[str, _Standing] = {}
@@ -438,7 +438,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             entry, trial = found
             quota = max(at_least, self._kept(rung))
             rank = rung.rank(entry)
-            if at_least:  # a place of a trial that has failed goes to the next one, or no trial would reach `max_t`
+            if at_least:  # the slot of a trial that has failed goes to the next one, or no trial would reach `max_t`
                 rank -= bisect_left(rung.lost, entry)
             if rank <= quota:
                 self._standings[trial.trial_id].promoted = True
@@ -450,17 +450,17 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
         Trials that run are passed over: they are being saved, or on their way to the next rung.
         """
-        place = 0
-        while place < len(rung.waiting):
-            entry = rung.waiting[place]
+        index = 0
+        while index < len(rung.waiting):
+            entry = rung.waiting[index]
             trial = self._find(context, entry.trial_id)
             standing = self._standings.get(entry.trial_id)
             if trial is None or standing is None or trial.is_finished():
-                del rung.waiting[place]  # it was stopped by something else
+                del rung.waiting[index]  # it was stopped by something else
             elif trial.status == PAUSED or (trial.status == PENDING and standing.promoted):
                 return entry, trial
             else:
-                place += 1
+                index += 1
         return None
 
     def _forget(self, trial: Trial) -> _Standing | None:

@@ -65,10 +65,10 @@ class Closing(NamedTuple):
 
     def rank(self, entry: Entry) -> int:
         """The rank of an entry, 1 for the best, in O(log n)."""
-        place = bisect_left(self.kept, entry)
-        if place < len(self.kept):
-            return place + 1
-        return place + bisect_left(self.dropped, entry) + 1
+        index = bisect_left(self.kept, entry)
+        if index < len(self.kept):
+            return index + 1
+        return index + bisect_left(self.dropped, entry) + 1
 
 
 @dataclass
@@ -266,7 +266,7 @@ class HyperBandScheduler(HalvingScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A new trial gets a place in a bracket; one that is queued again keeps its own."""
+        """A new trial gets a slot in a bracket; one that is queued again keeps its own."""
         super().on_trial_add(tune_controller, trial)
         self._home_of(trial)
 
@@ -382,10 +382,10 @@ class HyperBandScheduler(HalvingScheduler):
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
-                band, place = divmod(self._num_brackets, self._largest + 1)
-                times = rung_times(self._max_t, self._reduction_factor, self._largest - place)
-                size = bracket_size(self._largest + 1, place, self._eta)
-                self._brackets.append(Bracket(self._largest - place, band, size, times, self._eta))
+                band, index = divmod(self._num_brackets, self._largest + 1)
+                times = rung_times(self._max_t, self._reduction_factor, self._largest - index)
+                size = bracket_size(self._largest + 1, index, self._eta)
+                self._brackets.append(Bracket(self._largest - index, band, size, times, self._eta))
                 self._num_brackets += 1
             bracket = self._brackets[-1]
             self._homes[trial.trial_id] = bracket

@@ -53,9 +53,9 @@ class _Curve:
         """The mean of the scores up to `time`, in O(log n); None without a score, or before that time."""
         if not self.times or self.times[-1] < time:
             return None
-        place = bisect_right(self.times, time) - 1
-        if place >= 0 and self.counts[place]:
-            return self.sums[place] / self.counts[place]
+        index = bisect_right(self.times, time) - 1
+        if index >= 0 and self.counts[index]:
+            return self.sums[index] / self.counts[index]
         return None
 
 
@@ -122,9 +122,9 @@ class MedianStoppingRule(MetricScheduler):
         curve = self._record(trial.trial_id, at, result)
         if at < self._grace_period or trial.trial_id in self._spared:
             return CONTINUE
-        place = self._place_of(at)
-        means = self._means[place]
-        own = curve.mean(self._moments[place])
+        index = self._index_of(at)
+        means = self._means[index]
+        own = curve.mean(self._moments[index])
         num_others = len(means)
         if own is not None:
             num_others -= 1
@@ -230,17 +230,17 @@ class MedianStoppingRule(MetricScheduler):
             insort(self._means[last], total / count)
         return curve
 
-    def _place_of(self, at: float) -> int:
-        place = bisect_right(self._moments, at) - 1
-        if place >= 0:
+    def _index_of(self, at: float) -> int:
+        index = bisect_right(self._moments, at) - 1
+        if index >= 0:
             # A time of comparison costs memory for each trial, and with times in seconds each report would bring one.
-            late = at - self._moments[place]
+            late = at - self._moments[index]
             is_exact = len(self._moments) < _EXACT_TIMES or (at < _EXACT_BELOW and at == int(at))
             if not late or (not is_exact and late <= _RESOLUTION * at):
-                return place
-        self._moments.insert(place + 1, at)
-        self._means.insert(place + 1, self._means_at(at))
-        return place + 1
+                return index
+        self._moments.insert(index + 1, at)
+        self._means.insert(index + 1, self._means_at(at))
+        return index + 1
 
     def _means_at(self, time: float) -> list[float]:
         """The ascending means of all trials that have reached the time: O(n log n), once for each time."""

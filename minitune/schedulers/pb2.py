@@ -106,12 +106,12 @@ class TimeVaryingGP:
         return mean, math.sqrt(self.variance * max(0.0, 1 - sum(map(mul, solved, solved))))
 
     def _covariances(self, point: Point, others: Sequence[Point]) -> list[float]:
-        time, *place = point
+        time, *inputs = point
         fade = 0.5 * math.log1p(-self.forgetting)
         covariances = []
         for other in others:
             old = fade * abs(time - other[0])
-            far = math.dist(place, other[1:]) ** 2 / self.length
+            far = math.dist(inputs, other[1:]) ** 2 / self.length
             covariances.append(math.exp(old - far))
         return covariances
 
@@ -130,16 +130,16 @@ class _Hyperparameter(NamedTuple):
     domain: Float | Integer
     axis: Axis
 
-    def place(self, config: Mapping[str, Any]) -> float:
+    def coordinate(self, config: Mapping[str, Any]) -> float:
         value = look_up(config, self.path)
         if not is_real(value) or self.axis.count == 1:
             return 0.5
         bounded = min(max(value, self.domain.lower), self.domain.upper)
         return min(max(self.axis.encode(bounded), 0.0), 1.0)
 
-    def value(self, place: float, like: Any) -> Any:
-        """The value at a place between the bounds; an int if `like` is one."""
-        value = self.axis.decode(place)
+    def value(self, coordinate: float, like: Any) -> Any:
+        """The value at a coordinate between the bounds; an int if `like` is one."""
+        value = self.axis.decode(coordinate)
         if not is_whole(like):
             return value
         return min(max(round(value), math.ceil(self.domain.lower)), math.floor(self.domain.upper))
@@ -151,7 +151,7 @@ class _Gain:
 
     time: float
     score: float
-    place: tuple[float, ...]
+    point: tuple[float, ...]
     rate: float
 
 
@@ -211,7 +211,7 @@ class PB2(PopulationBasedTraining):
         self._explored: dict[str, tuple[float, ...]] = {}
 
     def get_state(self) -> dict[str, Any]:
-        gains = [(gain.time, gain.score, gain.place, gain.rate) for gain in self._gains]
+        gains = [(gain.time, gain.score, gain.point, gain.rate) for gain in self._gains]
         return {**super().get_state(), "gains": gains, "begun": dict(self._begun), "explored": dict(self._explored)}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -230,10 +230,10 @@ class PB2(PopulationBasedTraining):
         if not math.isfinite(member.turn_score):
             return
         if begun is not None and at > begun[0]:
-            place = self._place(self._trials[member.trial_id].config)
+            point = self._point_of(self._trials[member.trial_id].config)
             begun_at, begun_score = begun
             rate = (member.turn_score - begun_score) / (at - begun_at)
-            self._gains.append(_Gain(begun_at, begun_score, place, rate))
+            self._gains.append(_Gain(begun_at, begun_score, point, rate))
             del self._gains[:-_WINDOW]
         self._begun[member.trial_id] = (at, member.turn_score)
 
@@ -242,22 +242,22 @@ class PB2(PopulationBasedTraining):
         self._begun.pop(trial_id, None)
         self._explored.pop(trial_id, None)
 
-    def _place(self, config: Mapping[str, Any]) -> tuple[float, ...]:
-        return tuple(each.place(config) for each in self._hyperparameters)
+    def _point_of(self, config: Mapping[str, Any]) -> tuple[float, ...]:
+        return tuple(each.coordinate(config) for each in self._hyperparameters)
 
     # -- explore -------------------------------------------------------------------------------------------------
 
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
-        place = self._best_place(donor)
+        point = self._best_point(donor)
         how = "best prospects"
-        if place is None:
+        if point is None:
             how = "drawn uniformly"
-            place = [self._rng.random() for _ in self._hyperparameters]
+            point = [self._rng.random() for _ in self._hyperparameters]
         config = copy_tree(donor_config)
         changes = Changes()
-        for each, share in zip(self._hyperparameters, place, strict=True):
+        for each, share in zip(self._hyperparameters, point, strict=True):
             old = look_up(donor_config, each.path)
             new = each.value(share, old)
             *way, last = each.path
@@ -268,13 +268,13 @@ class PB2(PopulationBasedTraining):
                 holder = inner
             holder[last] = new
             changes[each.path] = (old, new, how)
-        self._explored[member.trial_id] = self._place(config)
+        self._explored[member.trial_id] = self._point_of(config)
         if math.isfinite(donor.turn_score):
             self._begun[member.trial_id] = (donor.last_turn, donor.turn_score)
         return config, changes
 
-    def _best_place(self, donor: Member) -> Sequence[float] | None:
-        """The place with the largest upper confidence bound of the gain; None if nothing can be learned yet."""
+    def _best_point(self, donor: Member) -> Sequence[float] | None:
+        """The point with the largest upper confidence bound of the gain; None if nothing can be learned yet."""
         rates = [gain.rate for gain in self._gains]
         spread = 0.0
         if len(rates) > 1:
@@ -285,19 +285,19 @@ class PB2(PopulationBasedTraining):
         values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
         scale_time = _scale([g.time for g in self._gains])
         scale_score = _scale([g.score for g in self._gains])
-        points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
+        points = [(scale_time(gain.time), scale_score(gain.score), *gain.point) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         # Members that have explored since their last result are points without a value, so that two members do not get
-        # the same place.
-        model = TimeVaryingGP.fitted(points, values, [(*here, *place) for place in self._explored.values()])
+        # the same one.
+        model = TimeVaryingGP.fitted(points, values, [(*here, *point) for point in self._explored.values()])
         # The width of the confidence bound. It grows with the number of points, as the regret bound of the paper needs.
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
 
-        def worth(place: Sequence[float]) -> float:
-            mean, deviation = model.predict((*here, *place))
+        def worth(point: Sequence[float]) -> float:
+            mean, deviation = model.predict((*here, *point))
             return mean + width * deviation
 
-        # Random places within the unit cube, then some around the best of them.
+        # Random points within the unit cube, then some around the best of them.
         rng = self._rng
         count = len(self._hyperparameters)
         best = max(([rng.random() for _ in range(count)] for _ in range(_UNIFORM_POINTS)), key=worth)

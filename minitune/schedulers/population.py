@@ -51,7 +51,7 @@ class Member:
         turn_score: Its score at its last turn: larger is better.
         is_clone: Whether it was given the state of another member, which it can pass on.
         pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
-        ticket: The number of its valid place in the waiting line.
+        ticket: The number of its valid entry in the waiting line.
         history: Times and scores of its state's reports, also of a copied state; only if members are compared at the
             same time.
     """
@@ -122,8 +122,8 @@ class Population:
         """Note a member's score at a time."""
         member.time = time
         if self._at_same_time:
-            # Otherwise the member's older place in the heap is enough: a member that goes forward can only raise the
-            # common time, and that is found when its place comes up.
+            # Otherwise the member's older entry in the heap is enough: a member that goes forward can only raise the
+            # common time, and that is found when its entry comes up.
             if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
                 del member.history[bisect_left(member.history, (time,)) :]
                 heapq.heappush(self._times, (time, member.trial_id))
@@ -172,8 +172,8 @@ class Population:
 
     def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
         """The result at a time, or the first one after that; earlier ones are forgotten."""
-        place = max(1, bisect_right(member.history, (time, math.inf)))
-        del member.history[: place - 1]
+        index = max(1, bisect_right(member.history, (time, math.inf)))
+        del member.history[: index - 1]
         if member.is_worst:
             score = -math.inf
         else:
@@ -244,13 +244,13 @@ class Population:
             trial = find(trial_id)
             if member is not None and trial is not None and ticket == member.ticket:
                 if trial.phase in _WAITS:
-                    chosen = trial  # its place stays until it runs: the driver may not start it now
+                    chosen = trial  # its entry stays until it runs: the driver may not start it now
                     break
                 if member.pauses_after == trial.attempt.number and trial.phase in _ENDS_SOON:
                     not_yet.append(self._line[0])  # it is being saved, and waits after that
             heapq.heappop(self._line)
-        for place in not_yet:
-            heapq.heappush(self._line, place)
+        for entry in not_yet:
+            heapq.heappush(self._line, entry)
         return chosen
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -380,12 +380,12 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
         return value, "kept"
     if isinstance(mutation, Categorical):
         categories = mutation.categories
-        place = _place(categories, value)
-        if place is None:
+        index = _index_of(categories, value)
+        if index is None:
             return _resolved(mutation, rng), RESAMPLED
         if all(map(is_real, categories)):  # the next smaller or larger one
             return _neighbour(sorted(categories), value, rng)
-        others = [category for index, category in enumerate(categories) if index != place]
+        others = [category for other, category in enumerate(categories) if other != index]
         if others:
             return (_resolved(rng.choice(others), rng), "another one")
         return (value, "the only one")
@@ -423,17 +423,17 @@ def _resolved(value: Any, rng: random.Random) -> Any:
     return complete({"mutation": value}, rng)["mutation"]
 
 
-def _place(values: Sequence[Any], value: Any) -> int | None:
-    return next((place for place, known in enumerate(values) if is_same(known, value)), None)
+def _index_of(values: Sequence[Any], value: Any) -> int | None:
+    return next((index for index, known in enumerate(values) if is_same(known, value)), None)
 
 
 def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
-    """The value one place left or right of `value`; a new one if `value` is unknown."""
-    place = _place(values, value)
+    """The value one position left or right of `value`; a new one if `value` is unknown."""
+    index = _index_of(values, value)
     step = rng.choice((-1, 1))
-    if place is None:
+    if index is None:
         return rng.choice(values), RESAMPLED
-    new = min(max(place + step, 0), len(values) - 1)
+    new = min(max(index + step, 0), len(values) - 1)
     return values[new], "left" if step < 0 else "right"
 
 

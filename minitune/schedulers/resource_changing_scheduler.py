@@ -140,8 +140,8 @@ class DistributeResources:
         all_units: int,
     ) -> int:
         share, left = divmod(all_units, len(units))
-        place = list(units).index(trial)
-        if place < left:  # the units that cannot be divided go to the first trials
+        index = list(units).index(trial)
+        if index < left:  # the units that cannot be divided go to the first trials
             share += 1
         return min(share, self._cap())
 

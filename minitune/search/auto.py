@@ -30,7 +30,7 @@ _LARGE = 16
 _MOST_LEFT = 150
 """If a finite space has at most so many untried configurations, the process compares all of them."""
 _ROUNDING = 1e-9
-"""Two places that are so near are one."""
+"""Two points that are so near are one."""
 
 
 class AutoSearch(TPESearch):
@@ -42,7 +42,7 @@ class AutoSearch(TPESearch):
     (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
-    stopped early. The process avoids places where most trials have failed. No configuration is tried twice, unless
+    stopped early. The process avoids points where most trials have failed. No configuration is tried twice, unless
     all of a finite space were tried.
 
     A suggestion costs 10 to 25 ms of CPU with ten parameters; about half with numpy. The arguments are those of
@@ -183,4 +183,5 @@ def _is_tried(model: Model, group: Group, values: dict[str, Any]) -> bool:
     if model.is_tried(values):
         return True
     own = group.encode(values)
-    return any(each.bits == own.bits and math.dist(each.places, own.places) < _ROUNDING for each in model.tried_points)
+    alike = (each.coordinates for each in model.tried_points if each.bits == own.bits)
+    return any(math.dist(other, own.coordinates) < _ROUNDING for other in alike)

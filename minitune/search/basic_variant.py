@@ -167,12 +167,12 @@ class BasicVariantGenerator(SearchAlgorithm):
         A refused variant is drawn again; if that does not help, the grid's next point follows.
         """
         refused: Counter[Verdict] = Counter()
-        places = 0
-        while places < table.round_size and not one.is_exhausted:
+        points = 0
+        while points < table.round_size and not one.is_exhausted:
             variant = table.next()
             admitted = None
             if variant is not None:
-                admitted = self._admit_at_place(table, variant, one, refused)
+                admitted = self._admit_at_point(table, variant, one, refused)
             if variant is None or admitted is not None:
                 if self._left_out and table.is_exhausted():
                     why = one.violated() or "they had been tried before"
@@ -184,13 +184,13 @@ class BasicVariantGenerator(SearchAlgorithm):
                     f"{shown(table.point_at_hand)}, for which {refused.total()} draws in a row violate one (so far: "
                     f"{one.violated()}); correct the point, or leave it out"
                 )
-            places += 1
+            points += 1
             self._left_out += 1
         one.end(refused)
         table.finish()
         return None
 
-    def _admit_at_place(
+    def _admit_at_point(
         self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
     ) -> Variant | None:
         keys: set[str] = set()
@@ -205,7 +205,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             if verdict is Verdict.ADMITTED:
                 return drawn
             refused[verdict] += 1
-            # If the first draws are all equal, nothing is drawn at this place, and more tries are of no use.
+            # If the first draws are all equal, nothing is drawn at this point, and more tries are of no use.
             if attempt < _SAME_DRAWS:
                 keys.add(config_key(drawn.config))
             elif one.is_exhausted or len(keys) == 1:

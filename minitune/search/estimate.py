@@ -168,12 +168,12 @@ def _chosen(inputs: Sequence[Vector], best: int) -> Sequence[int]:
 
 def _evenly(numbers: Sequence[int], count: int) -> list[int]:
     step = max(1.0, len(numbers) / count)
-    return [numbers[int(step * place)] for place in range(min(count, len(numbers)))]
+    return [numbers[int(step * rank)] for rank in range(min(count, len(numbers)))]
 
 
 # -- configurations as points ------------------------------------------------------------------------------------------
 def _coordinates(trials: Sequence[Trial]) -> list[Vector]:
-    """The configurations as points: a number takes a place from 0 to 1, a category a corner of a simplex.
+    """The configurations as points: a number has a coordinate from 0 to 1, a category a corner of a simplex.
 
     A parameter that a configuration does not have is in the middle, or in no corner.
     """
@@ -278,17 +278,17 @@ class _Surface:
         bounds = [_LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
         steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
         for number in range(_FITS):
-            place = number % (count + 1)
-            low, high = bounds[place]
+            axis = number % (count + 1)
+            low, high = bounds[axis]
             moved = [*best]
-            moved[place] = min(high, max(low, best[place] + steps[place]))
+            moved[axis] = min(high, max(low, best[axis] + steps[axis]))
             loss = self.fit(moved, few).loss
             if loss < least:
                 least = loss
                 best = moved
-                steps[place] *= 1.5
+                steps[axis] *= 1.5
             else:
-                steps[place] *= -0.5
+                steps[axis] *= -0.5
         return best
 
     def fit(self, logs: Sequence[float], among: Sequence[int] | None = None) -> _Fit:

@@ -52,16 +52,16 @@ class Evolution:
 
     def draw(self, rng: random.Random) -> Point:
         """Draw a point to try."""
-        places = []
+        coordinates = []
         for number, (axis, mean, variance) in enumerate(
             zip(self._kernel_space.axes, self._mean, self._variances, strict=True)
         ):
             deviation = max(self._step * math.sqrt(variance), _LEAST_CELLS * axis.width)
-            place = rng.gauss(mean, deviation)
-            while not axis.low <= place <= axis.high:
-                place = rng.gauss(mean, deviation)
-            places.append(self._kernel_space.snap(place, number))
-        return Point(tuple(places), 0)
+            coordinate = rng.gauss(mean, deviation)
+            while not axis.low <= coordinate <= axis.high:
+                coordinate = rng.gauss(mean, deviation)
+            coordinates.append(self._kernel_space.snap(coordinate, number))
+        return Point(tuple(coordinates), 0)
 
     def tell(self, point: Point, value: float) -> None:
         """Learn from an ended trial. Smaller values are better; NaN is a failure."""
@@ -102,7 +102,7 @@ class Evolution:
 
         whitened = []
         for point in ranked:
-            step = [(p - m) / d for p, m, d in zip(point.places, self._mean, deviations, strict=True)]
+            step = [(p - m) / d for p, m, d in zip(point.coordinates, self._mean, deviations, strict=True)]
             shrink = min(1.0, longest / max(math.hypot(*step), 1e-12))
             whitened.append([shrink * each for each in step])
         mean_step = []

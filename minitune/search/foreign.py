@@ -168,10 +168,10 @@ class LibrarySearcher(SpaceSearcher):
             super().adopt(trial_id, config)
             return
         points = [nested(point, self._domains or {}) for point in self._points]
-        place = next((n for n, point in enumerate(points) if agrees(point, config)), None)
-        if place is not None:
-            del self._points[:place]  # those before it were refused
-        if place is not None or not self._points:
+        index = next((n for n, point in enumerate(points) if agrees(point, config)), None)
+        if index is not None:
+            del self._points[:index]  # those before it were refused
+        if index is not None or not self._points:
             # Asked in any case: its draws must go on where they were, or it would suggest the same values again.
             suggestion = self.suggest(trial_id)
             if isinstance(suggestion, dict):

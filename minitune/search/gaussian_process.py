@@ -158,7 +158,7 @@ class GaussianProcess:
         seen = 0
         for point in [*points, *pending, *failed]:
             seen |= point.bits
-        self._seen = [_places_of(mask & seen) for mask in kernel_space.masks]
+        self._seen = [_positions_of(mask & seen) for mask in kernel_space.masks]
         self._unseen = [mask & ~seen for mask in kernel_space.masks]
         self._flags: dict[int, Vector] = {}  # the coordinates of categories, which many candidates share
         coordinates = [self._coordinates(point) for point in points]
@@ -195,17 +195,18 @@ class GaussianProcess:
         choice among hundreds costs little.
         """
         kernel_space = self._kernel_space
-        places, bits = point
+        coordinates, bits = point
         if kernel_space.is_conditional:
             exist = [bits & need == need for need in kernel_space.needs]
-            places = tuple([place if exists else 0.5 for place, exists in zip(places, exist, strict=False)])
-            for mask, exists in zip(kernel_space.masks, exist[len(places) :], strict=True):
+            known = zip(coordinates, exist, strict=False)
+            coordinates = tuple([coordinate if exists else 0.5 for coordinate, exists in known])
+            for mask, exists in zip(kernel_space.masks, exist[len(coordinates) :], strict=True):
                 if not exists:
                     bits &= ~mask
         flags = self._flags.get(bits)
         if flags is None:
             flags = self._flags[bits] = self._flags_of(bits)
-        return places + flags
+        return coordinates + flags
 
     def _flags_of(self, bits: int) -> Vector:
         flags: list[float] = []
@@ -214,7 +215,7 @@ class GaussianProcess:
             if bits & unseen:
                 flags += corners[-1]
                 continue
-            corner = next((corners[rank] for rank, place in enumerate(seen) if bits >> place & 1), None)
+            corner = next((corners[rank] for rank, position in enumerate(seen) if bits >> position & 1), None)
             flags += corner or [0.0] * (len(corners) - 1)
         return tuple(flags)
 
@@ -296,9 +297,9 @@ class GaussianProcess:
         # The next cells of an axis must be in the region.
         sizes = [min(1.0, max(size, 2 * axis.width)) for axis in self._kernel_space.axes]
         bounds = []
-        for axis, place, share in zip(self._kernel_space.axes, centre.places, sizes, strict=True):
-            low = place + share * (axis.low - place)
-            high = place + share * (axis.high - place)
+        for axis, coordinate, share in zip(self._kernel_space.axes, centre.coordinates, sizes, strict=True):
+            low = coordinate + share * (axis.low - coordinate)
+            high = coordinate + share * (axis.high - coordinate)
             bounds.append((low, high))
         draws = _RANDOM
         refinements: Sequence[float] = _REFINEMENTS
@@ -356,7 +357,7 @@ class GaussianProcess:
         if self._succeeding == 1.0:
             return 0.0
         own = self._coordinates(point)
-        nearest = nsmallest(_NEAREST, [(math.dist(own, place), success) for place, success in self._outcomes])
+        nearest = nsmallest(_NEAREST, [(math.dist(own, other), success) for other, success in self._outcomes])
         successes = sum(success for _, success in nearest)
         return math.log((successes + self._succeeding) / (len(nearest) + 1))
 
@@ -374,14 +375,14 @@ class GaussianProcess:
         rng = self._rng
         centre = self._best[0]
         drawn = kernel_space.draw_prior(rng)
-        places = []
-        for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True)):
-            places.append(kernel_space.snap(own + share * (new - own), number))
+        coordinates = []
+        for number, (own, new, share) in enumerate(zip(centre.coordinates, drawn.coordinates, sizes, strict=True)):
+            coordinates.append(kernel_space.snap(own + share * (new - own), number))
         bits = centre.bits
         for mask in kernel_space.masks:  # categories cannot be contracted: some of them change instead
             if rng.random() < size:
                 bits = bits & ~mask | drawn.bits & mask
-        return Point(tuple(places), bits)
+        return Point(tuple(coordinates), bits)
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved."""
@@ -392,17 +393,17 @@ class GaussianProcess:
             share = 0.5
         else:
             share = 4 / self._parameters
-        places = list(point.places)
-        for number in self._some(len(places), share):
+        coordinates = list(point.coordinates)
+        for number in self._some(len(coordinates), share):
             low, high = bounds[number]
-            moved = places[number] + rng.gauss(0, scale)
-            places[number] = kernel_space.snap(min(high, max(low, moved)), number)
+            moved = coordinates[number] + rng.gauss(0, scale)
+            coordinates[number] = kernel_space.snap(min(high, max(low, moved)), number)
         bits = point.bits
         for number in self._some(len(kernel_space.sizes), 0.3 * share):
             mask = kernel_space.masks[number]
             first = mask & -mask
             bits = bits & ~mask | first << rng.randrange(kernel_space.sizes[number])
-        return Point(tuple(places), bits)
+        return Point(tuple(coordinates), bits)
 
     def _some(self, count: int, share: float) -> Iterator[int]:
         """Each of the numbers below `count` with this probability, by draws of the gaps."""
@@ -415,8 +416,8 @@ class GaussianProcess:
             yield number
 
 
-def _places_of(bits: int) -> list[int]:
-    return [place for place in range(bits.bit_length()) if bits >> place & 1]
+def _positions_of(bits: int) -> list[int]:
+    return [position for position in range(bits.bit_length()) if bits >> position & 1]
 
 
 @lru_cache(maxsize=32)

@@ -45,22 +45,22 @@ def likely_logs(
     squares = numpy.ascontiguousarray(numpy.moveaxis(squares, 2, 0))
     targets = numpy.array(values)
     low, high = numpy.array(bounds).T
-    place = numpy.array(logs)
-    steps = numpy.full(len(place), _FIRST_STEP)
-    before = numpy.zeros(len(place))
-    best = place
+    point = numpy.array(logs)
+    steps = numpy.full(len(point), _FIRST_STEP)
+    before = numpy.zeros(len(point))
+    best = point
     least = numpy.inf
     for _ in range(rounds):
-        loss, slopes = loss_and_slopes(place, squares, targets)
+        loss, slopes = loss_and_slopes(point, squares, targets)
         if loss < least:
             least = loss
-            best = place
+            best = point
         turn = slopes * before
         steps = numpy.where(turn > 0, 1.2 * steps, steps)
         steps = numpy.where(turn < 0, 0.5 * steps, steps)
         steps = numpy.clip(steps, _LEAST_STEP, _LARGEST_STEP)
         before = numpy.where(turn < 0, 0.0, slopes)  # after a turn, the parameter rests for a round
-        place = numpy.clip(place - numpy.sign(before) * steps, low, high)
+        point = numpy.clip(point - numpy.sign(before) * steps, low, high)
     return [float(each) for each in best]
 
 

@@ -102,11 +102,11 @@ class Point(NamedTuple):
     """The values of a group's parameters.
 
     Attributes:
-        places: The position on each axis.
+        coordinates: The position on each axis.
         bits: For each choice, the bit of its category is set.
     """
 
-    places: tuple[float, ...]
+    coordinates: tuple[float, ...]
     bits: int
 
 
@@ -140,14 +140,14 @@ class KernelSpace:
             log_norms.append(math.log(axis.prior_sd * mass) + _LOG_SQRT_2PI)
         self._log_prior_norm = -sum(map(math.log, sizes)) - sum(log_norms)
 
-    def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
+    def pack(self, coordinates: Sequence[float], categories: Sequence[int]) -> Point:
         """Make a point from positions and indices of categories."""
         bits = 0
         offset = 0
         for index, size in zip(categories, self.sizes, strict=True):
             bits |= 1 << (offset + index)
             offset += size
-        return Point(tuple(places), bits)
+        return Point(tuple(coordinates), bits)
 
     def categories(self, bits: int) -> list[int]:
         """The indices of the categories in a point's bits."""
@@ -160,17 +160,17 @@ class KernelSpace:
 
     def draw_prior(self, rng: random.Random) -> Point:
         """Draw a point from the domains."""
-        places = []
+        coordinates = []
         for axis in self.axes:
             if axis.high == 1.0:
-                places.append(rng.random())
+                coordinates.append(rng.random())
             else:
-                places.append(rng.gauss(0.5, axis.prior_sd))
-        return self.pack(places, [rng.randrange(size) for size in self.sizes])
+                coordinates.append(rng.gauss(0.5, axis.prior_sd))
+        return self.pack(coordinates, [rng.randrange(size) for size in self.sizes])
 
     def log_prior(self, point: Point) -> float:
         """The logarithm of the prior's density."""
-        distance = math.dist(tuple(map(mul, point.places, self._inverse_sds)), self._centre)
+        distance = math.dist(tuple(map(mul, point.coordinates, self._inverse_sds)), self._centre)
         return self._log_prior_norm - distance * distance / 2
 
     def widened(self, bandwidths: Sequence[float]) -> list[float]:
@@ -183,21 +183,21 @@ class KernelSpace:
                 deviations.append(bandwidth)
         return deviations
 
-    def log_mass(self, places: Sequence[float], deviations: Sequence[float]) -> float:
+    def log_mass(self, coordinates: Sequence[float], deviations: Sequence[float]) -> float:
         """The logarithm of a kernel's mass inside the domain."""
         total = 0.0
-        for axis, place, deviation in zip(self.axes, places, deviations, strict=True):
+        for axis, coordinate, deviation in zip(self.axes, coordinates, deviations, strict=True):
             # Far from both bounds the whole kernel is inside. Most are, and the error function is slow.
-            if axis.high == 1.0 and not _FAR_SDS * deviation < place < 1 - _FAR_SDS * deviation:
-                total += math.log(_mass(axis, place, deviation))
+            if axis.high == 1.0 and not _FAR_SDS * deviation < coordinate < 1 - _FAR_SDS * deviation:
+                total += math.log(_mass(axis, coordinate, deviation))
         return total
 
-    def snap(self, place: float, number: int) -> float:
+    def snap(self, coordinate: float, number: int) -> float:
         """Move a position on axis `number` to the middle of its cell, if the axis has cells."""
         axis = self.axes[number]
         if axis.width:
-            return axis.encode(axis.decode(place))
-        return place
+            return axis.encode(axis.decode(coordinate))
+        return coordinate
 
 
 class GoodSide:
@@ -210,7 +210,7 @@ class GoodSide:
         self.kernel_space = kernel_space
         self._points = points
         count = len(points) + 1
-        by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
+        by_axis = [_gaps(coordinates) for coordinates in zip(*(point.coordinates for point in points), strict=True)]
         if by_axis:
             self._bandwidths = list(zip(*by_axis, strict=True))
         else:
@@ -228,11 +228,11 @@ class GoodSide:
                 base
                 + math.log(weight)
                 - sum(map(math.log, deviations))
-                - kernel_space.log_mass(point.places, deviations)
+                - kernel_space.log_mass(point.coordinates, deviations)
             )
-            # A distance between scaled places is one in standard deviations: `math.dist` does all axes in one call.
+            # A distance of scaled coordinates is one in standard deviations: `math.dist` does all axes in one call.
             factors = tuple(1 / each for each in deviations)
-            scaled = tuple(map(truediv, point.places, deviations))
+            scaled = tuple(map(truediv, point.coordinates, deviations))
             self._kernels.append((factors, scaled, point.bits, log_norm))
         # A kernel gives its own category (n + 1) times as much as any other one. So the categories of one point never
         # rule out the others.
@@ -247,32 +247,32 @@ class GoodSide:
             return kernel_space.draw_prior(rng)
         point = self._points[number]
         bandwidths = self._bandwidths[number]
-        places = []
+        coordinates = []
         for index, axis in enumerate(kernel_space.axes):
             # Drawn again outside of the bounds: to move it to a bound would crowd the points there.
-            place = rng.gauss(point.places[index], bandwidths[index])
-            while not axis.low <= place <= axis.high:
-                place = rng.gauss(point.places[index], bandwidths[index])
-            places.append(kernel_space.snap(place, index))
+            coordinate = rng.gauss(point.coordinates[index], bandwidths[index])
+            while not axis.low <= coordinate <= axis.high:
+                coordinate = rng.gauss(point.coordinates[index], bandwidths[index])
+            coordinates.append(kernel_space.snap(coordinate, index))
         if not kernel_space.sizes:
-            return Point(tuple(places), 0)
+            return Point(tuple(coordinates), 0)
         categories = []
         for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True):
             if rng.random() * (count + size) < size:
                 categories.append(rng.randrange(size))
             else:
                 categories.append(own)
-        return kernel_space.pack(places, categories)
+        return kernel_space.pack(coordinates, categories)
 
     def log_density(self, point: Point, log_prior: float) -> float:
         """The logarithm of the density, up to a constant. `log_prior` is the logarithm of the prior's density."""
         # This and `BadSide._sum` take nearly all of the time of a suggestion, so they are as short as they can be.
-        places = point.places
+        inputs = point.coordinates
         bits = point.bits
         odds = self._log_odds
         dist = math.dist
         terms = [
-            log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, places, factors)), scaled)) * d
+            log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, inputs, factors)), scaled)) * d
             for factors, scaled, own, log_norm in self._kernels
         ]
         return _log_sum([*terms, log_prior])
@@ -322,8 +322,8 @@ class Kernels:
             self._scale(point)
 
     def _scale(self, point: Point) -> None:
-        self.scaled.append(tuple(map(mul, point.places, self.factors)))
-        self.shares.append(math.exp(-self.kernel_space.log_mass(point.places, self.deviations)))
+        self.scaled.append(tuple(map(mul, point.coordinates, self.factors)))
+        self.shares.append(math.exp(-self.kernel_space.log_mass(point.coordinates, self.deviations)))
 
 
 class BadSide:
@@ -351,8 +351,8 @@ class BadSide:
             size = 2 * size
         # All observations share one set of kernels. Those of the good side get the weight 0 instead of being removed.
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
-        places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
-        self._special = [each for each in places if any(each[0] in span for span in self._spans)]
+        indices = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
+        self._special = [each for each in indices if any(each[0] in span for span in self._spans)]
         count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's: with many axes, kernels are wide. The bandwidth changes in steps: see `_LOG_STEP`.
         dimensions = len(kernel_space.axes) + len(kernel_space.sizes)
@@ -392,20 +392,20 @@ class BadSide:
         rise = 0.0
         if count:
             rise = (1 - 1 / count) / max(ramp - 1, 1)
-        weights = [step / count + step * rise * (place - first) for place in span if place < first + ramp]
+        weights = [step / count + step * rise * (index - first) for index in span if index < first + ramp]
         weights += [float(step)] * (len(span) - len(weights))
         heights = list(map(mul, kernels.shares[span.start : span.stop : step], weights))
-        for place, weight in self._special:
-            if place in span:
-                heights[span.index(place)] *= weight
+        for index, weight in self._special:
+            if index in span:
+                heights[span.index(index)] *= weight
         return heights
 
     def _sum(self, point: Point, span: range, heights: Sequence[float]) -> float:
         kernels = self._kernels
         exp = math.exp
         part = slice(span.start, span.stop, span.step)
-        places = tuple(map(mul, point.places, kernels.factors))
-        distances = map(math.dist, repeat(places), kernels.scaled[part])
+        coordinates = tuple(map(mul, point.coordinates, kernels.factors))
+        distances = map(math.dist, repeat(coordinates), kernels.scaled[part])
         if not self._choices:
             return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
         bits = point.bits
@@ -462,14 +462,14 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
     return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
 
 
-def _gaps(places: Sequence[float]) -> list[float]:
+def _gaps(coordinates: Sequence[float]) -> list[float]:
     """The bandwidths on one axis: the larger gap to a neighbour, from 1 / min(100, n + 2) to 1."""
-    count = len(places)
+    count = len(coordinates)
     if count == 1:
         return [1.0]
     least = 1 / min(100, count + 2)  # two equal points must not become a spike
-    order = sorted(range(count), key=places.__getitem__)
-    gaps = [places[right] - places[left] for left, right in pairwise(order)]
+    order = sorted(range(count), key=coordinates.__getitem__)
+    gaps = [coordinates[right] - coordinates[left] for left, right in pairwise(order)]
     found = [0.0] * count
     for rank, index in enumerate(order):
         widest = max(gaps[max(rank - 1, 0) : rank + 1])
@@ -561,8 +561,8 @@ class Ranking:
         # All are compared at another step now. That is rare: a search has few rungs.
         if self._rungs is not None and self._rungs.has_moved(observation):
             for each in self._rungs.observations.values():
-                self._place(each)
-        self._place(observation)
+                self._insert(each)
+        self._insert(observation)
 
     def best(self, among: Collection[int], share: float, most: int) -> list[int]:
         """The numbers of the best observations of `among`, best first: a `share`, rounded up, at most `most`, without
@@ -585,7 +585,7 @@ class Ranking:
             return math.nan
         return key[0]
 
-    def _place(self, observation: Observation) -> None:
+    def _insert(self, observation: Observation) -> None:
         old = self._ranks.get(observation.number)
         new = self._rank(observation)
         if new == old:
@@ -678,8 +678,8 @@ def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
             )
             (rest if is_beaten else front).append(rank)
         front.sort(key=lambda rank: rank[1])  # of equal ranks, the earlier one comes first
-        places = [tuple(map(_share_of, key, spans)) for key, _, _ in front]
-        chosen += [front[index][2] for index in _by_volume(places, count - len(chosen))]
+        points = [tuple(map(_share_of, key, spans)) for key, _, _ in front]
+        chosen += [front[index][2] for index in _by_volume(points, count - len(chosen))]
         left = rest
     return chosen
 
@@ -692,14 +692,14 @@ def _share_of(value: float, span: tuple[float, float]) -> float:
     return 0.0
 
 
-def _by_volume(places: Sequence[Key], count: int) -> list[int]:
-    """The indices of `count` places, chosen greedily: each adds most to the volume that the ones before dominate.
+def _by_volume(points: Sequence[Key], count: int) -> list[int]:
+    """The indices of `count` points, chosen greedily: each adds most to the volume that the ones before dominate.
 
-    That volume decreases with each chosen place, so it is computed again only for the largest old values (Minoux 1978,
+    That volume decreases with each chosen point, so it is computed again only for the largest old values (Minoux 1978,
     "Accelerated greedy algorithms for maximizing submodular set functions").
     """
     chosen: list[int] = []
-    seeming = [(-_volume_added(place, ()), index, 0) for index, place in enumerate(places)]
+    seeming = [(-_volume_added(point, ()), index, 0) for index, point in enumerate(points)]
     heapify(seeming)
     while seeming and len(chosen) < count:
         _, index, known = seeming[0]
@@ -707,21 +707,21 @@ def _by_volume(places: Sequence[Key], count: int) -> list[int]:
             chosen.append(index)
             heappop(seeming)
         else:
-            added = _volume_added(places[index], [places[other] for other in chosen])
+            added = _volume_added(points[index], [points[other] for other in chosen])
             heapreplace(seeming, (-added, index, len(chosen)))
     return chosen
 
 
-def _volume_added(place: Key, others: Iterable[Key]) -> float:
-    """The volume, up to `_REFERENCE`, that a place dominates and `others` do not.
+def _volume_added(point: Key, others: Iterable[Key]) -> float:
+    """The volume, up to `_REFERENCE`, that a point dominates and `others` do not.
 
     See While, Bradstreet and Barone, "A fast way of calculating exact hypervolumes" (2012).
     """
     front: list[Key] = []
-    for limited in sorted({tuple(map(max, place, other)) for other in others}):
+    for limited in sorted({tuple(map(max, point, other)) for other in others}):
         if not any(all(a <= b for a, b in zip(known, limited, strict=True)) for known in front):
             front.append(limited)
-    whole = math.prod(_REFERENCE - each for each in place)
+    whole = math.prod(_REFERENCE - each for each in point)
     return whole - sum(_volume_added(each, front[index + 1 :]) for index, each in enumerate(front))
 
 
@@ -1043,8 +1043,8 @@ class Group:
 
     def encode(self, values: Mapping[str, Any]) -> Point:
         """The point of these values."""
-        places = [axis.encode(values[name]) if name in values else 0.5 for name, axis in self._axes.items()]
-        return self.kernel_space.pack(places, [values.get(name, 0) for name in self._sizes])
+        coordinates = [axis.encode(values[name]) if name in values else 0.5 for name, axis in self._axes.items()]
+        return self.kernel_space.pack(coordinates, [values.get(name, 0) for name in self._sizes])
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""
@@ -1057,8 +1057,8 @@ class Group:
     def decode(self, point: Point) -> dict[str, Any]:
         """The values of a point."""
         values = dict(self.single)
-        for (name, axis), place in zip(self._axes.items(), point.places, strict=True):
-            values[name] = axis.decode(place)
+        for (name, axis), coordinate in zip(self._axes.items(), point.coordinates, strict=True):
+            values[name] = axis.decode(coordinate)
         values.update(zip(self._sizes, self.kernel_space.categories(point.bits), strict=True))
         return values
 

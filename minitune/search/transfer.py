@@ -210,10 +210,10 @@ def _fitting(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[
 def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     """The squared distance in the parameters of the earlier trial. A category that differs, or is missing, adds 1."""
     total = 0.0
-    for name, place in other.items():
+    for name, value in other.items():
         own = one.get(name)
-        if isinstance(place, str) or own is None:
-            total += own != place
+        if isinstance(value, str) or own is None:
+            total += own != value
         else:
-            total += (own - place) ** 2
+            total += (own - value) ** 2
     return total

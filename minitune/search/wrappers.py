@@ -48,7 +48,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         require_flag("batch", batch)
         self.max_concurrent = max_concurrent
         self.batch = batch
-        # Both, because a paused trial leaves its place to another one, but has not ended for the searcher.
+        # Both, because a paused trial leaves its slot to another one, but has not ended for the searcher.
         self._running: set[str] = set()
         self._paused: set[str] = set()
         # The members of the open batch in order of suggestion, with their outcomes once they have ended.
@@ -73,7 +73,7 @@ class ConcurrencyLimiter(SearcherWrapper):
     def suggest(self, trial_id: str) -> Suggestion:
         if not self._limits:
             return self.searcher.suggest(trial_id)
-        # Members of the open batch keep their places until it closes, even if they have ended.
+        # Members of the open batch keep their slots until it closes, even if they have ended.
         if len(self._running | self._members.keys()) >= self.max_concurrent:
             return None
         suggestion = self.searcher.suggest(trial_id)

@@ -53,7 +53,7 @@ class Guess(NamedTuple):
 
 
 def guess_of(space: dict[str, Any], point: Mapping[str, Any], *, whole: bool = False) -> Guess:
-    """Place a guess in a search space.
+    """Find the values of a guess in a search space.
 
     `point` is nested like the space, or has paths such as `"a/b"` as keys. With `whole`, a part of a category, such as
     its kind alone, gets the category's other members too.
@@ -88,8 +88,8 @@ def noted_guesses(
     *,
     whole: bool = False,
 ) -> list[Guess]:
-    """Place guesses as `guess_of` does, and log a warning for each value outside of its domain or in place of another
-    constant.
+    """Find the values of guesses as `guess_of` does, and log a warning for each value outside of its domain or in place
+    of another constant.
     """
     guesses = [guess_of(space, point, whole=whole) for point in points]
     for guess in guesses:

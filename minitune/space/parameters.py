@@ -150,10 +150,10 @@ def _below(choice: Parameter, index: int) -> _Root:
     return _Root(choice.path, f"{choice.name}/{index}", (choice.name, index))
 
 
-def _direct(space: Any, place: _Root) -> Iterator[Parameter]:
-    """The parameters of `space` that exist whenever `place` exists."""
+def _direct(space: Any, root: _Root) -> Iterator[Parameter]:
+    """The parameters of `space` that exist whenever `root` exists."""
     for path, domain in find_unresolved(space):
-        whole = place.path + path
+        whole = root.path + path
         if domain.is_grid():
             raise ValueError(
                 f"a searcher cannot cover a grid, but parameter {path_text(whole)!r} is one; use choice() there, or "
@@ -161,10 +161,10 @@ def _direct(space: Any, place: _Root) -> Iterator[Parameter]:
             )
         if is_searchable(domain):
             texts = _texts(space, path)
-            if place.name:
-                texts.insert(0, place.name)
+            if root.name:
+                texts.insert(0, root.name)
             name = "/".join(texts)
-            yield Parameter(name, whole, domain, place.parent)
+            yield Parameter(name, whole, domain, root.parent)
 
 
 def _texts(tree: Any, path: Path) -> list[str]:
@@ -182,8 +182,8 @@ def _texts(tree: Any, path: Path) -> list[str]:
     return texts
 
 
-def _all(space: Any, place: _Root) -> Iterator[Parameter]:
-    for parameter in _direct(space, place):
+def _all(space: Any, root: _Root) -> Iterator[Parameter]:
+    for parameter in _direct(space, root):
         yield parameter
         # A range that is too long to expand contains only numbers.
         if isinstance(parameter.domain, Categorical) and not isinstance(parameter.domain.categories, range):
@@ -191,22 +191,22 @@ def _all(space: Any, place: _Root) -> Iterator[Parameter]:
                 yield from _all(category, _below(parameter, index))
 
 
-def _resolve(space: Any, place: _Root, choose: Callable[[Parameter], Any]) -> Any:
+def _resolve(space: Any, root: _Root, choose: Callable[[Parameter], Any]) -> Any:
     config = copy_tree(space)
-    for parameter in _direct(space, place):
+    for parameter in _direct(space, root):
         value = choose(parameter)
         if isinstance(parameter.domain, Categorical):
             value = _resolve(parameter.domain.categories[value], _below(parameter, value), choose)
-        config = assign_value(config, parameter.path[len(place.path) :], value)
+        config = assign_value(config, parameter.path[len(root.path) :], value)
     return config
 
 
 def _read(
-    space: Any, config: Any, place: _Root, found: dict[str, Any], on_outside: Callable[[Parameter, Any], None]
+    space: Any, config: Any, root: _Root, found: dict[str, Any], on_outside: Callable[[Parameter, Any], None]
 ) -> None:
-    for parameter in _direct(space, place):
+    for parameter in _direct(space, root):
         try:
-            value = get_value(config, parameter.path[len(place.path) :])
+            value = get_value(config, parameter.path[len(root.path) :])
         except (LookupError, TypeError):
             continue
         domain = parameter.domain
@@ -362,7 +362,7 @@ class _Cells(NamedTuple):
 
 
 class Axis:
-    """Maps a numeric parameter to an axis on which a searcher can place kernels.
+    """Maps a numeric parameter to an axis on which a searcher can put kernels.
 
     The domain becomes the interval from 0 to 1, on its own scale. Integers and quantised numbers are cells, with the
     value in the middle. The cell of an integer n goes from n to n + 1, since a draw is rounded down. Of a normal
@@ -419,17 +419,17 @@ class Axis:
         """The position of a value on the axis."""
         if self._cells is not None:
             cell = int(value) // self._cells.step
-            place = (self._to(cell) + self._to(cell + 1)) / 2
+            coordinate = (self._to(cell) + self._to(cell + 1)) / 2
         elif self._q is not None and self._to is math.log:
             half = self._q / 2
-            place = (math.log(value - half) + math.log(value + half)) / 2
+            coordinate = (math.log(value - half) + math.log(value + half)) / 2
         else:
-            place = self._to(value)
-        return (place - self._begin) / self._span
+            coordinate = self._to(value)
+        return (coordinate - self._begin) / self._span
 
-    def decode(self, place: float) -> Any:
+    def decode(self, coordinate: float) -> Any:
         """The value of the domain at a position; for a cell, the cell's value."""
-        number = self._from(self._begin + place * self._span)
+        number = self._from(self._begin + coordinate * self._span)
         if self._cells is not None:
             cell = math.floor(number)
             cell = min(max(cell, self._cells.first), self._cells.last)

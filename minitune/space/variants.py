@@ -246,9 +246,9 @@ class VariantTable:
         while (variant := self.next()) is not None:
             yield variant
 
-    def _rng(self, *place: int | str) -> random.Random:
+    def _rng(self, *path: int | str) -> random.Random:
         # `random` hashes a string by SHA-512, which is the same in every process and version.
-        return random.Random("/".join(map(str, (self._seed, *place))))
+        return random.Random("/".join(map(str, (self._seed, *path))))
 
     def _plan_of_round(self) -> _Plan:
         number = self.position.round

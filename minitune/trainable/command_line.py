@@ -197,7 +197,7 @@ def read_command(
         if not re.fullmatch(_NAME, name):
             raise ValueError(f"a parameter's name has a letter or _, then letters, digits, _ . or -, but got {name!r}")
         if name not in slots:
-            raise ValueError(f"parameter {name} has no place in the command: write {{{name}}} where its value goes")
+            raise ValueError(f"parameter {name} does not occur in the command: write {{{name}}} where its value goes")
     for name in sorted(slots - set(OF_THE_TRIAL)):
         if name not in space:
             raise ValueError(

@@ -318,10 +318,10 @@ class Trainable:
         import hashlib
 
         if self._tune_info is None:
-            place = f"{os.getpid()} {id(self)}"
+            source = f"{os.getpid()} {id(self)}"
         else:
-            place = self._tune_info.directory
-        return hashlib.md5(place.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+            source = self._tune_info.directory
+        return hashlib.md5(source.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
 
     @property
     def trial_resources(self) -> Resources | None:

@@ -190,8 +190,8 @@ def _explained(values: Sequence[Any], ranks: Sequence[float]) -> float:
             groups.setdefault(value, []).append(rank)
     else:
         wanted = max(2, min(_GROUPS, count // 4))
-        for place, i in enumerate(sorted(range(count), key=lambda i: column[i])):
-            groups.setdefault(place * wanted // count, []).append(ranks[i])
+        for rank, i in enumerate(sorted(range(count), key=lambda i: column[i])):
+            groups.setdefault(rank * wanted // count, []).append(ranks[i])
     middle = sum(ranks) / count
     whole = sum((rank - middle) ** 2 for rank in ranks)
     between = sum(len(group) * (sum(group) / len(group) - middle) ** 2 for group in groups.values())

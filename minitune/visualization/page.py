@@ -235,8 +235,8 @@ class RunData:
         history = self.history
         # If there is too much output, the errors and the best trials are what readers look for.
         best = [each.number for each in history.ranked()]
-        place = {number: index for index, number in enumerate(best)}
-        for each in sorted(history.trials, key=lambda each: (not each.failed, place.get(each.number, len(best)))):
+        rank = {number: index for index, number in enumerate(best)}
+        for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(best)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
             left_bytes -= len(details.output.encode())
             described = replace(self._of_trial(each), details=details)
@@ -341,13 +341,13 @@ class RunData:
         count = len(each.points)
         most = max(_FEWEST_VALUES, min(_MOST_VALUES, _ALL_VALUES // (len(self.history.trials) * len(each.others))))
         at = None
-        places: Sequence[int] = range(count)
+        indices: Sequence[int] = range(count)
         if count > most:
             at = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
-            places = at
+            indices = at
         values = {}
         for name, known in each.others.items():
-            values[name] = [_rounded(known[i], _OTHER_DIGITS) if i < len(known) else None for i in places]
+            values[name] = [_rounded(known[i], _OTHER_DIGITS) if i < len(known) else None for i in indices]
         return {"at": at, "values": values}
 
 

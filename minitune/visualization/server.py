@@ -261,7 +261,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. If that fails, make place and wait."""
+        """Accept a connection. If that fails, make room and wait."""
         try:
             return super().get_request()
         except OSError:
@@ -271,7 +271,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is a place for a new connection."""
+        """Whether there is room for a new connection."""
         with self._lock:
             is_full = len(self._strangers) + len(self._trusted) >= MOST_CONNECTIONS
             if is_full and not self._dismiss_stranger():
@@ -280,7 +280,7 @@ class _Server(ThreadingHTTPServer):
         return True
 
     def trust(self, request: Any) -> bool:
-        """Keep the connection until its end, since it has the token. False if its place is taken already."""
+        """Keep the connection until its end, since it has the token. False if another one has taken its slot."""
         with self._lock:
             if request not in self._strangers:
                 return False

@@ -37,7 +37,7 @@ def write(path: Path, *entries: dict[str, Any]) -> list[int]:
 
 def numbers(path: Path, **wanted: Any) -> list[tuple[str, int]]:
     """Trial and number of the results that a reader needs."""
-    places = journal.index_of(path).places(**wanted)
+    places = journal.index_of(path).spans(**wanted)
     found = [record for _, record in journal.pick(path, places)]
     assert [record["type"] for record in found if record["type"] != "result"] == ["run", "status", "status"]
     return [(record["trial"], record["number"]) for record in found if record["type"] == "result"]
@@ -84,7 +84,7 @@ def test_an_index_is_extended_by_new_lines_and_leaves_out_a_torn_one(path: Path)
         index.extend(journal_file)
 
     assert (index.end, index.has_bad) == (end + path.stat().st_size - begin - 4, True)
-    found = [record for _, record in journal.pick(path, index.places())]
+    found = [record for _, record in journal.pick(path, index.spans())]
     assert [(each["trial"], each["number"]) for each in found if each["type"] == "result"] == [("a", 4)]
 
 
@@ -101,7 +101,7 @@ def test_a_very_long_line_is_read_whole(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_journal_that_was_replaced_meanwhile_is_named(path: Path) -> None:
-    places = journal.index_of(path).places()
+    places = journal.index_of(path).spans()
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(JournalCorruptError, match="was changed while it was read"):
         list(journal.pick(path, places))

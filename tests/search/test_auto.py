@@ -262,8 +262,8 @@ def test_of_many_trials_the_process_knows_the_newest_ones(monkeypatch: pytest.Mo
     points, values, pending, failed = known[-1]
 
     assert values == [*successes[:50], *successes[:49:-1]]
-    assert [round(100 * point.places[0]) for point in points] == values
-    assert [round(100 * point.places[0]) for point in failed] == failures[:9:-1]
+    assert [round(100 * point.coordinates[0]) for point in points] == values
+    assert [round(100 * point.coordinates[0]) for point in failed] == failures[:9:-1]
     assert 0 < len(pending) < 4
 
 
@@ -354,7 +354,7 @@ def suggested(axes: list[Domain], size: float, best: float, others: list[float])
     kernel_space = KernelSpace([Axis(each) for each in axes], [])
     points = [Point((place,) * len(axes), 0) for place in (best, *others)]
     values = [float(number) for number in range(len(points))]
-    return GaussianProcess(kernel_space, points, values, [], [], Scales(), random.Random(0)).suggest(size).places
+    return GaussianProcess(kernel_space, points, values, [], [], Scales(), random.Random(0)).suggest(size).coordinates
 
 
 def test_in_a_small_region_the_process_stays_near_the_best_point() -> None:
@@ -496,15 +496,17 @@ def evolve(
     places = []
     for _ in range(count):
         point = evolution.draw(rng)
-        places.append(point.places)
-        evolution.tell(point, function(point.places))
+        places.append(point.coordinates)
+        evolution.tell(point, function(point.coordinates))
     return evolution, places
 
 
 def middle(evolution: Evolution) -> list[float]:
     """Where an evolution strategy draws, on each axis."""
     rng = random.Random(2)
-    return [statistics.fmean(column) for column in zip(*(evolution.draw(rng).places for _ in range(200)), strict=True)]
+    return [
+        statistics.fmean(column) for column in zip(*(evolution.draw(rng).coordinates for _ in range(200)), strict=True)
+    ]
 
 
 LINE = [uniform(0, 1)] * 4
@@ -538,7 +540,7 @@ def test_an_evolution_learns_how_far_to_go_on_each_axis() -> None:
     evolution, _ = evolve(LINE, ellipsoid, 600)
 
     rng = random.Random(2)
-    columns = zip(*(evolution.draw(rng).places for _ in range(200)), strict=True)
+    columns = zip(*(evolution.draw(rng).coordinates for _ in range(200)), strict=True)
     widths = [statistics.pstdev(column) for column in columns]
     assert widths[0] > 30 * widths[-1]
 
@@ -547,7 +549,7 @@ def test_a_known_point_far_away_draws_an_evolution_but_does_not_throw_it() -> No
     evolution, _ = evolve(LINE, lambda places: sum((place - 0.5) ** 2 for place in places), 300)
     rng = random.Random(3)
     for point in [Point((0.95,) * 4, 0), *(evolution.draw(rng) for _ in range(9))]:
-        evolution.tell(point, sum((place - 0.95) ** 2 for place in point.places))
+        evolution.tell(point, sum((place - 0.95) ** 2 for place in point.coordinates))
 
     assert 0.5 < min(middle(evolution)) < max(middle(evolution)) < 0.6
 
@@ -563,7 +565,7 @@ def test_an_evolution_that_has_come_to_an_end_looks_elsewhere() -> None:
     widths = []
     for _ in range(4_000):
         point = evolution.draw(rng)
-        off = math.dist(point.places, OPTIMUM[:16])
+        off = math.dist(point.coordinates, OPTIMUM[:16])
         evolution.tell(point, off)
         widths.append(off)
     least = min(widths)

@@ -89,10 +89,10 @@ def test_generations_move_the_distribution_as_in_the_papers(n: int, pull: str) -
             point = evolution.draw(rng)
             if pull == "far":
                 point = Point(tuple(rng.random() for _ in range(n)), 0)
-            value = sum(point.places)
+            value = sum(point.coordinates)
             if pull == "near":
-                value = sum((place - 0.45) ** 2 * (axis + 1) for axis, place in enumerate(point.places))
-            told.append((value, point.places))
+                value = sum((place - 0.45) ** 2 * (axis + 1) for axis, place in enumerate(point.coordinates))
+            told.append((value, point.coordinates))
             evolution.tell(point, value)
         plain.move([places for _, places in sorted(told)])
         assert evolution._mean == pytest.approx(plain.mean)
@@ -104,7 +104,7 @@ def test_draws_have_the_mean_and_the_widths_of_the_distribution() -> None:
     evolution = evolution_of(uniform(0, 1), uniform(3, 9))
     evolution._variances = [1.0, 0.04]
     rng = random.Random(0)
-    columns = [*zip(*(evolution.draw(rng).places for _ in range(1000)), strict=True)]
+    columns = [*zip(*(evolution.draw(rng).coordinates for _ in range(1000)), strict=True)]
     for column, deviation in zip(columns, (0.1, 0.02), strict=True):
         assert statistics.fmean(column) == pytest.approx(0.5, abs=0.01)
         assert statistics.pstdev(column) == pytest.approx(deviation, rel=0.08)
@@ -114,7 +114,7 @@ def test_integers_are_drawn_in_the_middle_of_their_cells_and_never_stall() -> No
     evolution = evolution_of(randint(0, 9))
     evolution._step = 1e-5
     rng = random.Random(0)
-    drawn = [round(9 * evolution.draw(rng).places[0], 9) for _ in range(200)]
+    drawn = [round(9 * evolution.draw(rng).coordinates[0], 9) for _ in range(200)]
     assert {*drawn} == {3.5, 4.5, 5.5}
 
 

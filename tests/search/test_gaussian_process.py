@@ -94,7 +94,7 @@ def apart(space: KernelSpace, one: Point, other: Point, lengths: Sequence[float]
     squares = 0.0
     for number, length in enumerate(lengths):
         if number < len(space.axes):
-            a, b = (point.places[number] if exists(number, point) else 0.5 for point in (one, other))
+            a, b = (point.coordinates[number] if exists(number, point) else 0.5 for point in (one, other))
             squares += ((a - b) / length) ** 2
         else:
             choice = number - len(space.axes)
@@ -145,7 +145,7 @@ def test_a_distance_of_one_length_scale_has_the_covariance_of_one() -> None:
 def test_the_loss_of_length_scales_is_the_negative_log_posterior() -> None:
     """The negative logarithm of the likelihood, for the most likely variance, and of the prior."""
     points = drawn(MIXED, 12)
-    values = [math.sin(5 * point.places[0]) for point in points]
+    values = [math.sin(5 * point.coordinates[0]) for point in points]
     one = process(points, values, MIXED)
     logs = [0.5, -1.0, 0.3, math.log(0.02)]
     lengths = [math.exp(-each / 2) for each in logs[:-1]]
@@ -163,7 +163,7 @@ def test_length_scales_tell_which_parameter_matters_and_are_improved_on() -> Non
     scales = Scales()
     losses = []
     for _ in range(4):
-        values = [math.sin(9 * point.places[0]) for point in points]
+        values = [math.sin(9 * point.coordinates[0]) for point in points]
         made = GaussianProcess(FLAT, points, values, [], [], scales, random.Random(3))
         inputs = [made._coordinates(point) for point in points]
         losses.append(made._loss(scales.logs, inputs, made._values))
@@ -178,7 +178,7 @@ def test_of_many_points_the_best_and_the_newest_others_teach(monkeypatch: pytest
     points = drawn(FLAT, 80)
     with pytest.raises(IndexError):  # nothing was learned, so it cannot go on
         process(points, [float(number) for number in range(80)])
-    assert [each[:2] for each in taught[0][1]] == [points[n].places for n in [*range(25), *range(40, 65)]]
+    assert [each[:2] for each in taught[0][1]] == [points[n].coordinates for n in [*range(25), *range(40, 65)]]
     assert taught[0][2] == sorted(taught[0][2])
 
 
@@ -211,7 +211,7 @@ def test_a_failure_keeps_the_process_from_an_equally_good_place() -> None:
     known = [Point((place, 0.5), 0) for place in (0.25, 0.5, 0.75)]
     left, right = Point((0.05, 0.5), 0), Point((0.95, 0.5), 0)
     for near, other in ((left, right), (right, left)):
-        failed = [Point((near.places[0], 0.4), 0), Point((near.places[0], 0.6), 0)]
+        failed = [Point((near.coordinates[0], 0.4), 0), Point((near.coordinates[0], 0.6), 0)]
         assert process(known, [0.0, 1.0, 0.0], failed=failed).best_of([left, right]) == other
         assert process(known, [0.0, 1.0, 0.0], pending=[near]).best_of([left, right]) == other
 
@@ -233,13 +233,13 @@ def test_a_lucky_value_is_neither_the_bar_nor_the_centre() -> None:
     """With noise, what counts is the mean of the process, which the trials nearby decide, too."""
     rng = random.Random(1)
     points = [Point((place / 20, 0.5), 0) for place in range(21)]
-    values = [4 * (point.places[0] - 0.25) ** 2 + rng.gauss(0, 0.02) for point in points]
+    values = [4 * (point.coordinates[0] - 0.25) ** 2 + rng.gauss(0, 0.02) for point in points]
     values[17] = -0.2  # its neighbours have values about 1.4
     order = sorted(range(21), key=values.__getitem__)
     one = process([points[number] for number in order], [values[number] for number in order], logs=[3.0, 0.0, -1.0])
     assert order[0] == 17
     assert points[17] not in one._best
-    assert abs(one._best[0].places[0] - 0.25) < 0.15
+    assert abs(one._best[0].coordinates[0] - 0.25) < 0.15
     assert one._least > min(one._values) + 0.3
 
 
@@ -308,14 +308,14 @@ def suggestions(size: float, space: KernelSpace, best: Point, count: int = 12) -
 
 def test_a_step_ends_within_the_bounds_of_the_region() -> None:
     made = process([Point((0.2, 0.95), 0)], [0.0])
-    moved = [made._near(Point((0.2, 0.95), 0), 0.3, [(0.1, 0.25), (0.9, 1.0)]).places for _ in range(100)]
+    moved = [made._near(Point((0.2, 0.95), 0), 0.3, [(0.1, 0.25), (0.9, 1.0)]).coordinates for _ in range(100)]
     assert {min(place) for place in zip(*moved, strict=True)} == {0.1, 0.9}
     assert {max(place) for place in zip(*moved, strict=True)} == {0.25, 1.0}
 
 
 def test_a_region_is_the_space_contracted_towards_the_best_point() -> None:
     made = process([Point((0.2, 1.0), 0)], [0.0])
-    places = [made._from_region(0.1, [0.1, 0.1]).places for _ in range(200)]
+    places = [made._from_region(0.1, [0.1, 0.1]).coordinates for _ in range(200)]
     for column, low, high in zip(zip(*places, strict=True), (0.18, 0.9), (0.28, 1.0), strict=True):
         assert low <= min(column) < low + 0.005
         assert high - 0.005 < max(column) <= high
@@ -327,7 +327,7 @@ def test_a_region_has_the_next_cells_however_small_it_is() -> None:
     centre = Point((axis.encode(2), space.axes[1].encode(10)), 0)
     made = process([centre], [0.0], space)
     sizes = [min(1.0, 2 * each.width) for each in space.axes]
-    drawn_cells = {axis.decode(made._from_region(0.01, sizes).places[0]) for _ in range(60)}
+    drawn_cells = {axis.decode(made._from_region(0.01, sizes).coordinates[0]) for _ in range(60)}
     assert drawn_cells == {1, 2, 3}
     asked: list[list[float]] = []
     made._from_region = lambda size, given: asked.append(given) or centre  # type: ignore[method-assign,func-returns-value]
@@ -356,7 +356,7 @@ def test_a_step_moves_some_of_the_coordinates(count: int, share: float) -> None:
     moved = 0
     for _ in range(200):
         point = made._near(centre, 0.01, [(0.0, 1.0)] * count)
-        moved += sum(place != 0.5 for place in point.places)
+        moved += sum(place != 0.5 for place in point.coordinates)
     assert moved / 200 / count == pytest.approx(share, rel=0.2)
 
 

@@ -56,7 +56,7 @@ def drawn(space: KernelSpace, count: int, seed: int = 0) -> list[Point]:
 
 def prior(space: KernelSpace, point: Point) -> float:
     density = 1.0
-    for axis, place in zip(space.axes, point.places, strict=True):
+    for axis, place in zip(space.axes, point.coordinates, strict=True):
         density *= truncated(axis, 0.5, axis.prior_sd, place)
     return density / math.prod(space.sizes)
 
@@ -78,7 +78,7 @@ def widened(axis: Axis, bandwidth: float) -> float:
 def kernel(space: KernelSpace, own: Point, bandwidths: Sequence[float], contrast: float, point: Point) -> float:
     """The density of one observation: a category is `contrast` times as likely if it is the observation's own."""
     density = 1.0
-    for axis, mean, bandwidth, place in zip(space.axes, own.places, bandwidths, point.places, strict=True):
+    for axis, mean, bandwidth, place in zip(space.axes, own.coordinates, bandwidths, point.coordinates, strict=True):
         density *= truncated(axis, mean, widened(axis, bandwidth), place)
     for size, mine, other in zip(space.sizes, space.categories(own.bits), space.categories(point.bits), strict=True):
         density *= (contrast if mine == other else 1.0) / (contrast + size - 1)
@@ -91,8 +91,8 @@ def good_bandwidths(points: Sequence[Point], axis: int) -> list[float]:
         return [1.0]
     found = []
     for number, point in enumerate(points):
-        others = [(other.places[axis], index) for index, other in enumerate(points) if index != number]
-        mine = (point.places[axis], number)
+        others = [(other.coordinates[axis], index) for index, other in enumerate(points) if index != number]
+        mine = (point.coordinates[axis], number)
         below = [mine[0] - other[0] for other in others if other < mine]
         above = [other[0] - mine[0] for other in others if other > mine]
         gap = max(min(below, default=0.0), min(above, default=0.0))
@@ -249,9 +249,9 @@ def test_the_prior_is_drawn_uniformly_or_normally() -> None:
     space = kernel_space([uniform(2, 5), randn(7, 3)], [2, 3])
     points = drawn(space, 3000)
     for below in (0.1, 0.5, 0.9):
-        assert sum(point.places[0] < below for point in points) / 3000 == pytest.approx(below, abs=0.03)
+        assert sum(point.coordinates[0] < below for point in points) / 3000 == pytest.approx(below, abs=0.03)
         limit = NormalDist(0.5, 1 / 8).inv_cdf(below)
-        assert sum(point.places[1] < limit for point in points) / 3000 == pytest.approx(below, abs=0.03)
+        assert sum(point.coordinates[1] < limit for point in points) / 3000 == pytest.approx(below, abs=0.03)
     shares = Counter(tuple(space.categories(point.bits)) for point in points)
     assert [*shares.values()] == pytest.approx([500] * 6, abs=80)
 
@@ -265,7 +265,7 @@ def test_draws_of_the_good_side_follow_its_density(count: int, domain: Domain) -
     found: Counter[tuple[int, int]] = Counter()
     for _ in range(4000):
         point = good.draw(rng)
-        found[int(8 * point.places[0]), space.categories(point.bits)[0]] += 1
+        found[int(8 * point.coordinates[0]), space.categories(point.bits)[0]] += 1
     for cell in range(8):
         for category in range(3):
             steps = [Point(((cell + (step + 0.5) / 10) / 8,), 1 << category) for step in range(10)]
@@ -278,7 +278,7 @@ def test_draws_stay_within_the_bounds_and_in_the_middle_of_cells() -> None:
     space = kernel_space(domains, [])
     good = GoodSide(space, [Point((0.0, 0.125, 1 / 6, 3.0), 0), Point((1.0, 0.875, 5 / 6, -2.0), 0)])
     rng = random.Random(0)
-    places = [good.draw(rng).places for _ in range(200)]
+    places = [good.draw(rng).coordinates for _ in range(200)]
     assert all(0 < place[0] < 1 for place in places)
     for number, cells in ((1, 4), (2, 3)):  # those of the prior lie anywhere in their cells
         in_the_middle = Counter(round(2 * cells * place[number], 9) for place in places)

@@ -99,7 +99,7 @@ def test_with_and_without_numpy_length_scales_have_the_same_loss(kind: Any, monk
     rng = random.Random(0)
     space = KernelSpace([Axis(uniform(0, 1))] * 2, [3])
     points = [space.draw_prior(rng) for _ in range(20)]
-    values = [math.sin(4 * point.places[0]) + (point.bits == 1) for point in points]
+    values = [math.sin(4 * point.coordinates[0]) + (point.bits == 1) for point in points]
     process = gaussian_process.GaussianProcess(space, points, values, [], [], gaussian_process.Scales(), rng)
     logs = [0.3, -0.5, 0.2, -3.0]
     inputs = numpy.array([process._coordinates(point) for point in points])
