@@ -6,21 +6,16 @@ These commands only read, and unpickle nothing. A run may be live, killed or dam
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
-import difflib
-import itertools
-import operator
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from minitune.base.checks import did_you_mean
+from minitune.base import conditions
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table
 from minitune.base.text import counted, date, echo, echo_codes
@@ -62,6 +57,7 @@ from minitune.output.colors import DAMAGED, color_of, has_color
 from minitune.output.comparison import compared
 from minitune.output.rows import (
     LISTED,
+    USUAL_METRICS,
     facts_of,
     metric_columns,
     parameter_names,
@@ -74,23 +70,15 @@ from minitune.record.standing import put_back, read_standing, state_of
 from minitune.record.story import Decisions, Story, read_overview
 from minitune.result import (
     CONFIG,
+    TIME_TOTAL_S,
+    TRAINING_ITERATION,
     TRIAL_ID,
 )
 
 Row = dict[str, Any]
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-}
-_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<value>.+?)\s*")
-
-_WORDS = {"true": True, "false": False}
-_VALUES_SHOWN = 10
+# The names of columns in other tables.
+_FURTHER_NAMES = {TRAINING_ITERATION: ["iter"], TIME_TOTAL_S: ["total time (s)", "total time"]}
 _STATES = ("status", "ended", "state")
 """The columns whose cells have the colour of the state."""
 
@@ -108,10 +96,11 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--desc", action="store_true", help="sort in descending order")
     parser.add_argument(
         "--filter",
-        metavar='"COL OP VALUE"',
+        metavar="CONDITION",
         action="append",
         default=[],
-        help="show only rows for which this holds; OP is one of < <= == != >= >; may be repeated",
+        help="show only rows for which this holds, such as 'loss < 0.5 and (adam or lr in 0.01..0.1)'; see `minitune "
+        "help command-line`; may be repeated",
     )
     parser.add_argument(
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"
@@ -188,7 +177,7 @@ def listing_of(name: str | None) -> Listing:
 
 
 def _no_remark(_: Any) -> str:
-    """The remark on a trial or run of which there is nothing to say."""
+    """No remark."""
     return ""
 
 
@@ -220,30 +209,27 @@ class Listing:
         return list(dict.fromkeys(name for row in self.rows for name in row)) or self.usual
 
     def column(self, name: str) -> str:
-        """The column with this name, or the one of the parameter with this name; as in the filter of the page, in any
-        case, or by its last part if no other column has it.
+        """The column with this name, found as in a filter.
 
         Raises:
-            NotFoundError: If there is none. The error names similar columns.
+            NotFoundError: If there is none, or several.
         """
+        try:
+            return conditions.column_named(name.strip(), self.described).name
+        except conditions.UnknownColumnError as error:
+            raise NotFoundError(str(error)) from None
+
+    @cached_property
+    def described(self) -> list[conditions.Column]:
+        """The columns of filters."""
+        # Words are sought in those that are shown by default.
         columns = self.columns()
-        name = name.strip()
-        for wanted in (name, f"{CONFIG}/{name}"):
-            if wanted in columns or wanted in self.usual:
-                return wanted
-        known = {column: column.lower() for column in (*columns, *self.usual)}
-        lower = name.lower()
-        whole = [column for column, text in known.items() if text in (lower, f"{CONFIG}/{lower}")]
-        by_end = [column for column, text in known.items() if text.endswith(f"/{lower}")]
-        for found in (whole, by_end):
-            if len(found) == 1:
-                return found[0]
-        # Columns have long names with prefixes, so the usual limit of 0.6 would find too few.
-        near = difflib.get_close_matches(name, columns, 3, 0.5)
-        hint = f"there are {', '.join(columns)}"
-        if near:
-            hint = f"did you mean {' or '.join(near)}?"
-        raise NotFoundError(f"there is no column {name!r}; {hint}")
+        return [
+            conditions.Column(name, _value_of(name), _further_names(name), name in self.usual)
+            for name in dict.fromkeys((*columns, *self.usual))
+            # Those that libraries report are columns only of runs that have them.
+            if name in columns or name not in USUAL_METRICS or name in _FURTHER_NAMES
+        ]
 
 
 def _list(listing: Listing, options: argparse.Namespace) -> int:
@@ -348,13 +334,14 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
 
     Raises:
         NotFoundError: If a column does not exist.
-        argparse.ArgumentError: If a filter is malformed.
+        argparse.ArgumentError: If a filter cannot be read.
     """
     items = list(listing.items)
     if options.filter or options.sort:
         rows = list(listing.rows)
         for text in options.filter:
-            rows = list(_filtered(rows, text, listing))
+            condition = _condition_of(text, listing)
+            rows = list(filter(condition.holds, rows))
         names = []
         if options.sort:
             names = [listing.column(name) for name in options.sort.split(",")]
@@ -371,46 +358,28 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
     return items[: options.limit]
 
 
-def _filtered(rows: Sequence[Row], text: str, listing: Listing) -> Iterator[Row]:
-    match = _FILTER.fullmatch(text)
-    if match is None:
-        rule = f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}'
-        raise argparse.ArgumentError(None, rule)
-    column = listing.column(match["column"])
-    holds = _OPERATORS[match["sign"]]
-    text = match["value"].strip("\"'")
-    # The shell has taken the quotes of the whole condition. Users put quotes around a text in it as well.
-    wanted: Any = _WORDS.get(text.lower(), text)
-    with contextlib.suppress(ValueError):
-        wanted = float(wanted)
-    there = [row[column] for row in rows if _is_there(row.get(column))]
-    # A text can only be compared with a column of numbers by mistake: two conditions in one, or a typing error. An
-    # empty table would hide it.
-    if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
-        rule = f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition"
-        raise argparse.ArgumentError(None, rule)
-    if match["sign"] in ("==", "!=") and isinstance(wanted, str):
-        _tell_if_absent(column, text, listing)
-    for row in rows:
-        value = row.get(column)
-        if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
-            fits = holds(value, wanted)
-        elif _is_there(value):
-            fits = holds(str(value), text)
-        else:  # a missing value is equal to nothing
-            fits = match["sign"] == "!="
-        if fits:
-            yield row
+def _condition_of(text: str, listing: Listing) -> conditions.Condition:
+    try:
+        condition = conditions.condition_of(text, listing.described, listing.rows)
+    except conditions.UnknownColumnError as error:
+        raise NotFoundError(str(error)) from None
+    except conditions.ConditionError as error:
+        raise argparse.ArgumentError(None, f"--filter: {error}") from None
+    for each in condition.notes:
+        note(each)
+    return condition
 
 
-def _tell_if_absent(column: str, text: str, listing: Listing) -> None:
-    """Name the texts of a column if this one is not among them: it may be misspelt."""
-    found = dict.fromkeys(str(row[column]) for row in listing.rows if _is_there(row.get(column)))
-    if not found or text in found:
-        return
-    shown = [*itertools.islice(found, _VALUES_SHOWN)]
-    more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    note(f"no row has {column} == {text}{did_you_mean(text, found)}; there are {', '.join(shown)}{more}")
+def _value_of(name: str) -> Callable[[Row], Any]:
+    if name.startswith(f"{CONFIG}/"):
+        return lambda row: "None" if name in row and row[name] is None else row.get(name)  # a choice of the user's
+    return lambda row: row.get(name)
+
+
+def _further_names(name: str) -> Sequence[str]:
+    if name.startswith(f"{CONFIG}/"):
+        return [name.removeprefix(f"{CONFIG}/")]
+    return _FURTHER_NAMES.get(name, ())
 
 
 def _is_there(value: Any) -> bool:
@@ -427,7 +396,7 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 # -- showing -----------------------------------------------------------------------------------------------------------
 def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    """These columns of rows, without those that have no value. A narrow terminal lacks the last ones."""
+    """These columns of rows, without those that have no value."""
     shown = [name for name in names if any(row.get(name) is not None for row in rows)]
     return Table([_column(name, rows) for name in shown], range(len(shown)))
 
@@ -438,7 +407,7 @@ def _column(name: str, rows: Sequence[Row]) -> Column:
 
 
 def _print_table(table: Table) -> None:
-    """Print a table. On a terminal, the least important columns go if they do not fit."""
+    """Print a table. On a terminal, the least important columns may go."""
     if not table.columns:
         return
     # A pipe gets all columns: the next program must not depend on the width of the terminal.

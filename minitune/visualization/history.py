@@ -252,7 +252,7 @@ class RunHistory:
     def remark_on_best(self) -> str:
         """What the repeats of the best trial gave; of a run that has ended, otherwise whether its value was lucky.
 
-        Empty if there is nothing to say. Blocks for up to 0.2 s of CPU.
+        Blocks for up to 0.2 s of CPU.
         """
         trials = self.story.trials
         confirmed = confirmations(trials, self.metric, self.mode)

@@ -3,9 +3,7 @@
 A random forest learns the objective from the parameters, as in Hutter, Hoos and Leyton-Brown (2014). The importance of
 a parameter is the permutation importance of Breiman (2001, section 10) on unseen trials: how much worse predictions
 become when its values are shuffled. The objective is replaced by its rank, so that one diverged trial does not decide
-everything; so are numbers, of which a tree uses only the order.
-
-The reliability is the forest's R² on unseen trials.
+everything; so are numbers.
 """
 
 from __future__ import annotations

@@ -1065,127 +1065,214 @@ const PEN = document.createElement("canvas").getContext("2d");  // measures text
 PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 
 // -- the filter -------------------------------------------------------------------------------------------------------
-// `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`, `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`, `act = "a b"`.
-// Words that stand together are joined by `and`. A name is that of a column, in any case, or its last part if that is unique.
+// The language of `minitune ls --filter`, see `conditions.py`: `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`,
+// `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`, `act = "a b"`. Words that stand together are joined by `and`.
+// A name is that of a column in any case, or its last part if that is unique. A name or a text of several words needs quotes
+// only where no column or no row has it. One table of cases tests both readers.
+class FilterError extends Error {}
+const ORDERS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
+const VALUES_SHOWN = 10;
+// Similar names, as those of `difflib.get_close_matches`: by the length of the texts that two names have in common in order.
+function sameLetters(a, b) {
+  let size = 0, from = 0, to = 0;
+  for (let i = 0; i < a.length; i++) {
+    for (let j = 0; j < b.length; j++) {
+      let length = 0;
+      while (i + length < a.length && j + length < b.length && a[i + length] === b[j + length]) length++;
+      if (length > size) { size = length; from = i; to = j; }
+    }
+  }
+  return size && size + sameLetters(a.slice(0, from), b.slice(0, to)) + sameLetters(a.slice(from + size), b.slice(to + size));
+}
+function similar(name, known, most, least) {
+  const ratios = known.map((one) => [2 * sameLetters(one, name) / ((one.length + name.length) || 1), one]).filter(([ratio]) => ratio >= least);
+  return ratios.sort(([a, one], [b, other]) => b - a || (other > one ? 1 : -1)).slice(0, most).map(([, one]) => one);
+}
+// A column has a name, `get` for the value of a row, perhaps `told` for its cell, and `also`, further names. A parameter that
+// is None has a value; another value that is null is missing.
+const isThere = (column, value) => value !== undefined && value !== "" && !Number.isNaN(value) && (value !== null || Boolean(column.isParam));
+const cellText = (column, row) => { const value = (column.told || column.get)(row); return isThere(column, value) ? text(value) : ""; };
+function findColumn(name, columns) {
+  const lower = name.toLowerCase(), also = (one) => one.also || [];
+  for (const fits of [(one) => one.name === name, (one) => also(one).includes(name),
+    (one) => [one.name, ...also(one)].some((each) => each.toLowerCase() === lower), (one) => one.name.toLowerCase().endsWith(`/${lower}`)]) {
+    const found = columns.filter(fits);
+    if (found.length > 1 && found[0].name !== found[1].name) throw new FilterError(`${name} is ${found.map((one) => one.name).join(" or ")}: write more of its name`);
+    if (found.length) return found[0];
+  }
+  return null;
+}
+function columnNamed(name, columns) {
+  const column = findColumn(name, columns);
+  if (column) return column;
+  const names = [...new Set(columns.map((one) => one.name))], near = similar(name, names, 3, 0.5);
+  throw new FilterError(`there is no column '${name}'; ${near.length ? `did you mean ${near.join(" or ")}?` : `there are ${names.join(", ")}`}`);
+}
+function tokensOf(words) {
+  const found = [], form = /\s*(?:"([^"]*)"|'([^']*)'|(<=|>=|!=|==|<|>|=|\(|\)|,|\.\.)|((?:(?!\.\.)[^\s()<>=!,"'])+(?:\([^()\s]*\))?)|(\S))/gy;
+  for (let match; form.lastIndex < words.length && (match = form.exec(words));) {
+    if (match[5]) throw new FilterError(`${match[5]} does not belong here: a text with spaces or signs needs two quotes`);
+    const quote = match[1] ?? match[2];
+    found.push(quote !== undefined ? { kind: "text", value: quote } : match[3] ? { kind: "sign", value: match[3] } : { kind: "word", value: match[4] });
+  }
+  return found;
+}
+// What a filter's words ask of rows: `{ test, notes }`. Throws a FilterError with a sentence for what cannot be read.
+function filterOf(words, columns, rows) {
+  const tokens = tokensOf(words.trim()), notes = [];
+  let at = 0;
+  const isSign = (token, ...signs) => Boolean(token) && token.kind === "sign" && signs.includes(token.value);
+  const isKeyword = (token, ...known) => Boolean(token) && token.kind === "word" && known.includes(token.value.toLowerCase());
+  const isCompare = (token) => isSign(token, ...Object.keys(FLIPPED));
+  const isPlain = (token) => Boolean(token) && token.kind === "word" && !isKeyword(token, "and", "or", "not", "in");
+  const joined = (begin, end) => tokens.slice(at + begin, at + end).map((token) => token.value).join(" ");
+  function plainWords() { let count = 0; while (isPlain(tokens[at + count])) count++; return count; }
+  function numberOf(token) {
+    if (token.kind !== "word") return null;
+    if (/^[+-]?inf(inity)?$/i.test(token.value)) return token.value[0] === "-" ? -Infinity : Infinity;
+    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(token.value) ? Number(token.value) : null;
+  }
+  function needValue(after) {
+    const token = tokens[at];
+    if (!token || token.kind === "sign") throw new FilterError(`a value is missing after ${after}`);
+    return token;
+  }
+  const valuesOf = (column) => rows.map((row) => column.get(row)).filter((value) => isThere(column, value));
+  // The value that begins here: a text of several words if a row has it.
+  function valueAfter(column, after) {
+    let token = needValue(after), count = plainWords();
+    if (numberOf(token) === null && count > 1) {
+      const texts = new Set(valuesOf(column).map((value) => text(value).toLowerCase()));
+      while (count > 1 && !texts.has(joined(0, count).toLowerCase())) count--;
+      token = { kind: "word", value: joined(0, count) };
+      at += count - 1;
+    }
+    at++;
+    return token;
+  }
+  function testOf(column, sign, token) {
+    const limit = numberOf(token), wanted = token.value.toLowerCase(), there = valuesOf(column);
+    // A text can only be compared with a column of numbers by mistake. An empty table would hide it.
+    if (limit === null && there.length && there.every((value) => typeof value === "number")) throw new FilterError(`${column.name} holds numbers, and ${token.value} is none`);
+    const isCounted = (value) => typeof value === "number" || typeof value === "boolean", hasNumbers = there.some(isCounted);
+    const equal = (row) => {
+      const value = column.get(row);
+      if (!isThere(column, value)) return false;  // a missing value is equal to nothing
+      return limit !== null && isCounted(value) ? Number(value) === limit : text(value).toLowerCase() === wanted;
+    };
+    if (sign in ORDERS) {
+      return (row) => {
+        const value = column.get(row);
+        if (!isThere(column, value)) return false;
+        if (hasNumbers && limit !== null) return isCounted(value) && ORDERS[sign](Number(value), limit);
+        return !isCounted(value) && !hasNumbers && ORDERS[sign](text(value).toLowerCase(), wanted);
+      };
+    }
+    if (limit === null && there.length && !rows.some(equal)) {
+      const found = [...new Set(there.map(text))], [near] = similar(token.value, found, 1, 0.6);
+      notes.push(`no row has ${column.name} == ${token.value}${near === undefined ? "" : ` (did you mean '${near}'?)`}; there are ${found.slice(0, VALUES_SHOWN).join(", ")}${found.length > VALUES_SHOWN ? ` and ${found.length - VALUES_SHOWN} more` : ""}`);
+    }
+    return sign === "!=" ? (row) => !equal(row) : equal;
+  }
+  const compare = (column, sign, name) => testOf(column, sign, valueAfter(column, `${name} ${sign}`));
+  function rangeOf(column) {
+    const low = valueAfter(column, "in");
+    if (!isSign(tokens[at], "..")) throw new FilterError("a range has two numbers, such as 0.1..0.5");
+    at++;
+    const tests = [testOf(column, ">=", low), testOf(column, "<=", valueAfter(column, ".."))];
+    return (row) => tests.every((test) => test(row));
+  }
+  function fromNumber(token, sign) {  // 0.1 < lr, or 0.1 < lr < 0.2
+    needValue(`${token.value} ${sign}`);
+    let count = plainWords() || 1;
+    while (count > 1 && !findColumn(joined(0, count), columns)) count--;
+    const name = joined(0, count), column = columnNamed(name, columns);
+    at += count;
+    const first = testOf(column, FLIPPED[sign], token), other = tokens[at];
+    if (!isCompare(other)) return first;
+    at++;
+    const second = compare(column, other.value, name);
+    return (row) => first(row) && second(row);
+  }
+  // The name that begins here if a sign or `in` follows it, which are read then; null: here is a word alone.
+  function nameBeforeSign() {
+    const count = plainWords() || 1, sign = tokens[at + count];
+    if (!isCompare(sign) && !isKeyword(sign, "in")) return null;
+    let begin = 0;  // of several words, the longest end that names a column is the name
+    while (begin < count - 1 && !findColumn(joined(begin, count), columns)) begin++;
+    if (begin) return null;
+    const name = { kind: tokens[at].kind, value: joined(0, count) };
+    at += count + 1;
+    return name;
+  }
+  function single() {
+    const token = tokens[at];
+    if (!token) throw new FilterError(`something is missing after ${tokens[at - 1].value}`);
+    if (isSign(token, "(")) {
+      at++;
+      const inner = either();
+      if (!isSign(tokens[at], ")")) throw new FilterError("a ) is missing");
+      at++;
+      return inner;
+    }
+    if (token.kind === "sign") throw new FilterError(`${token.value} cannot stand here: a name or a word is missing before it`);
+    if (isKeyword(token, "not")) { at++; const inner = single(); return (row) => !inner(row); }
+    if (isKeyword(token, "and", "or")) throw new FilterError(`a condition is missing before ${token.value}`);
+    const name = nameBeforeSign();
+    if (name) {
+      const sign = tokens[at - 1];
+      if (isKeyword(sign, "in")) return rangeOf(columnNamed(name.value, columns));
+      if (numberOf(name) !== null && !findColumn(name.value, columns)) return fromNumber(name, sign.value);
+      return compare(columnNamed(name.value, columns), sign.value, name.value);
+    }
+    at++;
+    const word = token.value.toLowerCase(), sought = columns.filter((column) => !column.isUntold);
+    return (row) => sought.some((column) => cellText(column, row).toLowerCase().includes(word));
+  }
+  function both() {
+    const tests = [single()];
+    for (;;) {
+      const token = tokens[at];
+      if (isKeyword(token, "and") || isSign(token, ",")) at++;
+      else if (!token || isKeyword(token, "or") || isSign(token, ")")) break;
+      tests.push(single());
+    }
+    return (row) => tests.every((test) => test(row));
+  }
+  function either() {
+    const tests = [both()];
+    while (isKeyword(tokens[at], "or")) { at++; tests.push(both()); }
+    return (row) => tests.some((test) => test(row));
+  }
+  if (!tokens.length) return { test: null, notes };
+  const test = either();
+  if (tokens[at]) throw new FilterError(`${tokens[at].value} cannot stand here`);
+  return { test, notes };
+}
+// Reads a filter and shows in `problem` what is wrong with it. Null if it cannot be read.
+function readFilter(input, problem, columns, rows) {
+  let found = null, wrong = "";
+  try {
+    found = filterOf(input.value, columns, rows);
+  } catch (error) {
+    if (!(error instanceof FilterError)) throw error;
+    wrong = error.message;
+  }
+  problem.textContent = wrong || found.notes.join("; ");
+  problem.hidden = !problem.textContent;
+  problem.classList.toggle("failed", Boolean(wrong));
+  input.classList.toggle("wrong", Boolean(wrong));
+  input.setAttribute("aria-invalid", String(Boolean(wrong)));
+  return found;
+}
+
 // As in the tables of Python: a trial without a report has neither.
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
 // As in `minitune ls`: how a trial has ended is there once it has, and its cell is empty if that says no more than its status.
 const endOf = (trial) => ["running", "pending"].includes(kindOf(trial)) ? undefined : trial.ended;
 const hasReported = (trial) => trial.silent_after_s !== null;  // the limit is that of its own reports
 const totalTimeOf = (run, trial) => trial.since_s !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted_s : undefined;
-class FilterError extends Error {}
-const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
-const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
-function tokensOf(words) {
-  const found = [], form = /\s*(?:"([^"]*)"|'([^']*)'|(<=|>=|!=|==|<|>|=|\(|\)|,|\.\.)|((?:(?!\.\.)[^\s()<>=!,"'])+(?:\([^()\s]*\))?)|(\S))/gy;
-  for (let match; form.lastIndex < words.length && (match = form.exec(words));) {
-    if (match[5]) throw new FilterError(`${match[5]} does not belong here: a text with spaces or signs needs two quotes.`);
-    const quote = match[1] ?? match[2];
-    found.push(quote !== undefined ? { kind: "text", value: quote } : match[3] ? { kind: "sign", value: match[3] } : { kind: "word", value: match[4] });
-  }
-  return found;
-}
-// A test of trials from a filter's words. Throws a FilterError with a sentence for what cannot be read.
-function filterOf(words, columns, cell) {
-  const tokens = tokensOf(words.trim());
-  let at = 0;
-  const now = (ahead = 0) => tokens[at + ahead];
-  const isSign = (token, ...signs) => token && token.kind === "sign" && signs.includes(token.value);
-  const isWord = (token, word) => token && token.kind === "word" && token.value.toLowerCase() === word;
-  const isCompare = (token) => isSign(token, ...Object.keys(FLIPPED));
-  const clean = (name) => name.toLowerCase().replace(/ \(.*\)$/, "");
-  function columnOf(name) {
-    const wanted = name.toLowerCase();
-    const exact = columns.find((one) => one.name === name) || columns.find((one) => one.name.toLowerCase() === wanted || clean(one.name) === wanted);
-    if (exact) return exact;
-    const ends = columns.filter((one) => clean(one.name).endsWith(`/${wanted}`));
-    if (ends.length > 1) throw new FilterError(`${name} is ${ends.map((one) => one.name).join(" or ")}: write more of its name.`);
-    return ends[0];
-  }
-  function named(token) {
-    const column = columnOf(token.value);
-    if (column) return column;
-    const near = columns.map((one) => one.name).filter((one) => one.toLowerCase().includes(token.value.toLowerCase().slice(0, 3))).slice(0, 3);
-    throw new FilterError(`There is no column ${token.value}.${near.length ? ` There is ${near.join(", ")}.` : ""}`);
-  }
-  function valueAfter(what) {
-    const token = now();
-    if (!token || token.kind === "sign") throw new FilterError(`A value is missing after ${what}.`);
-    at++;
-    return token;
-  }
-  const numberOf = (token) => token.kind === "word" && token.value !== "" && Number.isFinite(Number(token.value)) ? Number(token.value) : null;
-  function condition(column, sign, token) {
-    const limit = numberOf(token), wanted = token.value.toLowerCase(), isEqual = sign === "=" || sign === "==";
-    if (isEqual || sign === "!=") {
-      const fits = (trial) => {
-        const value = column.get(trial);
-        if (value === undefined || (value === null && !(column.name in trial.params))) return null;
-        if (typeof value === "number" && limit !== null) return value === limit;
-        return text(value).toLowerCase() === wanted || Boolean(column.also && column.also(trial) === wanted);
-      };
-      return (trial) => { const found = fits(trial); return found !== null && found === isEqual; };
-    }
-    if (limit === null) throw new FilterError(`${sign} compares with a number, and ${token.value} is none.`);
-    return (trial) => { const value = column.get(trial); return typeof value === "number" && COMPARE[sign](value, limit); };
-  }
-  function either() {
-    const tests = [both()];
-    while (isWord(now(), "or")) { at++; tests.push(both()); }
-    return tests.length === 1 ? tests[0] : (trial) => tests.some((test) => test(trial));
-  }
-  function both() {
-    const tests = [single()];
-    for (;;) {
-      if (isWord(now(), "and") || isSign(now(), ",")) at++;
-      else if (!now() || isWord(now(), "or") || isSign(now(), ")")) break;
-      tests.push(single());
-    }
-    return tests.length === 1 ? tests[0] : (trial) => tests.every((test) => test(trial));
-  }
-  function single() {
-    const token = now();
-    if (!token) throw new FilterError(at ? `Something is missing after ${tokens[at - 1].value}.` : "The filter is empty.");
-    at++;
-    if (isSign(token, "(")) {
-      const inner = either();
-      if (!isSign(now(), ")")) throw new FilterError("A ) is missing.");
-      at++;
-      return inner;
-    }
-    if (token.kind === "sign") throw new FilterError(`${token.value} cannot stand here: a name or a word is missing before it.`);
-    if (isWord(token, "not")) { const inner = single(); return (trial) => !inner(trial); }
-    if (isWord(token, "and") || isWord(token, "or")) throw new FilterError(`A condition is missing before ${token.value}.`);
-    if (isWord(now(), "in")) {
-      const column = named(token);
-      at++;
-      const low = valueAfter("in");
-      if (!isSign(now(), "..")) throw new FilterError("A range has two numbers, such as 0.1..0.5.");
-      at++;
-      const tests = [condition(column, ">=", low), condition(column, "<=", valueAfter(".."))];
-      return (trial) => tests.every((test) => test(trial));
-    }
-    if (isCompare(now())) {
-      const sign = now().value;
-      at++;
-      const right = valueAfter(`${token.value} ${sign}`);
-      if (isCompare(now()) && numberOf(token) !== null) {  // 0.1 < lr < 0.2
-        const column = named(right), other = now().value;
-        at++;
-        const tests = [condition(column, FLIPPED[sign], token), condition(column, other, valueAfter(`${right.value} ${other}`))];
-        return (trial) => tests.every((test) => test(trial));
-      }
-      if (numberOf(token) !== null && !columnOf(token.value)) return condition(named(right), FLIPPED[sign], token);
-      return condition(named(token), sign, right);
-    }
-    const word = token.value.toLowerCase();
-    return (trial) => columns.some((one) => cell(one, trial).toLowerCase().includes(word));
-  }
-  if (!tokens.length) return null;
-  const test = either();
-  if (now()) throw new FilterError(`${now().value} cannot stand here.`);
-  return test;
-}
 
 const tables = [];
 class TrialTable {
@@ -1210,17 +1297,8 @@ class TrialTable {
   }
   // The filter holds for the table and all plots. What cannot be read changes nothing.
   select() {
-    let problem = "";
-    try {
-      this.run.filter = filterOf(this.input.value, this.allColumns(), (column, trial) => this.cell(column, trial));
-    } catch (error) {
-      if (!(error instanceof FilterError)) throw error;
-      problem = error.message;
-    }
-    this.problem.hidden = !problem;
-    this.problem.textContent = problem;
-    this.input.classList.toggle("wrong", Boolean(problem));
-    this.input.setAttribute("aria-invalid", String(Boolean(problem)));
+    const found = readFilter(this.input, this.problem, this.allColumns(), this.run.trials);
+    if (found) this.run.filter = found.test;
     this.refresh();
     if (this.onSelect) this.onSelect();
   }
@@ -1233,15 +1311,16 @@ class TrialTable {
     const isNarrow = innerWidth < 600;  // a phone shows few columns: the parameters say more than how a trial has ended
     const data = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
     const metrics = data.metrics.filter((name) => name !== data.metric);
+    const params = data.params.map((name) => ({ ...of(name, (trial) => trial.params[name]), also: [`config/${name}`], isParam: true }));
     return [
       of("trial", (trial) => trial.number), ...(data.metric ? [of(data.metric, (trial) => trial.value)] : []),
       ...metrics.filter((name) => name in data.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
-      ...(isNarrow ? data.params.map((name) => of(name, (trial) => trial.params[name])) : []),
+      ...(isNarrow ? params : []),
       of("status", kindOf), { ...of("ended", endOf), told: (trial) => endOf(trial) === kindOf(trial) ? undefined : endOf(trial) },
       ...metrics.filter((name) => !(name in data.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
-      ...(isNarrow ? [] : data.params.map((name) => of(name, (trial) => trial.params[name]))),
-      of("iter", iterationOf), of("total time (s)", (trial) => totalTimeOf(this.run, trial)),
-      ...(data.is_live ? [of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; })] : []),
+      ...(isNarrow ? [] : params),
+      { ...of("iter", iterationOf), also: ["training_iteration"] }, { ...of("total time (s)", (trial) => totalTimeOf(this.run, trial)), also: ["total time", "time_total_s"] },
+      ...(data.is_live ? [{ also: ["last report"], ...of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; }) }] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -1279,7 +1358,7 @@ class TrialTable {
     const measured = this.found.filter((_, index) => index % every === 0);
     const widths = shown.map((column) => {
       let longest = "";
-      for (const trial of measured) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
+      for (const trial of measured) { const cell = cellText(column, trial); if (cell.length > longest.length) longest = cell; }
       const widest = Math.max(...[`${column.name} ▾`, longest].map((one) => PEN.measureText(cut(one, 34)).width));
       return Math.ceil(widest) + 24 + (column.name === "status" ? 16 : 0);
     });
@@ -1311,7 +1390,7 @@ class TrialTable {
     for (const line of this.lines.values()) {
       if (line.trial.reported_s === null) continue;
       for (const [column, index] of running) {
-        tell(line.cells[index], this.cell(column, line.trial));
+        tell(line.cells[index], cellText(column, line.trial));
         if (column.name.startsWith("last")) line.cells[index].className = this.run.isSilent(line.trial) ? "failed" : "";
       }
     }
@@ -1320,10 +1399,6 @@ class TrialTable {
     if (isSelected(this.body)) { waiting.set(this.body, () => this.update()); return; }
     waiting.delete(this.body);
     this.refresh();
-  }
-  cell(column, trial) {
-    const value = (column.told || column.get)(trial);
-    return value === undefined || (value === null && !(column.name in trial.params)) ? "" : text(value);
   }
   showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
   // Only the rows near the window of the table are there, between two empty ones of the height of all others. They change
@@ -1361,7 +1436,7 @@ class TrialTable {
     const trial = this.found[index], line = el("tr", { tabIndex: 0, className: index % 2 ? "odd" : "" });
     line.trial = trial;
     for (const column of this.columns) {
-      const value = this.cell(column, trial);
+      const value = cellText(column, trial);
       const cell = el("td", { title: value.length > 30 ? value : "" });
       if (column.name === "status") cell.append(el("span", { className: `key ${KINDS[kindOf(trial)]}` }));
       cell.append(value);
@@ -1685,15 +1760,17 @@ function sideBySide(runs, host, only) {
 }
 
 // -- the list of runs -------------------------------------------------------------------------------------------------
-// The home: sorted by a click, filtered by words; two that are ticked are compared. An update keeps all of that.
+// The home: sorted by a click, filtered; two that are ticked are compared. An update keeps all of that.
 class RunList {
   constructor(host) {
     this.sort = null; this.isDown = false; this.ticked = new Set(); this.rows = [];
-    this.input = el("input", { type: "search", placeholder: "filter: words", ariaLabel: "filter", oninput: () => this.paint() });
+    this.input = el("input", { type: "search", placeholder: "filter: failed > 0 or adam", ariaLabel: "filter", oninput: () => this.paint() });
+    this.problem = el("p", { className: "note failed", role: "alert", hidden: true });
+    this.test = null;
     this.compare = el("a", { hidden: true });
     this.table = el("table", { className: "side list" });
     this.empty = el("p", { hidden: true }, "There are no runs.");
-    host.append(el("div", { className: "tools" }, this.input, this.compare), el("div", { className: "scroll card" }, this.table), this.empty);
+    host.append(el("div", { className: "tools" }, this.input, this.compare), this.problem, el("div", { className: "scroll card" }, this.table), this.empty);
   }
   static columns = [
     ["run", (row) => row.name], ["state", (row) => row.state], ["progress", (row) => row.trials === null ? null : row.ended / (row.total || row.trials || 1)],
@@ -1705,8 +1782,11 @@ class RunList {
     if (isSelected(this.table)) waiting.set(this.table, () => { waiting.delete(this.table); this.paint(); }); else this.paint();
   }
   paint() {
-    const words = this.input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = this.rows.filter((row) => { const told = `${row.name} ${row.state} ${row.metric || ""}`.toLowerCase(); return words.every((word) => told.includes(word)); });
+    // Words are sought in the texts, since numbers are shown otherwise than they are kept.
+    const columns = RunList.columns.map(([name, get]) => ({ name, get, isUntold: !["run", "state", "metric"].includes(name) }));
+    const read = readFilter(this.input, this.problem, columns, this.rows);
+    if (read) this.test = read.test;
+    const found = this.rows.filter((row) => !this.test || this.test(row));
     const by = RunList.columns.find(([name]) => name === this.sort);
     if (by) {
       const missing = (value) => value === null || value === undefined;

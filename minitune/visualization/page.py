@@ -111,7 +111,7 @@ def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None 
 
 
 def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) -> str:
-    """The data of a page as JSON. Its parts, of tens of megabytes, are gone then."""
+    """The data of a page as JSON."""
     runs = []
     for history in histories:
         data = RunData(history)

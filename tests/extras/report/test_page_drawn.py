@@ -511,43 +511,43 @@ def test_where_more_is_better_the_table_begins_with_the_largest_value(chromium: 
     assert [row[0] for row in page.run(ROWS)] == ["2", "0", "3", "1"]
 
 
-@pytest.mark.parametrize("filters", [
-    {
-        "x < 1": "3", "x <= 1": "30", "x > 9.5": "1", "x >= 9.5": "21", "x = 10": "1", "x == 10": "1", "x != 10": "302",
-        "act = None": "0", "act = tanh": "2", "act != tanh": "30", "loss < 3": "30", "ended = failed": "1",
-        "valueerror": "1", "NO value": "1", "finished tanh": "2", "nothing": "", "  ": "3021",
-        "loss > 1 and x < 9": "0", "x < 1 or x > 9.5": "31", "x in 1..9.5": "02", "0 < x <= 9.5": "02", "9 < x": "21",
-        "not failed": "302", "(tanh or failed) x > 9": "21", "X < 1 AND Ended = finished": "3", "status = failed": "1",
-        "ended = 'failed' or act = \"tanh\"": "21", "x > 0, x < 10": "02", "iter = 7": "3", '"total time" >= 10': "0",
-    }
-])  # fmt: skip
-def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path, filters: dict[str, str]) -> None:
+CASES = json.loads((Path(__file__).parents[2] / "filter_cases.json").read_text(encoding="utf-8"))
+
+
+def test_filters_are_read_as_those_of_the_commands(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(LISTED))
+    page.run(
+        f"cases = {json.dumps(CASES)}; "
+        "columns = cases.columns.map((column) => ({...column, get: (row) => row[column.name]})); "
+        "read = (words) => { try { return filterOf(words, columns, cases.rows); } "
+        "catch (error) { if (error instanceof FilterError) return {told: error.message}; throw error; } }; "
+        "kept = ({test}) => cases.rows.filter((row) => !test || test(row)).map((row) => row.trial).join(''); "
+        "every = (cases, how) => Object.fromEntries(Object.keys(cases).map((words) => [words, how(read(words))]))"
+    )
+    assert page.run("every(cases.kept, kept)") == CASES["kept"]
+    assert page.run("every(cases.refused, ({told}) => told)") == CASES["refused"]
+    assert page.run("every(cases.notes, ({notes}) => notes.join('; '))") == CASES["notes"]
+
+
+FILTERS = {
+    "x < 1": "3", "x >= 9.5": "21", "act = None": "0", "act != tanh": "301", "status = failed": "1",
+    "valueerror": "1", "finished tanh": "2", "nothing": "", "  ": "3021", "config/x in 1..9.5": "02",
+    "iter = 7": "3", "training_iteration = 7": "3", "total time >= 10": "0", "NOT failed": "302",
+}  # fmt: skip
+
+
+def test_conditions_and_words_filter_the_table(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(LISTED))
     shown = {}
-    for words in filters:
-        page.run(
-            f"(() => {{ const input = document.querySelector('[type=search]'); input.value = {json.dumps(words)}; "
-            "input.dispatchEvent(new Event('input')); })()"
-        )
+    for words in FILTERS:
+        write_filter(page, words)
         shown[words] = "".join(row[0] for row in page.run(ROWS))
         assert page.run("document.querySelector('.count').textContent") == f"{len(shown[words])} of 4 trials"
         assert page.run("document.querySelector('input.wrong')") is None, words
-    assert shown == filters
-
-
-UNREADABLE = {
-    "x <": "A value is missing after x <.",
-    "lrr < 1": "There is no column lrr.",
-    "los > 1": "There is no column los. There is loss.",
-    "lr < 1": "lr is a/lr or b/lr: write more of its name.",
-    "(x < 1": "A ) is missing.",
-    "x < 1)": ") cannot stand here.",
-    "x < big": "< compares with a number, and big is none.",
-    "x < 1 and": "Something is missing after and.",
-    "< 1": "< cannot stand here: a name or a word is missing before it.",
-    "or x < 1": "A condition is missing before or.",
-    "x in 1": "A range has two numbers, such as 0.1..0.5.",
-}
+    assert shown == FILTERS
+    write_filter(page, "act = sigmoid")
+    note = page.run("document.querySelector('[role=alert]').textContent")
+    assert note == "no row has act == sigmoid; there are None, tanh, True"
 
 
 def write_filter(page: Page, words: str) -> None:
@@ -562,13 +562,12 @@ def test_a_filter_that_cannot_be_read_is_red_and_says_why(chromium: Browser, tmp
     trials = [{"curve": [float(n)], "params": {"a/lr": n, "b/lr": n, "opt/wd": n, "x": n}} for n in range(4)]
     page = opened(chromium, tmp_path, run_of(trials))
     write_filter(page, "x < 2")
-    told = {}
-    for words in UNREADABLE:
+    unreadable = {"x <": "a value is missing after x <", "lr < 1": "lr is a/lr or b/lr: write more of its name"}
+    for words, sentence in unreadable.items():
         write_filter(page, words)
         assert page.run("document.querySelector('input.wrong').ariaInvalid") == "true"
-        told[words] = page.run("document.querySelector('[role=alert]').textContent")
+        assert page.run("document.querySelector('[role=alert]').textContent") == sentence
         assert page.run("document.querySelector('.count').textContent") == "2 of 4 trials", "the last one that was read"
-    assert told == UNREADABLE
     write_filter(page, "wd = 3")
     assert page.run("[document.querySelector('input.wrong'), document.querySelector('[role=alert]').hidden]") == [
         None,
@@ -995,8 +994,12 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     assert page.run(names)[:2] == ["c", "d d"]
     page.run(sort)
     assert page.run(names)[1:] == ["d d", "c", "b"], "those without a value stay at the end"
+    for words, found in (("failed > 1", ["c"]), ("best < 1 or damaged", ["d d", "b"]), ("LOSS killed", ["c"])):
+        write_filter(page, words)
+        assert page.run(names) == found
+    write_filter(page, "best <")
+    assert page.run("document.querySelector('[role=alert]').textContent") == "a value is missing after best <"
     write_filter(page, "LOSS killed")
-    assert page.run(names) == ["c"]
     page.click(".list [type=checkbox]")
     assert page.run("document.querySelector('.tools a').hidden")
     write_filter(page, "finished")

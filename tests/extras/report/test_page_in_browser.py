@@ -333,7 +333,7 @@ def test_scrolling_keeps_visible_rows(chromium: Browser, grid: ResultGrid, tmp_p
 
 def test_columns_fit_values_far_down(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
     page = chromium.open(large(grid, tmp_path, 1000, 1).as_uri())
-    cells = "[...document.querySelectorAll('tbody tr:not(.pad)')].map((row) => row.cells[2])"
+    cells = "[...document.querySelectorAll('tbody tr:not(.pad)')].map((row) => row.cells[3])"
 
     assert page.run(f"{cells}.every((cell) => cell.textContent === 'ok')")
     page.run("(() => { const rows = document.querySelector('.rows'); rows.scrollTop = rows.scrollHeight; })()")

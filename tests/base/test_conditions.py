@@ -1,0 +1,47 @@
+"""Conditions are read as the table of cases says, which the filter of the page is tested with, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.base.conditions import Column, ConditionError, condition_of
+
+CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text(encoding="utf-8"))
+ROWS = CASES["rows"]
+
+
+def column_of(name: str, also: tuple[str, ...] = (), isParam: bool = False, isUntold: bool = False) -> Column:
+    def value(row: dict[str, Any]) -> Any:
+        return "None" if isParam and name in row and row[name] is None else row.get(name)
+
+    return Column(name, value, also, not isUntold)
+
+
+COLUMNS = [column_of(**column) for column in CASES["columns"]]
+
+
+def kept(words: str) -> str:
+    condition = condition_of(words, COLUMNS, ROWS)
+    return "".join(str(row["trial"]) for row in ROWS if condition.holds(row))
+
+
+def test_conditions_keep_rows() -> None:
+    assert {words: kept(words) for words in CASES["kept"]} == CASES["kept"]
+
+
+def test_what_cannot_be_read_is_answered_with_a_sentence() -> None:
+    told = {}
+    for words in CASES["refused"]:
+        with pytest.raises(ConditionError) as caught:
+            condition_of(words, COLUMNS, ROWS)
+        told[words] = str(caught.value)
+    assert told == CASES["refused"]
+
+
+def test_a_text_that_no_row_has_is_answered_with_those_that_exist() -> None:
+    notes = {words: "; ".join(condition_of(words, COLUMNS, ROWS).notes) for words in CASES["notes"]}
+    assert notes == CASES["notes"]
