@@ -168,3 +168,14 @@ def test_a_worse_function_is_named_unless_many_are_compared(
     assert alone == ["f"]
     assert among_many == ["g"]
     assert worse_on({"g": clear[::-1], "h": (level, level)}) == []
+
+
+def test_each_finding_that_a_constant_names_has_a_row() -> None:
+    rows = (BENCHMARKS / "FINDINGS.md").read_text(encoding="utf-8").lower()
+    named = {
+        name
+        for path in (BENCHMARKS.parent / "minitune").rglob("*.py")
+        for name in re.findall(r"FINDINGS\.md`[^*\"]{1,4}\*([^*]+)\*", path.read_text(encoding="utf-8"))
+    }
+    assert {"chunks", "overtaken", "16 at a time"} <= named
+    assert {name for name in named if name.lower() not in rows} == set()

@@ -22,7 +22,7 @@ from minitune.actor.messages import (
 )
 from minitune.actor.sockets import Socket, socket_pair
 
-CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
+CHUNK_BYTES = 64 * 1024  # from 128 KiB on, each read maps its buffer: `benchmarks/FINDINGS.md`, *chunks*
 # Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored
 # SIGPIPE's default.
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)

@@ -22,7 +22,7 @@ from typing import Any
 from minitune.actor.sockets import Socket
 
 Packet = tuple[Any, ...]
-# The longest packet.
+# The longest packet. Not measured: a larger one may not fit the socket, a smaller one cuts long tracebacks.
 PACKET_BYTES = 128 * 1024
 _MOST_DESCRIPTORS = 2
 _FLAGS = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT

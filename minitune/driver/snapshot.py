@@ -47,10 +47,13 @@ SNAPSHOTS_KEPT = 2
 """How many snapshots are kept."""
 
 PERIOD_S = 1.0
-"""The least time between two snapshots, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one."""
+"""The least time between two snapshots, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one. A resume asks plug-ins
+about all that came later, so more time makes it longer.
+"""
 
 COST_SHARE = 1 / 20
-"""The largest share of time that snapshots may take."""
+"""The largest share of time that snapshots may take. Not measured: more delays trials, less lets a resume replay more.
+"""
 
 _STATE = "state.pkl"
 """The name of the content that a plug-in's `get_state` makes."""

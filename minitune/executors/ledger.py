@@ -26,8 +26,10 @@ UNIT = 10_000
 Placement = tuple[tuple[str, ...], ...]
 """The ids of each bundle's devices."""
 PATIENCE = 16
-"""How many times a waiter is overtaken before it is owed."""
+"""How many times a waiter is overtaken before it is owed: `benchmarks/FINDINGS.md`, *overtaken*."""
 _WATCHED = 32
+"""Of so many kinds of requests, the oldest ones, overtaking is counted. Not measured: each start looks at all of them.
+"""
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
 """If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096

@@ -32,7 +32,9 @@ _ADDRESS = "RAY_ADDRESS"
 """Ray's variable for the address of a cluster."""
 _BEYOND = 1
 _BEYOND_AUTOSCALED = 16
-"""How many actors may wait in Ray's queue without room; the same if nodes may be added for them."""
+"""How many actors may wait in Ray's queue without room; the same if nodes may be added for them. Not measured: Ray
+starts them in its own order, so with more the scheduler chooses less; with fewer, a free place waits for the driver.
+"""
 _REFRESH_S = 10.0
 """How long the list of nodes is used before it is read again, if there is no room."""
 _TELLS_S = 10.0

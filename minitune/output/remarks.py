@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from minitune.tune_config import TuneConfig
 
 _FEWEST = 4
-"""So many trials must agree before that is more than a coincidence."""
+"""So many trials must agree before that is more than a coincidence. Not measured: with fewer, remarks are wrong at
+times.
+"""
 _LONG_S = 10
 """Seconds: an estimate of the best value takes up to 0.2, too much for a short run."""
 _SINGLE_VALUES = (

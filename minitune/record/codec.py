@@ -39,10 +39,12 @@ from minitune.error import TuneError
 from minitune.record import records
 
 LARGE_BYTES = 1_000_000
-"""A value that takes more than about this many bytes in a record is stored in a separate file."""
+"""A value that takes more than about this many bytes in a record is stored in a separate file. Not measured: with more,
+each reader of the journal parses it; with less, a run has many files.
+"""
 
 INLINE_LIMIT_BYTES = 64 * 1024
-"""Pickles up to this size are written into the record itself."""
+"""Pickles up to this size are written into the record itself. Not measured; the same as above."""
 
 TEXT_LIMIT = 200
 """The largest number of characters of an object's text that is recorded with its pickle."""

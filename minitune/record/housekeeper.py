@@ -17,10 +17,10 @@ from minitune.base.limits import start_thread
 logger = logging.getLogger("minitune")
 
 SYNC_DELAY_S = 0.05
-"""The delay from a journal's first unsynced record to the sync; the promise is 100 ms."""
+"""The delay from a journal's first unsynced record to the sync; the promise is 100 ms, so more would break it."""
 
 SYNC_SHARE = 0.05
-"""The largest share of time for syncs: some disks need 30 ms for one."""
+"""The largest share of time for syncs: some disks need 30 ms for one. Not measured: more slows trials that write."""
 
 CHECKPOINT_PERIOD_S = 1.0
 """A trial's checkpoints are synced at most once in this time."""

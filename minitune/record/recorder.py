@@ -26,7 +26,7 @@ from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
 
-# The least number of results for which a sum is recorded. A sum is about as large as three results.
+# The least number of results for which a sum is recorded: `benchmarks/FINDINGS.md`, *10,000 trials*.
 _RESULTS_WORTH_A_SUM = 16
 
 

@@ -61,7 +61,9 @@ PERTURBED = "@perturbed["
 _ROUNDING = 1e-9
 
 _TURNS_IN_VAIN = 2
-"""If no member has saved a checkpoint after so many turns of each, the trainable saves none at all."""
+"""If no member has saved a checkpoint after so many turns of each, the trainable saves none at all. With 1, one that
+saves late would be refused.
+"""
 
 
 # -- policy files -----------------------------------------------------------------------------------------------------

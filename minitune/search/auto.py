@@ -25,10 +25,13 @@ from minitune.search.tpe import TPESearch
 logger = logging.getLogger("minitune")
 
 _MOST_PARAMETERS = 60
+"""The most parameters for the process: `benchmarks/FINDINGS.md`, *many parameters*. With more, a suggestion is slow."""
 _LARGE = 16
-"""The most parameters for the process, the least numbers for evolution (`benchmarks/FINDINGS.md`, *many numbers*)."""
+"""The least numbers for evolution: `benchmarks/FINDINGS.md`, *many numbers*."""
 _MOST_LEFT = 150
-"""If a finite space has at most so many untried configurations, the process compares all of them."""
+"""If a finite space has at most so many untried configurations, the process compares all of them. Not measured: more
+take longer.
+"""
 _ROUNDING = 1e-9
 """Two points that are so near are one."""
 

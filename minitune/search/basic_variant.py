@@ -27,9 +27,12 @@ from minitune.space.variants import Position, Variant, VariantTable
 logger = logging.getLogger("minitune")
 
 _TRIES_AT_GRID_POINT = 500
-"""A point of a grid is left out after so many refused draws: other points may be better."""
+"""A point of a grid is left out after so many refused draws: other points may be better. Not measured: more
+draws let an impossible point hold up the run longer.
+"""
 _SAME_DRAWS = 32
-"""A function that has returned the same value so many times counts as not random."""
+"""A function that has returned the same value so many times counts as not random: a fair coin does so in one of 10^9.
+"""
 
 
 class BasicVariantGenerator(SearchAlgorithm):

@@ -20,10 +20,13 @@ from minitune.result import TRAINING_ITERATION, flatten
 from minitune.search.gaussian_process import SQRT_5, Covariance, Vector, cut_off
 
 FEWEST = 12
-"""From how many trials values are estimated."""
+"""From how many trials values are estimated. Not measured: a surface through fewer is a guess."""
 _MOST = 100
 _MOST_FITTED = 50
-"""How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number."""
+"""How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number.
+The second is not measured. For the first, and the scales, the noise and the offsets below: `benchmarks/FINDINGS.md`,
+*long runs*.
+"""
 _FITS = 100
 """How many length scales and noises are compared, after the first ones."""
 _LENGTHS = (-1.0, 1.0)
@@ -40,14 +43,17 @@ _NOISE_SD = 2.0
 _OFFSETS = (-3.0, -2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0)
 """An estimate is a mean over these noises, relative to the most likely one."""
 _LEAST_SHARE = 1e-3
-"""A noise with less weight than this does not count."""
+"""A noise with less weight than this does not count. Not measured: each costs a fit, and it would change little."""
 _LEAST_NOISE = math.log(0.01)
 """With less noise than this, values are not called lucky."""
 _DEVIATIONS = 1.8
 """The half width of an interval of 90 %, in standard deviations: see `benchmarks/FINDINGS.md`, *expected values*."""
 _MANY_TIMES = 20
 _FIRST = 15
-"""Positive values may be on a logarithmic scale if the largest is so many times the smallest. The first ones decide."""
+"""Positive values may be on a logarithmic scale if the largest is so many times the smallest. The first ones decide.
+The second number: *long runs*; the first one is not measured: with fewer, a uniform range is taken for a logarithmic
+one.
+"""
 _CORNER = math.sqrt(0.5)
 """The coordinate of a category. So the distance of two categories is 1, that of the ends of a range."""
 

@@ -22,7 +22,9 @@ from minitune.space.parameters import Parameter, draw, parameters, values_of
 from minitune.space.tree import copy_tree, overlay
 
 LISTED = 1000
-"""A library gets a longer list of categories as an int, because it keeps a weight for each category."""
+"""A library gets a longer list of categories as an int, because it keeps a weight for each category. Not
+measured: an int has an order, which a library may take for a meaning.
+"""
 
 
 class SpaceSearcher(Searcher):

@@ -41,10 +41,14 @@ from minitune.search.parzen import KernelSpace, Point
 MOST_POINTS = 100
 MOST_FAILED = 30
 _MOST_FITTED = 50
-"""The maximum numbers of measured points and of failed ones, and on how many points length scales are learned."""
+"""The maximum numbers of measured points and of failed ones, and on how many points length scales are learned. Not
+measured: the first and the third cost their cube; fewer forget what the region does not show.
+"""
 _FITS = 6
 _FIRST_FITS = 30
-"""How many length scales are tried for a suggestion, and for the first one."""
+"""How many length scales are tried for a suggestion, and for the first one. Seven times as many gained nothing:
+`benchmarks/FINDINGS.md`, *other starts*.
+"""
 _NOISE = 1e-3
 _LEAST_NOISE = 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
@@ -52,25 +56,31 @@ _RANDOM = 80
 _NEAR = 5
 _STARTS = 3
 _STEPS = 6
-"""Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
+"""Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step.
+Not measured, as are the scales below: more find a slightly better point and take longer.
+"""
 _MANY = 20
 _RANDOM_OF_MANY = 40
 _REFINEMENTS_OF_MANY = 4
 """With more than `_MANY` parameters a draw costs more and random ones are rarely good, so there are fewer."""
 _FRONT = 12
 _CENTRES = 4
-"""Of so many trials with the best values, those with the best means are centres of the search: see *noise* in the
-findings."""
+"""Of so many trials with the best values, those with the best means are centres of the search: see *noise* in
+`benchmarks/FINDINGS.md`.
+"""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
 _FIRST_SIZE = 0.4
 _LEAST_SIZE = 0.04
-"""The size of a new region, and the minimum."""
+"""The size of a new region, and the minimum. Not measured: a larger one searches elsewhere, a smaller one sticks."""
 _GROW_AFTER = 2
 _SHRINK_AFTER = 6
-"""A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one."""
+"""A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one.
+Not measured.
+"""
 _NEAREST = 5
-"""From how many trials the probability of a success is estimated."""
+"""From how many trials the probability of a success is estimated: `benchmarks/FINDINGS.md`, *probability of success*.
+"""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
 SQRT_5 = math.sqrt(5)

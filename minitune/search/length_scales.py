@@ -15,9 +15,13 @@ from typing import Any
 
 ROUNDS = 12
 FIRST_ROUNDS = 40
-"""How many gradients are computed for a suggestion, and for the first one."""
+"""How many gradients are computed for a suggestion, and for the first one. Not measured: more take longer, fewer stop
+before the most likely scales. For gradients at all, see `benchmarks/FINDINGS.md`, *gradients*.
+"""
 USUAL_LOG_NOISE = -4.0
-"""The logarithm of a usual noise, as a share of the variance of the values: less is as likely, more is not."""
+"""The logarithm of a usual noise, as a share of the variance of the values: less is as likely, more is not: see
+*noise* there.
+"""
 _FIRST_STEP = 0.3
 _LEAST_STEP = 0.01
 _LARGEST_STEP = 1.0

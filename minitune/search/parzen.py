@@ -55,22 +55,28 @@ WORST: Key = (math.inf,)
 _POLICIES = ("last", "depth", "rung")
 
 _REFERENCE = 1.1
-"""Volumes end a tenth beyond the worst value of each objective, so that the ends of a front also add volume."""
+"""Volumes end a tenth beyond the worst value of each objective, so that the ends of a front also add volume. As
+in Optuna; not measured.
+"""
 
 _LEAST_ON_RUNG = 10
-"""How many trials must reach a rung before it is used."""
+"""How many trials must reach a rung before it is used. Not measured: with fewer, kernels follow chance."""
 
 _MOST_GOOD = 25
-"""The maximum number of kernels of the good side."""
+"""The maximum number of kernels of the good side, as in HyperOpt and Optuna. Not measured: more widen the search."""
 
 _ATTEMPTS = 10
-"""How many times a configuration that was already tried is redrawn. The second half of the draws is from the space."""
+"""How many times a configuration that was already tried is redrawn. The second half of the draws is from the space.
+Not measured: more repeats less and takes longer.
+"""
 
 _MOST_ATTEMPTS = 1_000
 """The same for an infinite space, where so many draws in vain mean that few configurations have most of its mass."""
 
 _MOST_LISTED = 10_000
-"""Of finite spaces that have more configurations than this, the untried ones are not listed."""
+"""Of finite spaces that have more configurations than this, the untried ones are not listed. Not measured: a list
+takes memory and time; without one, the last configurations are found by chance.
+"""
 
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
@@ -79,20 +85,26 @@ _FAR_SDS = 6.0
 """How many standard deviations a border must be away to be ignored."""
 
 _LOG_STEP = 0.05
-"""The step of the shared bandwidth's logarithm. With steps, scaled coordinates can be reused."""
+"""The step of the shared bandwidth's logarithm. With steps, scaled coordinates can be reused. Not measured: smaller
+steps cost time, larger ones make jumps.
+"""
 
 _FIRST_PART = 32
 _LARGEST_PART = 128
-"""How many of the newest bad observations are used first; further parts go back twice as far, with a sample."""
+"""How many of the newest bad observations are used first; further parts go back twice as far, with a sample.
+Not measured: more cost time in long runs, fewer leave places of old failures unknown.
+"""
 
 _MOST_CONTRAST = 25
-"""A bad observation makes its categories at most 1 + this many times as likely on the bad side as others."""
+"""A bad observation makes its categories at most 1 + this many times as likely on the bad side as others.
+Not measured: with more, a category with one bad trial is hardly drawn again.
+"""
 
 _PENDING_WEIGHT = 0.3
 """The weight of a pending trial on the bad side; others have 1 (`benchmarks/FINDINGS.md`, *16 at a time*)."""
 
 _NEWEST = 25
-"""How many of the newest bad observations have full weight."""
+"""How many of the newest bad observations have full weight, as in HyperOpt. Not measured: more forgets later."""
 
 
 # -- estimators -------------------------------------------------------------------------------------------------------

@@ -31,9 +31,12 @@ from minitune.space.guesses import nested
 from minitune.space.parameters import Axis, parameters, values_of
 
 _FARTHEST = 0.5
-"""Rankings at this distance are unrelated."""
+"""Rankings at this distance are unrelated: two random orders disagree about half of the pairs."""
 _LEAST_TO_COMPARE = 5
-"""The distance needs so many new values. Before that, a third of the suggestions follow an earlier run."""
+"""The distance needs so many new values. Before that, a third of the suggestions follow an earlier run. Not measured,
+like the numbers below: for the whole, see `benchmarks/FINDINGS.md`, *earlier run*. With fewer, chance decides how near
+a run is; with more, a run that misleads is followed longer.
+"""
 _FEWER_FROM = 15
 """With more new trials than this, fewer suggestions follow, in inverse proportion: the run's own trials tell more."""
 _MOST_COMPARED = 100
