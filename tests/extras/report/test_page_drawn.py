@@ -112,6 +112,7 @@ TEXTS = {
     "number(123456, 4)": "123456",
     "number(123456789.5)": "1.23457e+08",
     "number(-1e-7)": "-1e-07",
+    "number(1234567.1, 8)": "1234567.1",
     "text(undefined)": "(none)",
     "text(null)": "None",
     "[text(true), text(false)]": ["True", "False"],
@@ -135,6 +136,12 @@ TEXTS = {
     "commandLine({lr: 1e-7, deep: {act: 'a b', n: [1, 2]}, t: true})": (
         "--lr 1e-7 --deep.act 'a b' --deep.n '[1,2]' --t true"
     ),
+    "commandLine({a: `it's`})": """--a 'it'"'"'s'""",
+    "yaml({a: 'null', b: 'Off', c: 'y', d: 'yet'})": 'a: "null"\nb: "Off"\nc: "y"\nd: yet\n',
+    "gainOver(null, null, {value: -2}, -3)": ", from -2 in the first trial: 50 % lower",
+    "gainOver(null, null, {value: 2}, -1)": ", from 2 in the first trial",
+    "[...configTable(Object.fromEntries([...Array(30).keys()].map((n) => [n, n]))).children].slice(46)"
+    ".map((one) => one.textContent)": ["23", "23", "...", "6 more"],
 }
 AXES = {
     "linearTicks(0, 10, 5)": [[0, "0"], [2, "2"], [4, "4"], [6, "6"], [8, "8"], [10, "10"]],
@@ -157,6 +164,8 @@ AXES = {
     "(({low, high}) => [low, high])(numberAxis('a', [0, 100]))": [-3, 103],
     "(({low, high}) => [low, high])(numberAxis('a', [0, 200], {low: -100, high: 100}))": [-109, 209],
     "(({low, high}) => [low, high])(numberAxis('a', [], {}))": [-0.03, 1.03],
+    "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 3, 4, 1e9], 1))": [1, True],
+    "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 3, 4, 1e9], 1, {isLog: true}))": [0, False],
     "categoryAxis('a', ['x', 1, 'x', null]).texts": ["x", "1", "None"],
     "categoryAxis('a', ['x', 1]).at('1')": 1,
     "categoryAxis('a', ['x', 1]).at('y')": None,
@@ -168,6 +177,7 @@ PARAMETERS = {
     "axis('rate').ticks(-3, 1, 9).map(([, label]) => label)": ["0.001", "0.01", "0.1", "1", "10"],
     "Math.round(axis('rate').low)": -3,
     "axis('size').kind": "linear integer",
+    "axis('steps').kind": "log integer",
     "axis('wide').kind": "log",
     "axis('act').texts": ["tanh", "relu", "new"],
     "axis('mixed').texts": ["2", "10", "x"],
@@ -176,11 +186,15 @@ PARAMETERS = {
     "axis('some').at(2)": 2,
 }
 TRIALS = [
-    {"params": {"rate": 0.1, "size": 1, "wide": 1, "act": "relu", "mixed": 10, "some": 1}},
-    {"params": {"rate": 1.0, "size": 3, "wide": 100, "act": "new", "mixed": "x", "some": 2}},
-    {"params": {"rate": 5.0, "size": 2, "wide": 3.5, "act": "tanh", "mixed": 2}},
+    {"params": {"rate": 0.1, "size": 1, "steps": 1, "wide": 1, "act": "relu", "mixed": 10, "some": 1}},
+    {"params": {"rate": 1.0, "size": 3, "steps": 2, "wide": 100, "act": "new", "mixed": "x", "some": 2}},
+    {"params": {"rate": 5.0, "size": 2, "steps": 3, "wide": 3.5, "act": "tanh", "mixed": 2}},
 ]
-SCALES = {"rate": LOG, "act": {"kind": "category", "values": ["tanh", "relu"]}}
+SCALES = {
+    "rate": LOG,
+    "steps": {"kind": "integer log", "low": 1, "high": 64},
+    "act": {"kind": "category", "values": ["tanh", "relu"]},
+}
 
 
 def test_texts_and_axes_round_as_a_reader_expects(chromium: Browser, tmp_path: Path) -> None:
@@ -223,6 +237,22 @@ RANKS = {
     "run.about(run.trials[3])": "trial 3 · failed\ny: 3\nx: 3\nValueError: no",
     "run.about(run.trials[1]).split('\\n').slice(0, 2)": ["trial 1 · stopped at 2", "loss: 9"],
     "run.worked(run.trials[1])": 20,
+    # a trial that confirms another one is no news in the history
+    "bestSoFar(...(other = like((trial) => ({...trial, repeats: trial.number === 1 ? 't0' : null})), "
+    "[other, placesBy(other, 'trial')]))": [[0, 1], [2, 7], [4, 8]],
+    # a trial that comes later than others of higher numbers takes its place
+    "(other = like((trial) => trial.number === 1 ? [] : trial), "
+    "other.update({...other.data, trials: [run.trials[1]]}), other.trials.map((trial) => trial.number))": [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ],
+    # a tip has room for ten parameters
+    "(names = [...'abcdefghijkl'], other = like((trial) => "
+    "({...trial, params: Object.fromEntries(names.map((key) => [key, trial.number]))}), names), "
+    "other.about(other.trials[0]).split('\\n').length)": 12,
 }
 POINTS = {
     "dominates([1, 2], [1, 3])": True,
@@ -250,7 +280,10 @@ def test_trials_get_their_ranks_places_and_workers(chromium: Browser, tmp_path: 
     importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "note": "reliable"}
     page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances={"loss": importances}))
 
-    page.run("run = new Run(DATA.runs[0], 0)")
+    page.run(
+        "run = new Run(DATA.runs[0], 0); other = null; names = null; like = (change, params = run.data.params) => "
+        "new Run({...run.data, params, trials: run.trials.flatMap(change)}, 0)"
+    )
     assert found(page, RANKS) == RANKS
     assert found(page, POINTS) == POINTS
     assert page.errors == []
@@ -337,7 +370,9 @@ def test_the_history_has_the_trials_and_the_best_so_far(chromium: Browser, tmp_p
 def test_a_change_of_an_axis_ends_the_zoom(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of(CURVES, best=1))
     chart = "document.querySelector('[data-view=history]').card.charts[0]"
-    page.run(f"{chart}.zoomTo([90, 60], [200, 200])")
+    page.run(f"{chart}.zoomTo([90, 60], [200, 200]); zoom = JSON.stringify({chart}.zoom); {chart}.reset()")
+    page.run(f"{chart}.zoomTo([200, 200], [90, 60])")
+    assert page.run(f"JSON.stringify({chart}.zoom) === zoom"), "also from the other corner"
     assert page.run(f"{chart}.zoom !== null && !document.querySelector('[data-view=history] .head > button').hidden")
     choose(page, "history", "by", "work")
     assert page.run(f"{chart}.zoom === null && document.querySelector('[data-view=history] .head > button').hidden")
@@ -384,6 +419,12 @@ def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path)
     assert [[end[0] for end in line] for line in deviations["lines"]] == [[0.45, 1], [pytest.approx(0.2), 0.3]]
     assert page.run("document.querySelector('[data-view=importances] .note').textContent") == "rough: so so"
     assert page.run(PARALLEL) == ["y", "x", "loss"], "the most important one comes first"
+    page.run(
+        "names = [...Array(25).keys()]; many = (value) => Object.fromEntries(names.map((n) => [`p${n}`, value])); "
+        "tables[0].run.data.importances = {loss: {mean: many(0.04), std: many(0.01), note: 'rough'}}; "
+        "document.querySelector('[data-view=importances]').card.mark()"
+    )
+    assert len(layers(page, "importances")[0]["boxes"]) == 20
 
 
 def test_shares_of_trials_grow_to_one(chromium: Browser, tmp_path: Path) -> None:
@@ -431,6 +472,7 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
     )
     assert hits(page, "front")[0].startswith("on the front: loss 1, gain 1\n")
     assert hits(page, "front")[2].startswith("loss 3, gain 2\n")
+    assert page.run("['loss', 'gain', 'x'].map((name) => tables[0].run.signOf(name))") == [1, -1, 1]
     (line,) = layers(page, "hypervolume")
     assert line["lines"] == [[[0, 0], [1, 2], [2, 2], [3, 2]]]
 
@@ -452,12 +494,39 @@ def test_a_finger_opens_a_trial_with_its_second_tap(chromium: Browser, tmp_path:
     assert page.errors == []
 
 
+def test_only_the_first_button_of_a_mouse_opens_a_trial(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES, best=1))
+    page.run("document.querySelector('[data-view=history] svg').scrollIntoView()")
+    x, y = page.run(
+        "(() => { const chart = document.querySelector('[data-view=history]').card.charts[0]; const {px, py} = "
+        "chart.hits[2], box = chart.svg.getBoundingClientRect(); return [box.left + px, box.top + py]; })()"
+    )
+    for button, is_open in (("right", False), ("left", True)):
+        for kind in ("mousePressed", "mouseReleased"):
+            page.call("Input.dispatchMouseEvent", type=kind, button=button, clickCount=1, x=x, y=y)
+        assert page.run("dialog.open") is is_open
+
+
+def test_a_range_that_is_dragged_along_an_axis_filters_by_its_name(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"rate (1+)": 10.0 ** (n - 3), "x": n}} for n in range(4)]
+    page = opened(chromium, tmp_path, run_of(trials, scales={"rate (1+)": LOG}))
+    chart = "document.querySelector('[data-view=parallel]').card.charts[0]"
+    words = "document.querySelector('[type=search]').value"
+    page.run(f"{chart}.onRange(0.5, 0, 0.9)")
+    assert page.run(words) == "", "too far from each axis"
+    for low, text in ((0, "0.0007586"), (0.5, "0.1")):
+        page.run(f"{chart}.onRange(0.1, 1, {low})")
+        assert page.run(words) == f'"rate (1+)" in {text}..13.18'
+    assert page.run("tables[0].found.map((trial) => trial.number)") == [2, 3]
+
+
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 ROWS = (
     "[...document.querySelectorAll('.rows tbody tr:not(.pad)')]"
     ".map((row) => [...row.cells].map((cell) => cell.textContent))"
 )
+ROW = "document.querySelector('.rows tbody tr')"
 HEADS = "[...document.querySelectorAll('.rows th')].map((head) => head.textContent)"
 
 
@@ -530,7 +599,8 @@ def test_filters_are_read_as_those_of_the_commands(chromium: Browser, tmp_path: 
 
 
 FILTERS = {
-    "x < 1": "3", "x >= 9.5": "21", "act = None": "0", "act != tanh": "301", "status = failed": "1",
+    "x < 1": "3", "x >= 9.5": "21", "9.5 >= x": "302", "9.5 <= x": "21", "10 = x": "1",
+    "act = None": "0", "act != tanh": "301", "status = failed": "1",
     "valueerror": "1", "finished tanh": "2", "nothing": "", "  ": "3021", "config/x in 1..9.5": "02",
     "iter = 7": "3", "training_iteration = 7": "3", "total time >= 10": "0", "NOT failed": "302",
 }  # fmt: skip
@@ -591,6 +661,8 @@ def test_one_selection_holds_for_the_table_and_all_plots(chromium: Browser, tmp_
         return [*(page.run(script.format(view)) for view in views), page.run("tables[0].found.length")]
 
     assert counts() == [8] * 6
+    logs = "['history', 'curves'].map((view) => document.querySelector(`[data-view=${view}] [type=checkbox]`).disabled)"
+    assert page.run(logs) == [True, True], "0 has no logarithm"
     write_filter(page, "x >= 4")
     assert counts() == [4] * 6
     page.click("[data-view=curves] [data-name=stopped]")
@@ -610,15 +682,17 @@ def test_one_selection_holds_for_the_table_and_all_plots(chromium: Browser, tmp_
 
 
 def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, tmp_path: Path) -> None:
-    trials = [{"curve": [float(n)], "params": {"x": n}} for n in range(4)]
+    trials: list[dict[str, Any]] = [{"curve": [float(n)], "params": {"x": n}} for n in range(5)]
+    trials[4]["status"] = "stopped"
     page = opened(chromium, tmp_path, run_of(trials, best=0))
     write_filter(page, "x > 1")
+    page.click("[data-view=history] [data-name=stopped]")
     page.run("openTrial(tables[0].run, tables[0].run.byNumber.get(2))")
     address = page.run("location.href")
-    assert address.endswith("#filter=x+%3E+1&trial=2")
+    assert address.endswith("#filter=x+%3E+1&hide=stopped&trial=2")
     other = chromium.open(address)
     other.wait_for("dialog.open && dialog.querySelector('h2').textContent === 'Trial 2'")
-    assert other.run("document.querySelector('.count').textContent") == "2 of 4 trials"
+    assert other.run("document.querySelector('.count').textContent") == "2 of 5 trials"
     for key, number in (("ArrowRight", 3), ("ArrowLeft", 2)):
         other.run(f"dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
         other.wait_for(f"dialog.querySelector('h2')?.textContent === 'Trial {number}'")
@@ -627,11 +701,14 @@ def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, t
     assert page.run("document.querySelector('[type=search]').value") == "x > 1"
     page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
     assert page.run("document.activeElement.type") == "search"
+    page.run("slash = new KeyboardEvent('keydown', {key: '/', bubbles: true, cancelable: true})")
+    page.run("document.activeElement.dispatchEvent(slash)")
+    assert not page.run("slash.defaultPrevented"), "it is a part of the filter"
     assert page.errors == []
 
 
 def test_trials_and_plots_can_be_saved(chromium: Browser, tmp_path: Path) -> None:
-    trials = [{"curve": [float(n)], "params": {"x": n, "name, or": 'a "b"'}} for n in range(3)]
+    trials = [{"curve": [float(n)], "params": {"x": n, "name, or": ["a", 'a "b"', "a\nb"][n]}} for n in range(3)]
     page = opened(chromium, tmp_path, run_of(trials, best=0))
     page.run("window.saved = []; save = (name, content, type) => saved.push([name, content, type])")
     write_filter(page, "x > 0")
@@ -642,8 +719,9 @@ def test_trials_and_plots_can_be_saved(chromium: Browser, tmp_path: Path) -> Non
     page.click("[data-view=history] .svg")
     (csv_name, text, _), (json_name, records, _), (svg_name, picture, _) = page.run("saved")
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [(row["trial"], row["x"], row["name, or"]) for row in rows] == [("1", "1", 'a "b"'), ("2", "2", 'a "b"')]
+    assert [(row["trial"], row["x"], row["name, or"]) for row in rows] == [("1", "1", 'a "b"'), ("2", "2", "a\nb")]
     assert [one["loss"] for one in json.loads(records)] == [1, 2]
+    assert not {"error", "why"} & json.loads(records)[0].keys(), "they are empty"
     assert (csv_name, json_name, svg_name) == ("made.csv", "made.json", "history.svg")
     root = ElementTree.fromstring(picture)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -845,6 +923,11 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
         page.run(f"dialog.querySelectorAll('header button')[{button}].click()")
         page.wait_for(f"dialog.querySelector('h2').textContent === '{title}'")
     assert page.run("dialog.querySelectorAll('header button')[0].disabled")
+    page.run("dialog.close()")
+    page.run(f"{ROW}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'a', bubbles: true}}))")
+    assert not page.run("dialog.open")
+    page.run(f"{ROW}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true}}))")
+    assert page.run("dialog.open")
     assert page.errors == []
 
 
@@ -889,6 +972,62 @@ def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browse
     sections = page.run("[...document.querySelectorAll('.sections button')].map((one) => one.textContent)")
     assert sections == ["Overview", "Curves", "Parameters", "Trials", "Errors (31)"]
     assert page.run("document.title") == "minitune: made"
+
+
+def test_the_head_says_why_there_is_no_best_trial_and_what_to_expect_of_it(chromium: Browser, tmp_path: Path) -> None:
+    live = {"state": "running", "is_live": True, "silent_after_s": 30.0}
+    silent = {"status": "running", "ended": "running", "working_s": 0, "silent_after_s": 30}
+    kinds = [{"error": f"ValueError: {n}", "trials": [0], "rerun": "minitune rerun"} for n in range(12)]
+    remarks = {"confirmed": 1.25, "remark": "1 was lucky", "earlier_best": "trial 2 was at 0.5"}
+    page = opened(
+        chromium,
+        tmp_path,
+        run_of([{}], metric=None, mode=None, compared={}),
+        run_of([{}], compared={}),
+        run_of([{**silent, "reported_s": 60}, {**silent, "reported_s": 40}], compared={}, **live),
+        run_of([{"curve": [1.0]}], best=0, compared={}, errors=kinds, **remarks),
+    )
+    none, unreported, running, best = page.run(
+        "[...document.querySelectorAll('.best-of')].map((one) => [...one.children].map((part) => part.textContent))"
+    )
+    assert none[1:] == ["The run has no objective."]
+    assert unreported[1:] == ["No trial has reported loss."]
+    assert running[1:] == ["No trial has reported loss so far."]
+    assert best[1] == "1.25", "the mean of its repeats"
+    assert best[3:5] == ["1 was lucky.", "Earlier in its course, trial 2 was at 0.5."]
+    assert "Trial 1: last report 1 min 0 s ago, and 1 more silent trial." in page.run(
+        "document.querySelectorAll('.progress')[2].textContent"
+    )
+    errors = page.run("document.querySelectorAll('#errors')[3].textContent")
+    assert "ValueError: 9" in errors
+    assert errors.endswith("and 2 more kinds: filter the table by failed")
+
+
+SOURCE = (
+    "EventSource = class { constructor() { this.on = {}; window.source = this; } "
+    "addEventListener(name, heard) { this.on[name] = heard; } }"
+)
+"""A server whose messages the test writes."""
+
+
+def test_a_served_page_follows_its_server(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": {"x": n}} for n in range(3)]
+    run = run_of(trials, best=0, is_live=True, state="running")
+    path = tmp_path / "served.html"
+    path.write_bytes(fill_page("made", json.dumps({"runs": [run], "is_served": True, "version": 1})))
+    page = chromium.open(path.as_uri())
+    page.run(f"(async () => {{ {SOURCE}; await start(); }})()")
+    page.run("source.onopen(); data = {...DATA.runs[0], trials: []}")
+    assert page.run("banner.hidden")
+    assert page.run("document.title") == "(3/∞) made"
+    page.run("source.on.problem({data: JSON.stringify('the disk is full')})")
+    assert page.run("[banner.hidden, banner.textContent]") == [False, "the disk is full"]
+    shares = {"mean": {"x": 1.0}, "std": {"x": 0.1}, "note": "rough"}
+    page.run(f"source.onmessage({{data: JSON.stringify({{...data, importances: {{loss: {json.dumps(shares)}}}}})}})")
+    page.wait_for("[...document.querySelectorAll('[data-view=importances]')].some((root) => !root.hidden)")
+    page.run("source.onerror()")
+    assert page.run("banner.textContent").startswith("Not connected")
+    assert page.run("tables.at(-1).run.frozen !== null"), "its time stands still"
 
 
 def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None:
@@ -938,6 +1077,9 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
     )
     assert rows == {"trials": ["3", "1"], "best loss": ["2", ""], "config/x": ["1", ""], "config/y": ["", "0.5"]}
     assert [one["lines"] for one in layers(page, "history")] == [[[[0, 2], [1, 1], [2, 1]]], [[]]]
+    assert hits(page, "edf")[0] == "one\n33.3% of trials are at most 1"
+    page.click("[data-view=history] .chips button")
+    assert [one["cls"] for one in layers(page, "history")] == ["run1"], "the first one is off"
 
 
 @pytest.mark.parametrize("width", [1265, 390])
@@ -952,15 +1094,18 @@ def test_a_link_leads_to_the_head_of_its_part(chromium: Browser, tmp_path: Path,
         head = f"document.querySelector('[data-view={view}] h3').getBoundingClientRect().top"
         assert page.run(f"{head} >= document.querySelector('.sections').getBoundingClientRect().bottom")
         assert page.run(f"{head} < 200")
+    assert page.run("document.querySelectorAll('[data-view=slice] [aria-pressed=true]').length") == 3
 
 
 def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) -> None:
-    facts: Any = {"begun_s": 1e9, "opened_s": 1e9, "metric": "loss", "mode": "min"}
+    facts: Any = {"begun_s": 1e9, "opened_s": 1e11, "metric": "loss", "mode": "min"}
     counts = {"stopped": 1, "running": 2, "pending": 6}
     rows = [
-        ListedRun("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, **facts),
+        ListedRun("a", "running", "run/a/", trials=3, ended=1, total=9, counts=counts, earlier_s=65, **facts),
         ListedRun("b", "damaged"),
-        ListedRun("c", "killed", "run/c/", trials=2, ended=2, failed=2, worked_s=3.5, counts={"failed": 2}, **facts),
+        ListedRun(
+            "c", "killed", "run/c/", trials=2, ended=2, failed=2, worked_s=3.5, best=1e-7, counts={"failed": 2}, **facts
+        ),
         ListedRun("d d", "finished", "run/d%20d/", trials=1, ended=1, total=1, worked_s=7322, best=0.123456, **facts),
     ]
     path = tmp_path / "list.html"
@@ -970,11 +1115,10 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     lines = (
         "[...document.querySelectorAll('.list tbody tr')].map((row) => [...row.cells].map((one) => one.textContent))"
     )
-    shown = [line[1:8] for line in page.run(lines)]
-    assert shown[0][:6] == ["a", "running", "1 of 9", "", "loss (min)", ""]
-    assert shown[1:] == [
+    assert [line[1:8] for line in page.run(lines)] == [
+        ["a", "running", "1 of 9", "", "loss (min)", "", "1 min 5 s"],
         ["b", "damaged", "", "", "", "", ""],
-        ["c", "killed", "2 of 2", "2", "loss (min)", "", "3.5 s"],
+        ["c", "killed", "2 of 2", "2", "loss (min)", "1e-07", "3.5 s"],
         ["d d", "finished", "1 of 1", "", "loss (min)", "0.123456", "2 h 2 min"],
     ]
     bar = (
@@ -986,15 +1130,17 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     assert page.run("[...document.querySelectorAll('td a')].map((one) => one.textContent)") == ["a", "c", "d d"]
 
     names = f"{lines}.map((line) => line[1])"
-    sort = (
-        "[...document.querySelectorAll('.list th button')]"
-        ".find((one) => one.textContent.startsWith('duration')).click()"
-    )
-    page.run(sort)
-    assert page.run(names)[:2] == ["c", "d d"]
-    page.run(sort)
-    assert page.run(names)[1:] == ["d d", "c", "b"], "those without a value stay at the end"
-    for words, found in (("failed > 1", ["c"]), ("best < 1 or damaged", ["d d", "b"]), ("LOSS killed", ["c"])):
+    button = "[...document.querySelectorAll('.list th button')].find((one) => one.textContent.startsWith('{}'))"
+    for column, order in (
+        ("duration", ["c", "a", "d d", "b"]),
+        ("duration", ["d d", "a", "c", "b"]),  # those without a value stay at the end
+        ("progress", ["a", "c", "d d", "b"]),
+        ("best", ["c", "d d", "a", "b"]),
+    ):
+        page.run(f"(() => {{ const head = {button.format(column)}; head.focus(); head.click(); }})()")
+        assert page.run(names) == order
+        assert page.run(f"document.activeElement === {button.format(column)}"), "the keys stay where they are"
+    for words, found in (("failed > 1", ["c"]), ("best < 1 or damaged", ["c", "d d", "b"]), ("LOSS killed", ["c"])):
         write_filter(page, words)
         assert page.run(names) == found
     write_filter(page, "best <")

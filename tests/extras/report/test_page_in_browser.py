@@ -243,6 +243,7 @@ def test_a_click_opens_one_trial(chromium: Browser, report: str, grid: ResultGri
     assert config == grid[number].config
     assert "document.title='owned'" in page.run("document.querySelector('#error').textContent")
     told = page.run("document.querySelector('dialog').textContent")
+    assert "attempt" not in page.run("document.querySelector('dialog .facts').textContent"), "it was the only one"
     assert f"minitune rerun {grid.experiment_path} {number} --pdb" in told
     assert page.run("document.title") == "minitune: run"
     page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
@@ -294,6 +295,8 @@ def test_a_large_run_is_light(chromium: Browser, grid: ResultGrid, tmp_path: Pat
     draw_all(page)
 
     assert page.run(COUNT) == "1000 of 1000 trials"
+    marks = "['history', 'curves'].map((view) => document.querySelector(`[data-view=${view}] .marks`) !== null)"
+    assert page.run(marks) == [True, False], "so many ends of curves would hide the curves"
     assert page.errors == []
 
 
