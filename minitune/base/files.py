@@ -97,9 +97,9 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, allo
     raise SpecialFileError(path, mode)
 
 
-def open_to_read(path: str | os.PathLike[str]) -> io.BufferedReader:
+def open_to_read(path: str | os.PathLike[str], buffer_bytes: int = io.DEFAULT_BUFFER_SIZE) -> io.BufferedReader:
     """Open a regular file for reading. See `open_regular`."""
-    return io.BufferedReader(io.FileIO(open_regular(path), "rb"))
+    return io.BufferedReader(io.FileIO(open_regular(path), "rb"), buffer_bytes)
 
 
 def open_to_append(path: str | os.PathLike[str], *, allows_devices: bool = False) -> io.BufferedWriter:

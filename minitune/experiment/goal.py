@@ -261,7 +261,7 @@ def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = 
             waits.add(repeats.trial_id)
         elif value is not None and math.isfinite(value):
             found.append(value)
-    if any(not found and trial_id in waits for trial_id, found in values.items()):
+    if not values or any(not found and trial_id in waits for trial_id, found in values.items()):
         return []
     made = []
     for trial in trials:

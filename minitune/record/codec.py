@@ -85,6 +85,10 @@ _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | fr
 _MARK = '{"$":'
 _TAG_KEY = '"$":'
 
+# The statistics are the last field of a sum of results, which is the last one of its record.
+_STATUS = f'{{"{records.KIND}":"{records.STATUS}",'
+_STATISTICS = ',"analysis":{'
+
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 _plain_chunks = json_chunks(separators=(",", ":"))
@@ -524,7 +528,7 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
         TuneError: If an object cannot be unpickled.
     """
     try:
-        record = _read_json(text)
+        record = _read_sum(text) if text.startswith(_STATUS) else _read_json(text)
         if _MARK in text:
             # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
@@ -535,3 +539,16 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     if type(record) is not dict:
         raise ValueError(f"a record must be a JSON object, but got {type(record).__name__}")
     return record
+
+
+def _read_sum(text: str) -> Any:
+    """The JSON of a `status` record. Statistics stay JSON for `MetricAnalysis.set_state`: a view needs few of them."""
+    begin = text.rfind(_STATISTICS)
+    if begin >= 0 and _MARK not in text:
+        try:
+            record = _read_json(f"{text[:begin]}}}}}")
+            record[records.SUM]["analysis"] = text[begin + len(_STATISTICS) - 1 : -2]
+            return record
+        except (ValueError, LookupError, TypeError):
+            pass  # these are no statistics
+    return _read_json(text)

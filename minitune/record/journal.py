@@ -44,6 +44,7 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
 """How often a write checks the file."""
 _CHUNK_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 16
 
 
 class _JournalFile:
@@ -372,7 +373,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 def _reading(path: str) -> Iterator[BinaryIO]:
     """A journal as a file to read, with TuneErrors in place of OSErrors."""
     try:
-        with files.open_to_read(path) as file:
+        with files.open_to_read(path, _BUFFER_BYTES) as file:
             yield file
     except OSError as error:
         raise _os_error(path, "read", error) from error
@@ -528,10 +529,7 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
 
 
 def _lines_with(marks: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, line) of the lines of a block that have one of these texts.
-
-    They are searched for, because nearly all lines are results, and have none.
-    """
+    """Yield (position, line) of the lines of a block that have one of these texts, which few have."""
     end = 0
     while (found := marks.search(block, end)) is not None:
         begin = block.rfind(b"\n", 0, found.start()) + 1

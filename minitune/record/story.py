@@ -10,8 +10,8 @@ A `Story` applies records, and says what each has changed by an `Effect`. All ot
 
 A new kind of record needs a function in `records` and a handler here.
 
-A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
-results. `read_run` reads no results of a trial whose last record has their sum, `Decisions` only those with a decision.
+Each view skips lines that it does not need: `read_overview` all results, `read_run` those of a trial whose last record
+has their sum, `Decisions` those without a decision.
 
 Objects are unpickled only on request, and nothing on disk is changed. A torn end and records of unknown kinds are
 ignored.

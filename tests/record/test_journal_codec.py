@@ -4,6 +4,7 @@ import copy
 import datetime
 import enum
 import fractions
+import json
 import math
 import os
 import pickle
@@ -492,3 +493,33 @@ def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
 
     assert "Bad" in repr(shown["bad"])
     assert len(repr(shown["long"])) <= TEXT_LIMIT
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {
+            "sum_of_results": {
+                "count": 1,
+                "last": {"analysis": {"a": 1}},
+                "analysis": {"loss": [1.0, 1.0, 1.0, 1, [1.0]]},
+            }
+        },
+        {"sum_of_results": {"count": 1, "last": {"loss": math.nan}, "analysis": {"loss": [math.nan, 1, 1, 1, [1]]}}},
+        {"sum_of_results": {"count": 0, "last": {}, "analysis": {}}},
+        {"facts": {"x": 1, "analysis": {"y": {}}}},
+        {"facts": {"x": {"y": 1, "analysis": {}}}},
+        {"facts": {"x": 1, "sum_of_results": {"y": 1, "analysis": {}}}},
+    ],
+)
+def test_a_status_restores_the_sum_of_results_whatever_has_the_name_of_a_field(
+    status: dict[str, Any],
+) -> None:
+    record = {"type": "status", "trial": "a", "status": "TERMINATED", "cause": ',"analysis":{', **status}
+
+    found = decode(encode(record))
+
+    total = found.get("sum_of_results")
+    if total and isinstance(total["analysis"], str):  # statistics may stay JSON
+        total["analysis"] = json.loads(total["analysis"])
+    assert same(found, record)
