@@ -1,43 +1,13 @@
-"""Messages between driver and worker, and the events that the driver's side makes of them.
+"""Messages between driver and worker, the events that the driver makes of them, and all limits of this package.
 
-::
-
-    driver                                                      worker
-      | Boot(workplace, factory, sys_path, argv) -->              (may be sent before the worker lives)
-      | <-- Hello(pid)                                            before any user code
-      |                                                           obj = factory(host)
-      | <-- Returned(0) | Raised(0, error)
-      | Call(n, method, payload) -->                              obj.method(*args)
-      | <-- Returned(n, payload) | Raised(n, error)               the method has ended
-      | <-- Reported(n, payload)                                  or, while it goes on: a value, and a question
-      |     Call(n + 1, method, payload) -->                        any number of other calls, made within the first
-      |     <-- Returned(n + 1, payload) | Raised(n + 1, error)
-      | GoOn(n + k) -->                                           the answer: continue as call n + k
-      | <-- Returned(n + k, payload) | Raised(n + k, error)
-      |
-      | Quit(n) -->                                               obj.stop(); exit 0
-      | Quit(n, keep=True) -->                                    stay for another actor, or obj.stop(); exit 0
-      | <-- Returned(n) | Finished(n)                             parked
-      | <-- Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
-      | Move(n, workplace, payload) -->                           everything as it was at the start, then the new
-      |                                                           workplace, then obj.reset(*args)
-      | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
-      | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again; if not, exit 0
-      |
-      | Stop(attempt) ==>                                         reports raise TrialStopped; Quit follows, see below
-      | Show() ==>                                                the stacks of all threads go to standard error
-      |     after the grace period: Show, SIGTERM; then the whole tree is killed
-      : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
-
-Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
-call, one answer, and `n` grows by one.
+Calls go in strict turns: one call, one answer, and `n` grows by one. A comment above the messages draws them.
 
 A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
 the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
 the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
 when they are used, so a bad one can hurt only the process that loads it.
 
-All limits of this package stand here, too. Those in `_S` are seconds of the monotonic clock.
+Limits in `_S` are seconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -133,6 +103,37 @@ ATOMIC_BYTES = 64 * 1024
 
 
 # -- over the channel --------------------------------------------------------------------------------------------------
+#
+#     driver                                                      worker
+#       | Boot(workplace, factory, sys_path, argv) -->              (may be sent before the worker lives)
+#       | <-- Hello(pid)                                            before any user code
+#       |                                                           obj = factory(host)
+#       | <-- Returned(0) | Raised(0, error)
+#       | Call(n, method, payload) -->                              obj.method(*args)
+#       | <-- Returned(n, payload) | Raised(n, error)               the method has ended
+#       | <-- Reported(n, payload)                                  or, while it goes on: a value, and a question
+#       |     Call(n + 1, method, payload) -->                        any number of other calls, made within the first
+#       |     <-- Returned(n + 1, payload) | Raised(n + 1, error)
+#       | GoOn(n + k) -->                                           the answer: continue as call n + k
+#       | <-- Returned(n + k, payload) | Raised(n + k, error)
+#       |
+#       | Quit(n) -->                                               obj.stop(); exit 0
+#       | Quit(n, keep=True) -->                                    stay for another actor, or obj.stop(); exit 0
+#       | <-- Returned(n) | Finished(n)                             parked
+#       | <-- Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
+#       | Move(n, workplace, payload) -->                           everything as it was at the start, then the new
+#       |                                                           workplace, then obj.reset(*args)
+#       | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
+#       | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again; if not, exit 0
+#       |
+#       | Stop(attempt) ==>                                         reports raise TrialStopped; Quit follows, see below
+#       | Show() ==>                                                the stacks of all threads go to standard error
+#       |     after the grace period: Show, SIGTERM; then the whole tree is killed
+#       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
+#
+# Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`).
+
+
 class Workplace(NamedTuple):
     """The surroundings of a worker. None as `directory`, `stdout` or `stderr` keeps the driver's; as a value of `env`
     it removes the variable. `trial` is a directory that a new worker makes.

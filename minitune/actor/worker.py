@@ -1,24 +1,14 @@
-"""A worker: the process of one actor. It has two threads, with one pipe and one job each.
+"""A worker: the process of one actor. Two threads have one pipe and one job each.
 
-- The *main thread* owns the work pipe: it reads a message, does what it says, and writes the answer (`Worker.run`). All
-  user code runs on it.
-- The *control thread* owns the control pipe: stop, and show your stacks (`Worker._listen`). It only notes a stop, of
-  which user code learns at its next report, or when the main thread reads Quit.
+The *main thread* owns the work pipe (`Worker.run`): it reads a message, does what it says, and answers. All user code
+runs on it. The *control thread* owns the control pipe (`Worker._listen`). It only notes a stop, of which user code
+learns at its next report, or when the main thread reads Quit.
 
-Reports
--------
-A method that reports calls `Worker.exchange`, which answers the running call, and then reads on like `run`: other calls
-are made right there, GoOn lets the method continue, and Quit ends it. Any thread of the user may report. One lock
-admits one exchange at a time, and the final answer takes it, too: after that, no report counts. A child that user code
-has forked may not use the pipes.
+A method that reports calls `Worker.exchange`, which answers the running call, and then reads on like `run`. Any thread
+may report: one lock admits one exchange at a time, and the final answer takes it, too. A forked child may not.
 
-Signal handlers of the user that raise
---------------------------------------
-Python runs them on the main thread between any two instructions, also between ours. Then it is unknown whether a frame
-was sent, or an answer was taken from the pipe. So the attempt fails, and no report is lost, sent twice, or gets the
-answer to another one: `exchange` notes its begin and its end, and whatever uses the pipe next looks at that note. If an
-exception comes up anywhere else in our own code, the process ends at once. In both cases the driver explains the exit
-code.
+A signal handler of the user may raise between any two of our instructions, and then it is unknown whether a frame
+was sent: `exchange` notes its begin and its end, and the attempt fails. Elsewhere, the process ends.
 """
 
 from __future__ import annotations

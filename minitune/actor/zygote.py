@@ -1,30 +1,14 @@
 """The zygote: a process that forks workers, reaps them, and kills the processes that they leave. Linux only.
 
-Three properties make it safe:
-
-- It is a new interpreter, never a fork of the driver, and has one thread. A lock that another thread holds would stay
-  locked in the child for ever. And the parent-death signal, which fires when the forking *thread* ends, fires only when
-  this process ends.
-- It is the parent of the workers. So it gets exact exit statuses, and a worker's number is its own until it is reaped.
-- It is child subreaper: it becomes the parent of every orphan of its workers, so no descendant escapes.
+It is a new interpreter, never a fork of the driver, and has one thread: a lock that another thread holds would stay
+locked in the child for ever, and the parent-death signal fires when the forking *thread* ends. As the parent of the
+workers it gets exact exit statuses, and as child subreaper their orphans, so no descendant escapes.
 
 It talks to the driver over one inherited socket pair that carries packets and descriptors. When that closes, it kills
 its workers and exits.
 
-A tree is killed in passes, between which the loop continues (`_sweep`). Each pass stops and kills the worker, if it
-lives, and its orphans, with all descendants. A sweep begins when the driver asks for it, or when the worker has died.
-
-::
-
-    driver -> zygote                              zygote -> driver
-    setup  keep_descendants, modules, sys_path
-    preload  a pickled function                   importing  name of a package, while that takes long
-                                                  preloaded  error, why it must not be used
-    fork  token  (+ ends of channels)             refused  token, reason
-    signal  token, number, whole group
-    kill  token
-    ask                                           here
-                                                  ended  token, pid, exit code, peak bytes, time, survivors
+A tree is killed in passes, between which the loop continues (`_sweep`): each stops and kills the worker, if it lives,
+and its orphans, with all descendants. A sweep begins when the driver asks for it, or when the worker has died.
 """
 
 from __future__ import annotations
@@ -71,6 +55,18 @@ from minitune.actor.surroundings import (
 )
 from minitune.base import processes
 from minitune.base.limits import with_limits
+
+# The packets, of which some carry descriptors:
+#
+#     driver -> zygote                              zygote -> driver
+#     setup  keep_descendants, modules, sys_path
+#     preload  a pickled function                   importing  name of a package, while that takes long
+#                                                   preloaded  error, why it must not be used
+#     fork  token  (+ ends of channels)             refused  token, reason
+#     signal  token, number, whole group
+#     kill  token
+#     ask                                           here
+#                                                   ended  token, pid, exit code, peak bytes, time, survivors
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"

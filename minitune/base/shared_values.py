@@ -1,16 +1,12 @@
 """Values that are stored once, for any number of trials, and `ObjectRef`, the handle of such a value.
 
 A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file. A `ValueFile`
-has those of a process, an `ObjectStore` those that the journal names, in the run's directory, and `hold` keeps an
-object in this process.
-
-A file has a value's pickle, then its large buffers.
+has those of a process, an `ObjectStore` those that the journal names, and `hold` keeps an object in this process.
 
     header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
 
-Protocol 5 keeps the buffers of numpy arrays, of pandas' columns and the like out of the pickle. So storing a value does
-not copy them, and a reader maps them. The mapping is private (copy-on-write): all processes share the file's pages,
-and one that writes to a page gets its own copy.
+Protocol 5 keeps large buffers, such as those of numpy, out of the pickle: storing does not copy them, and a reader maps
+them, privately (copy-on-write). So all processes share the pages that none has written to.
 
 As in `pickling`, `what` is the name in errors, and a value that cannot be pickled raises a TypeError; OSError: a file
 cannot be read or written.

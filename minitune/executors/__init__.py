@@ -1,30 +1,21 @@
-"""Executors run the actors of trials: in processes, in this process, on learning curves, or on a Ray cluster.
+"""Executors run the actors of trials. The driver calls them; `wait` returns events.
 
-The driver calls an executor, which returns events from `wait`, and imports nothing of the driver.
-
-Modules
--------
 ::
 
-    trial_executor   TrialExecutor: the protocol, and the events. The driver knows nothing else of this folder.
-    admission        Admission: the base of all executors. LoopExecutor: that of local and ray, whose events come from
-                     other processes
-    local            LocalTrialExecutor: each actor in a process on this machine. It calls `minitune.actor`.
-    inline           InlineTrialExecutor: all actors in this process, one thread at a time
-    simulated        SimulatedExecutor: an actor is a position on a learning curve, and time is virtual
-    ray              RayTrialExecutor: each actor in a Ray actor. ray_actor is its side on the node, ray_cluster asks
-                     about nodes and admits actors, ray_files carries checkpoints and output
-    logical_order    OrderedExecutor: puts the events of another executor into an order that does not depend on time
-    known_reports    KnownReports: answers for actors whose report is known, in place of another executor
-    ledger           Ledger: which actors have which CPUs, memory and GPUs, and which requests wait
-    devices          what this machine has
+    trial_executor   TrialExecutor: the protocol and the events, all that the driver knows
+    admission        Admission, the base of all; LoopExecutor, that of local and ray
+    local            each actor in a process (`minitune.actor`)
+    inline           all actors in this process
+    simulated        an actor is a position on a learning curve
+    ray              each actor in a Ray actor, with ray_actor, ray_cluster and ray_files
+    logical_order    OrderedExecutor: an order that does not depend on time
+    known_reports    answers for actors whose report is known
+    ledger, devices  who has which resources; what there is
 
-One actor
----------
-1. `can_start` asks the ledger whether there is room; if not, the request waits there.
-2. `start` takes the resources and makes the actor, or takes a parked one: Started follows.
-3. `call` sends a method's name and arguments: CallReturned or CallRaised follows.
-4. `stop` ends the actor, or parks it: Exited follows, and the resources are free.
+1. `can_start` asks the ledger; without room, the request waits there.
+2. `start` takes the resources and an actor: Started follows.
+3. `call`: CallReturned or CallRaised follows.
+4. `stop` ends or parks the actor: Exited follows.
 
-Each of these returns at once. Only `wait` blocks, until an event has come or `wake` is called.
+Each returns at once. Only `wait` blocks, until an event or `wake`.
 """

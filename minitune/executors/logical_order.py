@@ -1,11 +1,9 @@
 """OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
-Real workers answer at different times in each run, so a searcher or scheduler that learns from the answers would decide
-differently. Here, each call gets a position in *logical time*: a step of a trial takes one unit, all other calls take
-none. Events that are due at the same time come in the order of their calls. An answer that arrives early waits for its
-turn, and the executor waits for a late one, even if later ones have arrived.
-
-The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
+Real workers answer at different times in each run, so a searcher that learns from the answers would decide differently.
+Here, each call gets a position in *logical time*: a step of a trial takes one unit, all other calls take none. Events
+that are due at the same time come in the order of their calls. An early answer waits for its turn, and the executor
+waits for a late one. So a trial may have to wait for the slowest one with the same number of reports.
 
 The death of a worker is the answer to its call; a stopped worker exits at the time of the stop. One that is stopped
 because of a time limit exits when its answer was due. A timeout and `wake` are passed on at once.

@@ -1,7 +1,7 @@
 """Encode a record of the journal as JSON, and decode it without loss. Decoding runs no code of an author.
 
-The JSON is compact, on one line and in ASCII. A value that JSON cannot represent is written as a *tag*, an object whose
-first key is `$`::
+The JSON is compact, on one line and in ASCII. A value that JSON cannot represent is a *tag*, an object whose first key
+is `$`::
 
     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
     {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
@@ -9,13 +9,9 @@ first key is `$`::
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else,
-also what is nested too deeply, is a pickle, with a text for those who only look.
-
-The characters `{"$":` occur only where a tag begins.
-
-Objects stay pickled: small ones in the record, large ones in the `ObjectStore` beside the journal. Loading them needs a
-check of who wrote the run.
+Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. What is nested
+too deeply is a pickle. The characters `{"$":` occur only where a tag begins. Loading an object needs a check of who
+wrote the run.
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
 """Journal: the append-only log of a run. Each event is written to it before it is acknowledged.
 
-A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. So a text
-editor shows it; `codec` makes the JSON of a record. All added lines are written by one unbuffered write. Once the write
-has returned, the lines survive the death of the process, because the kernel has them. A power cut may destroy what is
-not synced yet: the housekeeper syncs the file at most 100 ms after the first unsynced record, or later on a disk so
-slow that syncs would take over 5 % of the time; `close` syncs the rest.
+A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. Lines are
+written by one unbuffered write, and then survive the death of the process. The housekeeper syncs them soon after.
 
-If the disk refuses a write or a sync, nothing more is written, and the run ends; it can be resumed. Once a second a
-write also checks the file. It must be at its path and as long as the written lines. If it was removed or replaced, the
-run ends, and `close` writes the file again from its descriptor, which still refers to the old file. If it was cut, or
-another program has written to it, its content is unreliable, and the run ends, too.
+If the disk refuses a write or a sync, the run ends. Once a second a write also checks that the file
+is at its path and as long as the written lines. If not, the run ends; `close` writes a removed file again, from its
+descriptor.
 
 A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
-moves it to a separate file. A bad line *before* good lines is another kind of damage: a record is lost. Then the
-journal raises an error, and the user must decide what to do.
+moves it to a separate file. A bad line *before* good lines means a lost record: an error.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ A record is a dict: first its kind, then the arguments of the function that make
 * `checkpoint`: the number of a checkpoint; in `result` and `checkpoint` records its manifest;
 * `directory`: the name of the trial's directory below the run's;
 * `tag`: its experiment tag; `evaluated_params`: its searched parameters by path;
-* `ending`: why the trial, its attempt or the run has ended, by the value of an `EndKind`. The text is in `reason` or
-  `cause`, and `facts` has the facts; `ending_of` puts them together;
+* `ending`: why something has ended, by the value of an `EndKind`. The text is in `reason` or `cause`, and `facts` has
+  the facts; `ending_of` puts them together;
 * `at`: the time of the record, in seconds since the epoch.
 """
 

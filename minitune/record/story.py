@@ -5,7 +5,7 @@ A `Story` applies records, and says what each has changed by an `Effect`. All ot
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
 * `Replay` (in `driver.replay`) also calls the plug-ins;
 * `Reports` returns the results of one trial as the loggers got them;
-* `Decisions` has the reasons why trials were stopped, paused, promoted or tried again;
+* `Decisions` has the reasons of decisions;
 * `PastRun` has the learning curves for simulations.
 
 A new kind of record needs a function in `records` and a handler here.
@@ -13,8 +13,7 @@ A new kind of record needs a function in `records` and a handler here.
 Each view skips lines that it does not need: `read_overview` all results, `read_run` those of a trial whose last record
 has their sum, `Decisions` those without a decision.
 
-Objects are unpickled only on request, and nothing on disk is changed. A torn end and records of unknown kinds are
-ignored.
+Objects are unpickled only on request. A torn end and records of unknown kinds are ignored.
 """
 
 from __future__ import annotations

@@ -2,30 +2,22 @@
 
 A searcher proposes configurations and knows nothing of trials. A search algorithm makes trials of them.
 
-Modules
--------
 ::
 
-    search_algorithm      SearchAlgorithm, the contract with the driver; SearchGenerator, which asks a searcher
-    basic_variant         random and grid search: the search algorithm without a searcher
-    searcher              Searcher, the contract of all searchers, and what they share
-    wrappers, filters     around a searcher: limits, repetitions; constraints and duplicates
-    by_name               the searchers by their names
-    foreign               SpaceSearcher and LibrarySearcher, the bases of the searchers below
-    tpe                   TPESearch: `parzen` is its model, `transfer` learns from earlier runs; `bohb` is TPE for rungs
-    auto                  AutoSearch: `gaussian_process` takes turns with TPE, or for many numbers with `evolution`;
-                          `length_scales` are those of the process where numpy is installed
+    search_algorithm   the contract with the driver; SearchGenerator, which asks a searcher
+    basic_variant      random and grid search, without a searcher
+    searcher           Searcher, the contract of all searchers
+    wrappers, filters  limits, repetitions; constraints, duplicates
+    by_name            the searchers by their names
+    foreign            SpaceSearcher and LibrarySearcher, bases of the searchers below
+    tpe                TPESearch, with the model `parzen`, and `transfer` from earlier runs; `bohb` for rungs
+    auto               AutoSearch, with `gaussian_process`, `length_scales` and `evolution`
+    estimate           what a trial's value would be on average
     ax, bayesopt, hyperopt, nevergrad, optuna
-                          other libraries, each imported with its own searcher only
+                       other libraries, imported when used
 
-One suggestion
---------------
 The driver asks `SearchGenerator.next_trial`, which asks the outermost wrapper, and so on down to the searcher.
-`FilteredSearcher`, the innermost wrapper, may refuse a suggestion and ask again.
-
-One result
-----------
-The same way down: `on_trial_result` while the trial runs, `on_trial_complete` once.
+`FilteredSearcher`, the innermost one, may refuse and ask again.
 """
 
 from __future__ import annotations

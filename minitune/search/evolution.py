@@ -2,9 +2,9 @@
 
 It is the separable evolution strategy with covariance matrix adaptation: Ros and Hansen, "A Simple Modification in
 CMA-ES Achieving Linear Time and Space Complexity" (PPSN 2008), with the constants of Hansen, "The CMA Evolution
-Strategy: A Tutorial" (2016, arXiv 1604.00772). It learns only the diagonal of the covariance matrix, which takes few
-trials. The worse half of a generation drives the mean away (Arnold, "Weighted multirecombination evolution strategies",
-2006). The distribution depends only on the ended trials and their order, so it is not saved.
+Strategy: A Tutorial" (2016, arXiv 1604.00772). The worse half of a generation drives the mean away (Arnold, "Weighted
+multirecombination evolution strategies", 2006). The distribution depends only on the ended trials and their order, so
+it is not saved.
 
 Trials end in any order, and other searchers have drawn some of them, so a generation is a fixed number of trials that
 end in a row. A trial far outside of the distribution counts as if it were nearer (Hansen, "Injecting External Solutions

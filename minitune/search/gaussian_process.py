@@ -1,27 +1,16 @@
 """GaussianProcess: finds the most promising next point; needs no other library.
 
-The process has a Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes
-for Machine Learning", 2006, sections 4.2 and 5.1). For a choice, the distance of two categories is 0 or 1. Parameters
-below other categories than a point's do not exist there, and have the same coordinates at all such points. The
-acquisition function is the logarithm of the expected improvement (Jones, Schonlau and Welch, 1998). Far from the best
-value, the improvement underflows to 0, but its logarithm still orders the candidates (Ament et al., "Unexpected
-improvements to expected improvement", NeurIPS 2023).
+A Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes for Machine
+Learning", 2006, sections 4.2 and 5.1); two categories have the distance 0 or 1. The logarithm of the expected
+improvement (Jones, Schonlau and Welch, 1998; Ament et al., NeurIPS 2023) orders candidates also where the improvement
+underflows.
 
-Points of pending trials count as if their means had been observed (the "kriging believer" of Ginsbourger, Le Riche and
-Carraro, 2010). That removes the uncertainty around them, so parallel suggestions keep away from each other.
+Pending and failed trials count as if their means had been observed (Ginsbourger, Le Riche and Carraro, 2010). The
+improvement is multiplied by the probability of success (Gardner et al., ICML 2014), from the nearest trials.
 
-Points of failed trials count in the same way, because a crash says nothing about the values around it. But where many
-fail, another one is likely to fail. So the improvement is multiplied by the probability of success ("expected
-improvement with constraints": Gardner et al., "Bayesian optimization with inequality constraints", ICML 2014). It is
-estimated from the nearest trials.
-
-`NumpyCovariance` has the linear algebra wherever numpy can be imported, whatever the process has imported, so a resumed
-run goes on as it would have; elsewhere `Covariance`. With numpy, length scales come from gradients (`length_scales`),
-so suggestions differ.
-
-Three rules make it fast without numpy: at most `MOST_POINTS` points; a short random search for length scales, from
-those of the previous suggestion; the variance of a candidate is computed only as long as an upper bound of its
-improvement can still win.
+`NumpyCovariance` is used wherever numpy can be imported, so a resumed run goes on as it would have; its length scales
+come from gradients. Without numpy, speed comes from `MOST_POINTS`, a short search for length scales, and variances
+computed only while an upper bound can still win.
 """
 
 from __future__ import annotations

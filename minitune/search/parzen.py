@@ -1,20 +1,17 @@
 """The model of `TPESearch`: the ratio of two mixtures of kernels says which values are worth trying.
 
-A `Ranking` sorts the observations, the best ones first. For each group of parameters that exist together, `Model` fits
-a `GoodSide` to the first observations and a `BadSide` to the others. It draws candidates from the good side, and
-chooses one by the ratio of the two densities.
+A `Ranking` sorts the observations. For each group of parameters that exist together, `Model` fits a `GoodSide` to the
+first ones and a `BadSide` to the others, and chooses among draws from the good side by the ratio of the densities.
 
-Each observation is one kernel, a product over all parameters of a group: for numbers a normal distribution that is
-truncated to the domain, for a choice one that prefers the observed category. The domain is another kernel, the prior.
+An observation is one kernel, a product over the parameters: a normal distribution truncated to the domain, or one that
+prefers the observed category. The domain is another one, the prior.
 
-Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011), for the estimator and the
-bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), for kernels over all
-parameters jointly and the bounds of bandwidths. Two rules are our own: better kernels of the good side have larger
-weights, and the bad side's bandwidth follows Scott's rule.
+Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011); Watanabe, "Tree-structured
+Parzen estimator" (2023, arXiv 2304.11127). Our own: better kernels weigh more, and the bad side's bandwidth follows
+Scott's rule.
 
-Two approximations make it fast without numpy. A kernel's mass in a cell is the cell's width times the density of a
-normal distribution whose variance is increased by the cell's. And all bad kernels share one bandwidth: in coordinates
-divided by it, a kernel depends only on the distance of two points.
+Two approximations make it fast: a kernel's mass in a cell is width times density, with the cell's variance added; and
+all bad kernels share one bandwidth.
 """
 
 from __future__ import annotations

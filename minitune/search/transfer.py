@@ -1,18 +1,15 @@
 """Transfer: `TPESearch` learns from earlier runs over a space with some of the same parameters.
 
-An earlier run becomes a surrogate, since ranks can be compared and raw values cannot. For any configuration it predicts
-the share of the earlier trials that are better. The order of the new trials shows how similar the tasks are: the
-distance of the two rankings is the share of pairs that the surrogate puts in the other order. The weight of an earlier
-run is Epanechnikov's kernel of that distance, and 0 beyond `_FARTHEST`.
+An earlier run becomes a surrogate: for any configuration it predicts the share of the earlier trials that are better,
+since ranks can be compared and raw values cannot. The distance of two tasks is the share of pairs of new trials that
+the surrogate puts in the other order. The weight of a run is Epanechnikov's kernel of that distance, and 0 beyond
+`_FARTHEST`.
 
-A suggestion follows an earlier run with a probability equal to this weight. Then the Parzen estimators model the trials
-of both runs together. The new values become shares, too: the best one gets the best share that the surrogate predicts
-for them, and so on, so their order stays.
+A suggestion follows an earlier run with this probability. Then the Parzen estimators model the trials of both runs
+together: the new values become shares, too, in their order.
 
 Sources: Wistuba, Schilling and Schmidt-Thieme, "Two-stage transfer surrogate model for automatic hyperparameter
-optimization" (ECML PKDD 2016), for surrogates of single tasks that are weighted by a kernel of the distance of
-rankings; Bardenet, Brendel, Kegl and Sebag, "Collaborative hyperparameter tuning" (ICML 2013), for ranks instead of
-values.
+optimization" (ECML PKDD 2016); Bardenet, Brendel, Kegl and Sebag, "Collaborative hyperparameter tuning" (ICML 2013).
 """
 
 from __future__ import annotations

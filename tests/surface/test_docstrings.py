@@ -6,12 +6,15 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import minitune
+
+PACKAGE = Path(minitune.__file__).parent
 
 NEEDS_A_PACKAGE = (
     "minitune.examples.",
@@ -75,13 +78,26 @@ MOST_WORDS = 150
 
 
 def docstrings(file: Path) -> Iterator[tuple[str, str]]:
-    """The docstrings of the classes and functions of a file, by the name and the line."""
+    """The docstrings of a file, and of its classes and functions, by the name and the line."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.Module):
+            yield str(file), ast.get_docstring(node) or ""
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{file}:{node.lineno} {node.name}", ast.get_docstring(node) or ""
 
 
-def test_no_docstring_of_a_class_or_a_function_is_longer_than_its_readers_are_patient() -> None:
-    found = dict(text for file in Path(minitune.__file__).parent.rglob("*.py") for text in docstrings(file))
+def test_no_docstring_is_longer_than_its_readers_are_patient() -> None:
+    found = dict(text for file in PACKAGE.rglob("*.py") for text in docstrings(file))
     assert len(found) > 5000
     assert {name: len(text.split()) for name, text in found.items() if len(text.split()) > MOST_WORDS} == {}
+
+
+MAPPED = "actor base commands driver executors output record schedulers search space testing trainable visualization"
+"""Folders whose `__init__.py` says what is where."""
+
+
+@pytest.mark.parametrize("folder", MAPPED.split())
+def test_a_map_of_a_folder_has_all_its_modules(folder: str) -> None:
+    text = ast.get_docstring(ast.parse((PACKAGE / folder / "__init__.py").read_text("utf-8"))) or ""
+    modules = {path.stem for path in (PACKAGE / folder).glob("[a-z]*.py")}
+    assert modules - set(re.findall(r"\w+", text)) == set()
