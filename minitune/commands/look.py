@@ -295,8 +295,9 @@ def _experiments(directory: str) -> Listing:
             # One damaged run must not hide the others. Its dates are unknown, so it comes last.
             dated.append((0.0, {"name": name, "state": DAMAGED, "why": str(damage), "path": path}))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
-    counts_shown = ["total_trials", *map(key_of, states.STATES)]
-    shown = ["name", "state", *counts_shown, "begun", "last_updated"]
+    # A state in which no run has a trial says nothing, and a terminal has no room for seven.
+    counts_shown = [key for key in map(key_of, states.STATES) if any(row.get(key) for row in rows)]
+    shown = ["name", "state", "total_trials", *counts_shown, "begun", "last_updated"]
     return Listing(
         rows,
         lambda row: row,

@@ -139,7 +139,10 @@ def _agrees(count: int) -> bool:
     if not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask on: pass --yes to remove without a question")
     echo(f"Remove {counted(count, 'run')}? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # Ctrl-D: the cursor stays behind the question
+        echo()
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _sizes(directory: str) -> Iterator[int]:

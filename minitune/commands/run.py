@@ -388,16 +388,15 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     grid = tuner.fit(raise_on_interrupt=False)
     if grid.interrupted:
         return ENDED_EARLY
-    status = exit_status(*read_standing(grid.experiment_path))
     if target is not None and target.stop_all():
         echo(f"The run has ended because {target.describe()}.")
-        if status == ENDED_EARLY:
-            return 0
-    return status
+    return exit_status(*read_standing(grid.experiment_path))
 
 
 class _Target(Stopper):
     """Ends the run when the metric of any trial has reached a value."""
+
+    _is_goal = True
 
     def __init__(self, metric: str, value: float, *, is_low: bool):
         self._metric = metric

@@ -436,6 +436,8 @@ def _way_to_space(value: Any) -> str:
         return "; give what its to_dict() returns"
     if isinstance(value, (list, tuple)):
         return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
+    if type(value).__module__.startswith("hyperopt."):
+        return "; a space of HyperOpt as a whole goes to HyperOptSearch(space=...)"
     if callable(value):
         return "; a function that uses a trial of Optuna goes to OptunaSearch(space=...)"
     return ""

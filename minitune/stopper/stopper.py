@@ -35,6 +35,8 @@ ASKED_EVERY_S = 1.0
 class Stopper:
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
+    _is_goal = False
+
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the trial must end. The driver asks for every result."""
         return False
@@ -498,6 +500,13 @@ class TimeoutStopper(Stopper):
         if self._last_check_s is not None:
             self._remaining_s -= now_s - self._last_check_s
         self._last_check_s = now_s
+
+
+def is_goal_of(stopper: Stopper) -> bool:
+    """Whether the user wants the end that it causes."""
+    if isinstance(stopper, CombinedStopper):
+        return any(map(is_goal_of, stopper._which))
+    return stopper._is_goal
 
 
 def time_left_s(stopper: Stopper) -> float:

@@ -238,6 +238,7 @@ def test_a_target_ends_the_run(run: Minitune, tmp_path: Path, goal: str, target:
     assert status == 0
     assert [trial.last_result["v"] for trial in trials() if trial.last_result] == ran
     assert ("The run has ended because v <= 2.5 was reached." in out) == (target == "2.5")
+    assert [run(command, "run")[0] for command in ("watch", "resume")] == [0, 0], "what it was to reach is reached"
 
 
 @pytest.mark.parametrize(("options", "count"), [([], 4), (["--num-samples", "2"], 12)])
