@@ -130,6 +130,7 @@ class Tuner:
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         require_flag("raise_on_interrupt", raise_on_interrupt)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
+        self._plan.raises_after_interrupt = self._plan.raises and not raise_on_interrupt
         with self._plan.start_ahead():
             outcome = self._driver().run()
         self._resumption = None
@@ -140,7 +141,7 @@ class Tuner:
         if outcome.interrupted:
             if raise_on_interrupt:
                 raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")
-            if raise_on_interrupt is None:
+            if raise_on_interrupt is None and not (self._plan.raises and self._grid.num_errors):
                 logger.warning("the script goes on; fit(raise_on_interrupt=True) ends it, too")
         outcome.raise_failure()
         if self._plan.raises:
@@ -292,7 +293,7 @@ class Tuner:
 
 
 def _raise_first(grid: ResultGrid) -> None:
-    """Raise a `TuneError` that counts the failed trials and has the first error as its cause."""
+    """Raise a `TuneError` about the failed trials."""
     if grid.num_errors:
         first = next(trial for trial in grid._run.trials if trial.error is not None)
         assert first.error is not None

@@ -246,6 +246,7 @@ class _Rerun:
             os.path.basename(self.source.path),
             trial.seed,
             trial.config,
+            attempt=max(1, trial.attempt.number),
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
             resources=trial.resources,
         )
@@ -362,8 +363,8 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def _run_script(options: argparse.Namespace) -> int:
-    """Run the script as the main program of this process, so that Ctrl-C, the exit status and the terminal are its own;
-    it resumes its runs. Blocks. Returns the exit status.
+    """Run the script as the main program of this process, so that Ctrl-C and the terminal are its own; it resumes its
+    runs. Blocks. Returns the exit status.
     """
     path = options.target
     if not os.path.isfile(path):

@@ -252,6 +252,7 @@ class Driver:
             opened.run,
             tune,
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
+            raises_after_interrupt=plan.raises_after_interrupt,
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)

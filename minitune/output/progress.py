@@ -60,6 +60,7 @@ class ProgressDisplay:
     run: RunDirectory
     tune_config: TuneConfig
     raises: bool = False
+    raises_after_interrupt: bool = False
     outputs: Sequence[str] = ()
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
     _loop_end_s: float | None = None
@@ -140,7 +141,8 @@ class ProgressDisplay:
             failed = next((trial for trial in trials if trial.error is not None), None)
             # Python prints the traceback of the exception that follows. The same traceback above it would push the
             # table away.
-            if failed is not None and self.raises and interrupted_by is None:
+            follows = interrupted_by is None or (interrupted_by == "SIGINT" and self.raises_after_interrupt)
+            if failed is not None and self.raises and follows:
                 call_plugin(reporter.failure_is_raised, None, failed)
             call_plugin(reporter.run_took, None, took_s)
             self.report(trials, done=True)

@@ -64,7 +64,7 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
 def draws(config: dict[str, Any]) -> None:
     if "IS_RERUN" in os.environ:
         os.environ["LEFT_BY_A_TRIAL"] = "1"
-    report({"drawn": random.random()})
+    report({"drawn": random.random(), "attempt": get_context().get_attempt()})
     if not Path(config["mark"]).exists():
         raise ValueError("no luck")
 
@@ -76,7 +76,8 @@ def test_the_attempt_that_failed_is_run_again_in_its_surroundings(
     monkeypatch.setenv("IS_RERUN", "1")
     before = dict(os.environ)
     status, out, _ = minitune("rerun", run.experiment_path)
-    assert (status, f"iteration 1: drawn={run[0].metrics['drawn']:.6g}\n" in out) == (3, True), "as the last attempt"
+    reported = f"iteration 1: drawn={run[0].metrics['drawn']:.6g}, attempt=2\n"
+    assert (status, reported in out) == (3, True), "as the last attempt"
     assert dict(os.environ) == before
 
     (tmp_path / "mark").touch()

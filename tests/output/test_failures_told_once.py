@@ -48,6 +48,14 @@ def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, way:
     assert (stdout == "") is (verbose == "0")
 
 
+def test_a_failure_that_is_raised_after_ctrl_c_is_shown_by_the_exception(script: Script) -> None:
+    status, stdout, stderr = told(script, "fit_interrupted_and_raise")
+    assert status == 1
+    assert stderr.count(LINE) == stderr.count("The above exception") == 1
+    assert LINE not in stdout
+    assert "the script goes on" not in stderr
+
+
 @pytest.mark.parametrize(("executor", "verbose"), [("inline", "0"), ("local", "1")])
 def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
     script: Script, executor: str, verbose: str

@@ -1,6 +1,7 @@
 """Two of three trials fail. The argument says in which way the script runs them."""
 
 import os
+import signal
 import sys
 
 import minitune as tune
@@ -39,6 +40,16 @@ def fit_without_progress():
 
 
 def fit_and_raise():
+    tune.Tuner(train, param_space=space, run_config=run).fit(raise_on_failed_trial=True)
+
+
+class Interrupts(tune.Callback):
+    def on_trial_error(self, iteration, trials, trial, **info):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def fit_interrupted_and_raise():
+    run.callbacks = [Interrupts()]
     tune.Tuner(train, param_space=space, run_config=run).fit(raise_on_failed_trial=True)
 
 
