@@ -20,6 +20,7 @@ from kit import (
     Spy,
     counting,
     fit,
+    journal_of,
     listening,
     make_tuner,
     report_n,
@@ -38,7 +39,7 @@ from minitune import (
     report,
     with_resources,
 )
-from minitune.actor.messages import CallRaised, Event, Exited
+from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, Event, Exited
 from minitune.clock import VirtualClock
 from minitune.error import WorkerDiedError, WorkerStartError
 from minitune.executors.devices import Machine
@@ -298,6 +299,22 @@ def test_the_error_of_a_dead_worker_tells_what_is_known(at: int, death: dict[str
     first = first.replace(f"(pid {os.getpid()})", "(pid of the tests)")
     assert re.sub(r"^the worker of trial \S+ ", "", first) == text
     assert last_report == f"last report: {f'iteration {at}' if at else 'none'}"
+
+
+class Deaf(InlineTrialExecutor):
+    """Its workers end because the trial has caught the exception of its stop."""
+
+    def _stop(self, actor: Any, grace_s: float, keep: bool) -> Event:
+        super()._stop(actor, grace_s, keep)
+        return Exited(actor.actor_id, "stopped", "it went on", exit_code=STOP_SWALLOWED_EXIT)
+
+
+def test_a_trial_that_has_caught_its_stop_is_told_and_on_record(caplog: pytest.LogCaptureFixture) -> None:
+    executor = Deaf(Machine({"CPU": 1}, ()), VirtualClock())
+    (result,) = fit(report_n(3), stop={"n": 2}, executor=executor)
+    assert result.error is None
+    assert [text for text in caplog.messages if text.startswith("trial ") and text.endswith(": it went on")]
+    assert [record["text"] for record in journal_of() if record["type"] == "note"] == ["it went on"]
 
 
 def test_the_error_is_of_the_users_class_and_names_the_line() -> None:

@@ -323,6 +323,30 @@ def test_a_waiting_trial_that_the_scheduler_ends_keeps_no_resources_from_others(
     assert seen[-1] == 0, "but not until the first trial has ended"
 
 
+def test_a_paused_trial_that_the_scheduler_does_not_want_any_more_keeps_no_resources_from_others() -> None:
+    """It chose it so often, in vain, that the others have to wait for it."""
+    begun: list[int] = []
+
+    class Fickle(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.PAUSE if trial.number == 0 and result["n"] == 1 else self.CONTINUE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            pending, paused = tune_controller.first_pending(), tune_controller.first_paused()
+            return paused or pending if 3 < len(begun) < 10 else pending or paused
+
+    def train(config: dict[str, Any]) -> None:
+        begun.append(config["cpus"])
+        for n in range(restored_state() + 1, 3):
+            clock.current.sleep(1 + len(begun) / 100)
+            report_state(n, {"n": n})
+
+    asks = with_resources(train, lambda config: {"cpu": config["cpus"]})
+    grid = fit(asks, {"cpus": grid_search([4, *[1] * 30])}, scheduler=Fickle(), executor=virtual_executor())
+    assert [result.metrics["n"] for result in grid] == [2] * 31
+    assert begun[-1] == 4
+
+
 def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others() -> None:
     """So many have overtaken it that they wait for it; when there is room, its directory cannot be made."""
 
