@@ -191,7 +191,7 @@ class Failures:
 
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR."""
-        trial.num_failures = max(1, trial.num_failures)
+        trial.num_failures += 1
         # It may wait in the ledger, which would keep resources free for it.
         self._run.executor.forget(trial.trial_id)
         self._run.recorder.directories.write_error(trial, error)

@@ -237,7 +237,6 @@ class TrialLauncher:
             if self._lacks_descriptors(error):
                 return False
             self._run.recorder.directories.raise_if_run_ends(error, self._run.recorder.run.path)
-            trial.num_failures += 1
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
         if trial.progress.num_reports:
@@ -275,7 +274,6 @@ class TrialLauncher:
             self._run.recorder.directories.raise_if_run_ends(error, directory)
             raise
         except TypeError as error:
-            trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
         running = RunningTrial(trial, actor_id)

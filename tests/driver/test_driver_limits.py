@@ -13,6 +13,7 @@ from kit import (
     LastFirst,
     Log,
     LoggingSearcher,
+    PauseOnce,
     SavedCounter,
     Spy,
     Trace,
@@ -257,18 +258,22 @@ def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch
     assert lines
 
 
-def test_the_time_of_a_save_is_no_time_without_a_report() -> None:
+def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report() -> None:
     class SlowSaves(SavedCounter):
         def step(self) -> dict[str, Any]:
             clock.current.sleep(2)
             return super().step()
 
         def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-            clock.current.sleep(2)
+            clock.current.sleep(4)
             return super().save_checkpoint(checkpoint_dir)
 
-    executor = virtual_executor()
-    (result,) = fit(SlowSaves, {"end": 3}, checkpoint_frequency=1, report_timeout_s=3, executor=executor)
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            clock.current.sleep(4)
+            super().load_checkpoint(checkpoint)
+
+    settings: dict[str, Any] = {"scheduler": PauseOnce(2), "checkpoint_frequency": 1, "report_timeout_s": 3}
+    (result,) = fit(SlowSaves, {"end": 3}, executor=virtual_executor(), **settings)
     assert (result.error, result.metrics["n"]) == (None, 3)
 
 
@@ -278,3 +283,11 @@ def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_lat
         deadlines.begin("a", kind, 0.0)
     assert [overdue.kind for overdue in deadlines.overdue(1.5)] == [REPORT]
     assert deadlines.overdue(9.0) == []
+
+
+def test_a_clock_that_starts_again_hides_no_earlier_end_of_another_one() -> None:
+    deadlines = Deadlines(10.0, None)
+    for actor_id, now_s in (("a", 0.0), ("b", 1.0), ("a", 5.0)):
+        deadlines.begin(actor_id, REPORT, now_s)
+    assert deadlines.seconds_left(5.0) == 6.0
+    assert [overdue.actor_id for overdue in deadlines.overdue(11.0)] == ["b"]

@@ -455,6 +455,23 @@ def test_a_trial_without_a_decision_goes_on_and_can_be_paused_later() -> None:
     assert grid[1].metrics["iterations_since_restore"] == 1
 
 
+def test_a_pause_of_a_trial_that_is_paused_changes_nothing() -> None:
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        second = context.get_trials()[1]
+        if trial is second and result["n"] == 1:
+            context.set_resources(second, {"cpu": 4})  # it waits for the end of the other one
+            return "PAUSE"
+        if trial is not second and result["n"] in (2, 3):
+            paused.append(second.status)
+            context.pause_trial(second)
+        return "CONTINUE"
+
+    paused: list[str] = []
+    grid = fit(counting(4), {"i": grid_search([0, 1])}, scheduler=deciding(decide))
+    assert paused == ["PAUSED"] * 2
+    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4]] * 2
+
+
 def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it() -> None:
     """Trial 1 has written a checkpoint when trial 0 asks for its pause, and later for its end."""
 

@@ -18,6 +18,7 @@ from minitune import (
     Stopper,
     Trial,
     TuneError,
+    clock,
     grid_search,
     report,
     uniform,
@@ -195,6 +196,8 @@ def test_a_metric_that_some_trial_has_reported_has_the_right_name() -> None:
     space = {"good": grid_search([True, False, False, False])}
     assert fit(fails_later, space, **ONE_BY_ONE).num_errors == 4
     assert resume(fails_later, resume_errored=True, **ONE_BY_ONE).num_errors == 4
+    good_first = {"good": grid_search([True, False, False, False])}
+    assert fit(sometimes, good_first, name="as a number", **ONE_BY_ONE).num_errors == 3
 
 
 def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
@@ -214,6 +217,18 @@ def test_a_run_that_ends_for_another_reason_already_does_not_raise() -> None:
     space = {"end": grid_search([3, 3])}
     grid = fit(SavedCounter, space, fail_fast=True, metric="loss", mode="min", executor=virtual_executor())
     assert grid.num_errors == 2
+
+
+def test_of_two_failures_the_first_one_is_raised() -> None:
+    """The second trial is in a step when the first one's failure ends the run."""
+
+    class Failing(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            clock.current.sleep(self.config["i"])
+            raise KeyError(f"number {self.config['i']}")
+
+    with pytest.raises(KeyError, match="number 1"):
+        fit(Failing, {"i": grid_search([2, 1])}, fail_fast="raise", executor=virtual_executor())
 
 
 @pytest.mark.parametrize(

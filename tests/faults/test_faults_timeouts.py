@@ -157,21 +157,6 @@ def test_a_trial_may_be_slow_as_long_as_it_reports():
     assert "not done after 3.0 s (last: iteration 1)" in str(result.error)
 
 
-def test_saves_and_loads_take_no_time_from_the_next_report():
-    class Heavy(SavedCounter):
-        def save_checkpoint(self, checkpoint_dir):
-            clock.current.sleep(5)
-            return super().save_checkpoint(checkpoint_dir)
-
-        def load_checkpoint(self, checkpoint):
-            clock.current.sleep(5)
-            super().load_checkpoint(checkpoint)
-
-    settings = {"scheduler": PauseOnce(2), "checkpoint_frequency": 1}
-    (result,) = fit(Heavy, {"end": 3}, executor=virtual_executor(), report_timeout_s=3, **settings)
-    assert (result.error, result.metrics["n"]) == (None, 3)
-
-
 @pytest.mark.parametrize(
     ("settings", "attempts"),
     [

@@ -146,6 +146,7 @@ def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path: Path) -> None:
         run.commit(trial)
 
     assert run.numbers(trial) == [0, 3]
+    assert run.manager.discard(trial, donor) == [], "not even if its own trial could not load it"
     run.carry_out(run.manager.unpin(trial, donor))
     assert run.numbers(trial) == [0, 3]
     run.carry_out(run.manager.unpin(trial, donor))

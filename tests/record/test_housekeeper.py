@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import functools
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kit import BOUND_S, wait_until
+from kit import BOUND_S, raiser, wait_until
 
 from minitune.base import files
 from minitune.record.housekeeper import Housekeeper
@@ -169,6 +170,21 @@ def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path: Path, monk
         must_stay = housekeeper.needs(str(directory))
         goes_on.set()
     assert must_stay
+
+
+@pytest.mark.parametrize("is_of_disk", [False, True])
+def test_only_an_error_of_the_disk_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_of_disk: bool
+) -> None:
+    error = OSError(errno.EIO if is_of_disk else errno.EACCES, "on purpose")
+    monkeypatch.setattr(files, "sync_tree_steps", raiser(error))
+    told: list[object] = []
+    housekeeper = Housekeeper()
+    housekeeper.disk_failed = lambda path, error: told.append(error)
+    housekeeper.sync_checkpoint(str(tmp_path))
+    housekeeper.close()
+    assert told == [error] * is_of_disk
+    assert ("could not be synced to the disk" in caplog.text) is not is_of_disk
 
 
 def test_a_checkpoint_that_is_gone_is_not_synced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

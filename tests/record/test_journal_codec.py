@@ -69,6 +69,8 @@ def same(one: Any, other: Any) -> bool:
         )
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (datetime.datetime, datetime.time)):  # those that are equal may differ in zone and fold
+        return repr(one) == repr(other)
     return bool(one == other)
 
 
