@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -60,10 +59,6 @@ def _yaml_value(value: Any) -> str:
         return f"{{{', '.join(f'{_yaml_key(key)}: {_yaml_value(part)}' for key, part in value.items())}}}"
     if not isinstance(value, float):
         return json.dumps(value)
-    if math.isnan(value):
-        return ".nan"
-    if math.isinf(value):
-        return ".inf" if value > 0 else "-.inf"
     text = repr(value)
     if "e" in text and "." not in text:
         return text.replace("e", ".0e")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from typing import Any
 
@@ -32,6 +33,12 @@ def test_yaml_is_read_back_by_yaml_1_1() -> None:
         "size: 1.0e+22",
         "none: {}",
     ]
+
+
+def test_numbers_that_json_lacks_are_the_same_in_all_forms() -> None:
+    values = {"low": -math.inf, "odd": [math.nan]}
+    assert config_text(values, "yaml") == 'low: "-Infinity"\nodd: [null]'
+    assert json.loads(config_text(values, "json")) == {"low": "-Infinity", "odd": [None]}
 
 
 def test_a_configuration_written_as_json_reads_back_as_it_was() -> None:

@@ -634,6 +634,29 @@ def test_the_output_of_a_trial_that_has_ended_is_not_followed_while_the_run_goes
     assert told == [(0, "all of it", "")]
 
 
+def test_output_is_followed_on_after_its_middle_was_cut_out(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, str, str]] = []
+
+    def look(trial: Any, **info: Any) -> None:
+        file = Path(trial.local_path, "stdout")
+        file.write_text("first words")
+        later = iter(["first", "first and last"])
+
+        def wait(seconds: float) -> None:
+            if (text := next(later, None)) is None:
+                raise KeyboardInterrupt
+            file.write_text(text)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("minitune.commands.watch.time.sleep", wait)
+            told.append(minitune("logs", tmp_path / "live", "0", "--follow"))
+
+    fit(third, {"x": 1}, callbacks=[listening(on_trial_result=look)], storage_path=tmp_path, name="live")
+    assert [out for _, out, _ in told] == ["first words and last"]
+
+
 def test_a_run_is_watched_record_by_record(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(fit_three(tmp_path).experiment_path)
     left = grows_record_by_record(path, monkeypatch)

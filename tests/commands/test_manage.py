@@ -100,15 +100,17 @@ def test_a_run_is_removed_and_its_size_is_shown(run: Minitune, tmp_path: Path) -
     fit_three(tmp_path)
     fit_three(tmp_path, name="other")
     (tmp_path / "run" / "large").write_bytes(bytes(3_000_000))
+    (tmp_path / "kept").write_bytes(bytes(5_000_000))
+    os.link(tmp_path / "kept", tmp_path / "run" / "linked")  # so its removal frees nothing
 
-    status, out, err = run("rm", "--yes", "run")
+    status, out, err = run("rm", "--yes", "run", tmp_path / "run")
 
     assert (status, err) == (0, "")
     first, last = out.splitlines()
     assert first.startswith(f"{tmp_path / 'run'}: ")
     assert first.endswith("3.0 MB")
     assert last == "removed 1 run; 3.0 MB are free"
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]
 
 
 @pytest.mark.parametrize(("answer", "is_removed"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False)])

@@ -161,8 +161,10 @@ def test_replay_follows_its_options(
     options = ["--metric", "training_iteration", "--mode", "max", "--seed", "7", "--workers", "3"]
     assert cli.main(["replay", path, "--scheduler", "asha", "--set", "grace_period=2", *options]) == 0
     expected = {"metric": "training_iteration", "mode": "max", "num_workers": 3, "seed": 7}
-    assert configs == [expected, expected]
+    assert configs == [expected] * 2
     assert made[-1] == ("asha", {"grace_period": 2, "time_attr": "training_iteration", "max_t": 9})
+    assert cli.main(["replay", path, "--set", "max_t=5", *options]) == 0
+    assert made[-1] == ("asha", {"time_attr": "training_iteration", "max_t": 5})
 
 
 def test_replay_says_if_another_trial_would_have_been_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

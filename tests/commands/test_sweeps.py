@@ -223,6 +223,15 @@ def test_a_sweep_file_runs_its_program(run: Minitune, tmp_path: Path) -> None:
     assert [trial.last_result["training_iteration"] for trial in trials()] == [2, 1, 1]
 
 
+def test_another_metric_than_that_of_the_sweep_needs_a_mode_of_its_own(run: Minitune, tmp_path: Path) -> None:
+    written(tmp_path, f"{GRID}{COUNT}{METRIC}{X}")
+
+    status, _, err = run("run", "sweep.toml", "--metric", "other")
+
+    assert status == 2
+    assert "--metric and --mode go together, but got other and None" in err
+
+
 @pytest.mark.parametrize(
     ("goal", "target", "ran"),
     [("minimize", "2.5", [3, 2]), ("minimize", "2", [3, 2]), ("maximize", "3", [3]), ("maximize", "9", [3, 2, 1])],
@@ -274,6 +283,7 @@ def test_a_dry_run_shows_no_more_than_the_cap(run: Minitune, tmp_path: Path) -> 
         ("max_iter = 27", 1, 27, 3),
         ("min_iter = 7\nmax_iter = 19\ns = 2", 19 / 9, 19, 3),
         ("min_iter = 7\nmax_iter = 19", 7, 19, 3),
+        ("min_iter = 7\nmax_iter = 7", 7, 7, 3),
         ("max_iter = 9\ns = 2\neta = 1000000000", 9, 9, 1e9),
         ("min_iter = 1\neta = 1.0000001", 1, 1.00001, 1.0000001),
     ],
