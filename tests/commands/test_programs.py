@@ -148,7 +148,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["train.py"], 2, "a command goes behind --"),
         (["python", "train.py", "--lr", "1"], 2, "train.py --lr 1; a program and its arguments go behind --"),
         (["missing.yaml"], 1, "there is no sweep file missing.yaml"),
-        (["--param", "x=uniform(0, 1)", "--", "true"], 2, "parameter x has no place"),
+        (["--param", "x=uniform(0, 1)", "--", "true"], 2, "parameter x does not occur in the command"),
         (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
         (["--param", "a b=uniform(0, 1)", "--", "true"], 2, "but got 'a b'"),
         (["--param", "x=uniform(0, 1)", "--param", "x=uniform(0, 2)", "--", "true", "{x}"], 2, "x has two domains"),
