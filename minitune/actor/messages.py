@@ -7,7 +7,8 @@ the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then 
 the fields in between, packed by `marshal`: both ends run the same Python. Pickled objects are opaque bytes, loaded only
 when they are used, so a bad one can hurt only the process that loads it.
 
-Limits in `_S` are seconds of the monotonic clock.
+Limits in `_S` are seconds of the monotonic clock. They were chosen, not measured: shorter ones end what a busy machine
+only delays, with longer ones people wait.
 """
 
 from __future__ import annotations

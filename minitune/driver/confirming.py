@@ -24,9 +24,12 @@ from minitune.space.tree import format_tag
 from minitune.stopper.stopper import time_left_s
 
 _LATEST = 50
-"""From so many of the latest trials follows how long a trial takes."""
+"""From so many of the latest trials follows how long a trial takes. Not measured: more remember trials of other sizes.
+"""
 _RESERVE = 1.1
-"""The time that is kept for repeats, relative to the longest of these trials: a start takes time, too."""
+"""The time that is kept for repeats, relative to the longest of these trials: a start takes time, too. Not
+measured: with less, a repeat may be cut off; with more, the search ends earlier.
+"""
 
 
 class RepeatSource:

@@ -1,4 +1,8 @@
-"""Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take."""
+"""Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take.
+
+The numbers were chosen, not measured: with smaller ones a run gives up where a machine is busy for a while, with larger
+ones a run that cannot succeed goes on for longer.
+"""
 
 from __future__ import annotations
 

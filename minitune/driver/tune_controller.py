@@ -40,7 +40,7 @@ cost more writes, more delay the answers to trials.
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 """A searcher that says "not now" while nothing runs is asked again after pauses that double, from the first to the
-second.
+second. Not measured: shorter ones take the CPU from trials.
 """
 _ASKS_UNTIL_SAID = 100
 """After so many of these (about 10 s), a warning tells what the run waits for."""

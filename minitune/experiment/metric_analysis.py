@@ -19,7 +19,7 @@ _WINDOW = 10
 _LARGEST_INT = 10**300
 """Larger ints count as infinite, as they cannot be added to floats."""
 _ROWS = 32
-"""The number of results that are processed together, which is much faster."""
+"""The number of results that are processed together: `benchmarks/FINDINGS.md`, *rows*."""
 _SHAPES_KEPT = 256
 # The statistics of a metric without a value.
 _UNKNOWN = [-math.inf, math.inf, 0, 0, []]

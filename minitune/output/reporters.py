@@ -79,7 +79,7 @@ _NOTEBOOK_S = 1.0
 """The pause between two updates of a notebook's cell."""
 _REDRAW_SHARE = 0.02
 _NOTEBOOK_SHARE = 0.05
-"""The most of the driver's time for redraws and for updates."""
+"""The most of the driver's time for redraws and for updates. Not measured: more delays trials."""
 _FIRST_LINE_S = 5.0
 _LINE_GROWTH = 1.5
 _MAX_LINE_S = 600.0
