@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
-from minitune.base.checks import shown
+from minitune.base.checks import is_real, shown
 
 CPU = "CPU"
 GPU = "GPU"
@@ -170,7 +169,7 @@ def _unfold(bundle: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _check_amount(name: str, amount: Any) -> float:
     """Check an amount, and convert it to an int or float: numpy's numbers are accepted but not stored."""
-    if not isinstance(amount, Real) or isinstance(amount, bool):
+    if not is_real(amount):
         raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
     plain = float(amount)
     if not 0 <= plain < math.inf:

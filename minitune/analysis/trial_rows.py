@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from minitune.base import files, json_text
+from minitune.base.checks import is_real
 from minitune.error import TuneError
 from minitune.record.codec import Pickled
 from minitune.result import (
@@ -245,7 +246,7 @@ def _restore_numbers(rows: list[Row]) -> None:
                 odd.add(key)
                 numbers.add(key)
             # A flag is no number here: None beside it means that it is unknown.
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            elif is_real(value):
                 numbers.add(key)
             else:
                 others.add(key)

@@ -53,12 +53,25 @@ def known_number(value: Any) -> float | None:
     return number
 
 
-def sortable(value: Any) -> float | None:
-    """`known_number`, but a flag counts as 0 or 1. For metrics that need not be objectives."""
+def finite_number(value: Any) -> float | None:
+    """`as_number`, but also None for NaN and infinities."""
+    number = as_number(value)
+    if number is None or not math.isfinite(number):
+        return None
+    return number
+
+
+def number_or_flag(value: Any) -> float | None:
+    """`as_number`, but a flag counts as 0 or 1. For metrics that need not be objectives."""
     item = item_of(value)
     if isinstance(item, bool):
         return int(item)
-    return known_number(value)
+    return as_number(value)
+
+
+def sortable(value: Any) -> float | None:
+    """`number_or_flag`, but also None for NaN."""
+    return known_number(number_or_flag(value))
 
 
 def item_of(value: Any) -> Any:

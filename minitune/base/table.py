@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, TypeAlias
 
+from minitune.base.checks import is_real
 from minitune.base.text import ShortRepr, colored, is_long, number_text, one_line, plain_number, printable, width_of
 
 # A cell looks at only so many characters, at the end of a text.
@@ -125,8 +125,7 @@ class Column:
     @cached_property
     def is_number(self) -> bool:
         """Whether all values are numbers; NumPy's count as well."""
-        values = [value for value in self.values if value is not None]
-        return all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+        return all(is_real(value) for value in self.values if value is not None)
 
     def padded(self, aligns_right: bool, has_color: bool = False) -> list[str]:
         """The texts, all of the same width."""

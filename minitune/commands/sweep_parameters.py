@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minitune.base.checks import did_you_mean, is_whole, shown
+from minitune.base.checks import did_you_mean, is_real, is_whole, shown
 from minitune.space.domains import FARTHEST_SDS, Categorical, Float, Sampler
 
 _DISTRIBUTION = "distribution"
@@ -118,7 +118,7 @@ def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[P
 
 def _name(key: Any, where: str) -> str:
     """The name of a parameter. YAML takes `7` for a number and `on` for true."""
-    if isinstance(key, (int, float)) and not isinstance(key, bool):
+    if is_real(key):
         return str(key)
     if not isinstance(key, str):
         raise ValueError(f"a name in {where} must be a text, but got {shown(key)}; put it into quotes")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from minitune.base import cgroups
 from minitune.base.cgroups import read_text
+from minitune.base.checks import is_real
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
 
@@ -128,7 +129,7 @@ def _given(argument: float | None, name: str, environ: Mapping[str, str]) -> flo
 
 
 def _check_number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_real(value):
         raise ValueError(f"{name} must be a number such as 4, but got {value!r}")
     if not 0 <= value < math.inf:
         raise ValueError(f"expected 0 <= {name} < infinity, but got {value!r}")

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, TypeVar
 from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
 from minitune.base.limits import start_thread
+from minitune.base.numbers import number_or_flag
 from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of
@@ -275,10 +276,8 @@ def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for name, value in result.items():
         if name != DONE and not name.startswith(f"{CONFIG}/"):
-            number = value
-            if not isinstance(value, (int, float)):
-                number = scalar_of(value)
-            if isinstance(number, (int, float)):
+            number = number_or_flag(value)
+            if number is not None:
                 numbers[name] = number
     return numbers
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from minitune.base import descriptors
 from minitune.base.json_text import scalar_of, short_text
+from minitune.base.numbers import number_or_flag
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION, flatten
@@ -97,7 +97,7 @@ class TBXLoggerCallback(LoggerCallback):
         step = step_of(result)
         numbers: dict[str, Any] = {}
         for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
-            number = _number_of(value)
+            number = number_or_flag(value)
             if number is not None and number == number:
                 writer.add_scalar(_PREFIX + key, number, global_step=step)
                 numbers[_PREFIX + key] = number
@@ -156,17 +156,6 @@ class TBXLoggerCallback(LoggerCallback):
                 self._trial_writer[trial].file_writer.add_summary(summary)
         except Exception as error:
             logger.warning("the hyperparameters of trial %s are not shown in TensorBoard: %s", trial.name, error)
-
-
-def _number_of(value: Any) -> float | None:
-    """The number in a value, which may be a bool or a numpy scalar, as a float; None for other values."""
-    number = value if isinstance(value, (int, float)) else scalar_of(value)
-    if number is None:
-        return None
-    try:
-        return float(number)
-    except OverflowError:  # an int that is larger than all floats
-        return math.inf if number > 0 else -math.inf
 
 
 def _hyperparameter(value: Any) -> Any:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from minitune.base.checks import did_you_mean, require, require_flag, require_texts, shown
-from minitune.base.numbers import known_number
+from minitune.base.numbers import finite_number
 from minitune.base.text import warn_once
 from minitune.result import unflatten
 from minitune.search.foreign import (
@@ -185,8 +184,8 @@ class AxSearch(LibrarySearcher):
         needed = self._client._experiment.optimization_config.metric_names
         found = {}
         for name in needed:
-            value = known_number(metrics.get(name))
-            if value is not None and math.isfinite(value):
+            value = finite_number(metrics.get(name))
+            if value is not None:
                 found[name] = float(value)
         missing = sorted(set(needed) - set(found))
         if metrics and missing and missing != [_OBJECTIVE]:

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from minitune.base.checks import is_whole, require
-from minitune.base.numbers import known_number
+from minitune.base.numbers import finite_number
 from minitune.search.foreign import (
     LibrarySearcher,
     check_library,
@@ -164,8 +164,8 @@ class BayesOptSearch(LibrarySearcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """See `Searcher.add_evaluated_point`. It waits for the space."""
-        number = known_number(value)
-        if error or number is None or not math.isfinite(number):
+        number = finite_number(value)
+        if error or number is None:
             return
         require_mode(self)
         if self._domains is None:

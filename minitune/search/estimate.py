@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any, NamedTuple
 
+from minitune.base.checks import is_real
 from minitune.base.text import number_text
 from minitune.experiment.goal import best_trial
 from minitune.experiment.trial import Trial
@@ -195,7 +196,7 @@ def _coordinates(trials: Sequence[Trial]) -> list[Vector]:
 def _columns_of(values: Sequence[Any]) -> list[list[float]]:
     """The coordinates of one parameter's values, one column after the other; none if all values are equal."""
     numbers = [value for value in values if value is not None]
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in numbers):
+    if all(map(is_real, numbers)):
         low = min(numbers, default=0)
         high = max(numbers, default=0)
         if low == high or not math.isfinite(high - low):

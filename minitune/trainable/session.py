@@ -7,7 +7,6 @@ has to itself. A forked child has none, because the connection to the driver bel
 from __future__ import annotations
 
 import logging
-import math
 import os
 import pickle
 import sys
@@ -22,7 +21,7 @@ from minitune.base import user_thread
 from minitune.base.checks import shown
 from minitune.base.files import absolute, discard_tree
 from minitune.base.forks import Origin
-from minitune.base.numbers import as_number
+from minitune.base.numbers import finite_number
 from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
@@ -462,10 +461,10 @@ class AutoFields:
 
     def restore(self, metrics: Mapping[str, Any]) -> None:
         """Continue the counts from a checkpoint's result; `{}` for a fresh start. A missing count is 0."""
-        self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
-        self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
-        self.timesteps_total = _number(metrics.get(TIMESTEPS_TOTAL), None)
-        self.episodes_total = _number(metrics.get(EPISODES_TOTAL), None)
+        self.iteration = int(finite_number(metrics.get(TRAINING_ITERATION)) or 0)
+        self.time_total_s = float(finite_number(metrics.get(TIME_TOTAL_S)) or 0.0)
+        self.timesteps_total = finite_number(metrics.get(TIMESTEPS_TOTAL))
+        self.episodes_total = finite_number(metrics.get(EPISODES_TOTAL))
         self.iterations_since_restore = 0
         self.time_since_restore_s = 0.0
         self.timesteps_since_restore = 0
@@ -489,9 +488,11 @@ class AutoFields:
         time_s = now.time()
         result = dict(metrics)
         own_s = now.monotonic() - self._began_s
-        spent_s = own_s
+        spent_s = None
         if TIME_THIS_ITER_S in result:
-            spent_s = _number(result[TIME_THIS_ITER_S], own_s)
+            spent_s = finite_number(result[TIME_THIS_ITER_S])
+        if spent_s is None:
+            spent_s = own_s
         self.iteration += 1
         self.iterations_since_restore += 1
         self.time_total_s += spent_s
@@ -527,10 +528,10 @@ class AutoFields:
         """Add the user's increments to the totals, unless only a total is reported."""
         steps = None
         if TIMESTEPS_THIS_ITER in result:
-            steps = _number(result[TIMESTEPS_THIS_ITER], None)
+            steps = finite_number(result[TIMESTEPS_THIS_ITER])
         episodes = None
         if EPISODES_THIS_ITER in result:
-            episodes = _number(result[EPISODES_THIS_ITER], None)
+            episodes = finite_number(result[EPISODES_THIS_ITER])
         if steps is not None:
             self.timesteps_total = (self.timesteps_total or 0) + steps
             self.timesteps_since_restore += steps
@@ -587,14 +588,6 @@ class _MachineUsage:
             "cpu_util_percent": self._psutil.cpu_percent(interval=None),
             "ram_util_percent": self._psutil.virtual_memory().percent,
         }
-
-
-def _number(value: Any, default: Any) -> Any:
-    """`value` as a plain finite number, else `default`."""
-    number = as_number(value)
-    if number is None or not math.isfinite(number):
-        return default
-    return number
 
 
 # -- whether metrics can be sent ---------------------------------------------------------------------------------------

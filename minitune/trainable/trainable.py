@@ -22,6 +22,7 @@ from minitune import clock
 from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.files import absolute
+from minitune.base.numbers import as_number
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial_info import TrialInfo
@@ -424,9 +425,9 @@ def write_state(directory: str, fields: AutoFields) -> None:
     """Write iteration and totals into a checkpoint."""
     state = {
         TRAINING_ITERATION: fields.iteration,
-        TIME_TOTAL_S: _plain(fields.time_total_s),
-        TIMESTEPS_TOTAL: _plain(fields.timesteps_total),
-        EPISODES_TOTAL: _plain(fields.episodes_total),
+        TIME_TOTAL_S: as_number(fields.time_total_s),
+        TIMESTEPS_TOTAL: as_number(fields.timesteps_total),
+        EPISODES_TOTAL: as_number(fields.episodes_total),
     }
     files.atomic_write(os.path.join(directory, _STATE_FILE), json.dumps(state).encode())
 
@@ -440,12 +441,6 @@ def read_state(directory: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     return state
-
-
-def _plain(number: Any) -> int | float | None:
-    if number is None or isinstance(number, (int, float)):
-        return number
-    return int(number) if int(number) == number else float(number)
 
 
 def _is_same_path(returned: Any, directory: str) -> bool:

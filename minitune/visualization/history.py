@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
-from minitune.base.numbers import as_number, known_number
+from minitune.base.numbers import finite_number, known_number
 from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
@@ -375,7 +375,7 @@ class _HistoryReader(Decisions):
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         self._on_others(history, metrics)
         history.points.append(
-            ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))
+            ResultPoint(_finite_or_nan(step), _finite_or_nan(value), _finite_or_nan(metrics.get(TIMESTAMP)))
         )
 
     def _on_others(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
@@ -419,11 +419,8 @@ class _HistoryReader(Decisions):
         self._working.clear()
 
 
-def finite_number(value: Any) -> float:
-    """The value as a float; NaN if it is not a finite number."""
-    number = value
-    if type(value) is not float:
-        number = as_number(value)
-    if number is None or not math.isfinite(number):
-        return math.nan
-    return float(number)
+def _finite_or_nan(value: Any) -> float:
+    if type(value) is float:  # nearly always: this is called for each result
+        return value if math.isfinite(value) else math.nan
+    number = finite_number(value)
+    return math.nan if number is None else float(number)

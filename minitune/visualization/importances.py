@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.base.checks import is_real
 from minitune.base.table import Column, Table, as_html
 from minitune.visualization.history import RunHistory, RunLike, history_of
 
@@ -205,7 +206,7 @@ def _explained(values: Sequence[Any], ranks: Sequence[float]) -> float:
 
 def _column(values: Sequence[Any]) -> list[int] | list[str]:
     """The values of a parameter: the ranks of numbers if all of them are numbers, otherwise texts."""
-    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    numbers = [v for v in values if is_real(v)]
     if len(numbers) < sum(v is not None for v in values):
         return [str(v) for v in values]
     ranks = {number: rank for rank, number in enumerate(sorted(set(numbers)))}
