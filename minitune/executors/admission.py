@@ -15,10 +15,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from minitune import clock as clocks
 from minitune.actor.loop import Loop
 from minitune.base.forks import Origin, only_here
+from minitune.base.shared_values import ObjectRef, forget, hold
 from minitune.clock import Clock
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import CallReturned, Event, Exited
+from minitune.executors.trial_executor import CallReturned, Event, Exited, TrialExecutor
 from minitune.resources import Resources
 
 _Actor = TypeVar("_Actor")
@@ -36,6 +37,13 @@ class Admission(Generic[_Actor, _Parked]):
         self._ledger = ledger
         self._actors: dict[str, _Actor] = {}
         self._parked: dict[tuple[Any, ...], list[_Parked]] = {}
+        self._held: list[ObjectRef] = []
+
+    def share(self, value: Any) -> ObjectRef:
+        """Keep `value` in this process by reference, even if it cannot be pickled: a debugger shows the user's own."""
+        ref = hold(value)
+        self._held.append(ref)
+        return ref
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """See `TrialExecutor.resources`."""
@@ -49,6 +57,11 @@ class Admission(Generic[_Actor, _Parked]):
         """See `TrialExecutor.forget`."""
         self._ledger.forget(waiter)
 
+    def _drop_held(self) -> None:
+        """Drop the shared values, or a trainable in a reference cycle keeps the user's data in memory."""
+        for ref in self._held:
+            forget(ref)
+
     def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
         """Keep what served an actor with this key and request."""
         self._parked.setdefault((reuse_key, request), []).append(parked)
@@ -61,6 +74,33 @@ class Admission(Generic[_Actor, _Parked]):
         if not parked:
             return None
         return parked.pop()
+
+
+class ExecutorAround:
+    """The base of an executor that lets another one run its actors."""
+
+    def __init__(self, executor: TrialExecutor):
+        self.clock = executor.clock
+        self.isolates = executor.isolates
+        self.has_queue = executor.has_queue
+        self.makes_directories = executor.makes_directories
+        self._executor = executor
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._executor.resources()
+
+    def share(self, value: Any) -> ObjectRef:
+        """See `TrialExecutor.share`."""
+        return self._executor.share(value)
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._executor.forget(waiter)
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._executor.wake()
 
 
 class LoopExecutor(Admission[_Actor, _Parked]):

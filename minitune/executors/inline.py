@@ -35,7 +35,6 @@ from minitune.base.actor_thread import ActorThread
 from minitune.base.forks import Origin
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
-from minitune.base.shared_values import ObjectRef, forget, hold
 from minitune.base.user_code import runs
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
@@ -108,18 +107,11 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._ends: list[_End] = []
         self._sequence = itertools.count()
         self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so signal handlers may call it
-        self._shared: list[ObjectRef] = []
         self._stop_deadline_s = math.inf
         self._origin = Origin()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an executor belongs to the process that made it; make another one in this process")
-
-    def share(self, value: Any) -> ObjectRef:
-        """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own."""
-        ref = hold(value)
-        self._shared.append(ref)
-        return ref
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -195,8 +187,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             for actor in parked:
                 self._stop(actor, grace_s, keep=False)
         self._parked.clear()
-        for ref in self._shared:  # else a trainable in a reference cycle keeps the user's data in memory
-            forget(ref)
+        self._drop_held()
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from minitune.base.shared_values import ObjectRef
+from minitune.executors.admission import ExecutorAround
 from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
@@ -20,41 +20,21 @@ _AT_ONCE = 50
 """How many of these actors there may be, so that a turn of the driver stays short: not measured."""
 
 
-class KnownReports:
+class KnownReports(ExecutorAround):
     """Answers for actors whose report is known, and lets another executor run all others."""
 
     def __init__(self, executor: TrialExecutor, find: Callable[[ActorSpec], Report | None], *, is_ordered: bool):
-        self.clock = executor.clock
-        self.isolates = executor.isolates
-        self.has_queue = executor.has_queue
-        self.makes_directories = executor.makes_directories
-        self._executor = executor
+        super().__init__(executor)
         self._find = find
         self._is_ordered = is_ordered
         self._host = socket.gethostname()
         self._reports: dict[str, Report] = {}  # of the actors that are here
         self._answers: dict[str, CallReturned] = {}  # those that the caller has not taken yet, by actor
 
-    # -- resources and values ----------------------------------------------------------------------------------------
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
-        return self._executor.resources()
-
-    def share(self, value: Any) -> ObjectRef:
-        """See `TrialExecutor.share`."""
-        return self._executor.share(value)
-
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`."""
         has_room = self._executor.can_start(request, waiter)  # in any case: it refuses what can never start
         return has_room and len(self._reports) < _AT_ONCE
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._executor.forget(waiter)
-
-    # -- actors ------------------------------------------------------------------------------------------------------
 
     def start(self, spec: ActorSpec) -> Started | None:
         """See `TrialExecutor.start`."""
@@ -92,10 +72,6 @@ class KnownReports:
         if not self._is_ordered:  # what has come from the others does not wait until no known actor is left
             events += self._executor.wait(0)
         return events
-
-    def wake(self) -> None:
-        """See `TrialExecutor.wake`."""
-        self._executor.wake()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""

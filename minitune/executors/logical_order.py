@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
 from minitune.error import TuneError
-from minitune.executors.admission import Admission, idle
+from minitune.executors.admission import Admission, ExecutorAround, idle
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import ActorSpec, Event, Exited, Placed, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
@@ -51,7 +50,7 @@ class _OrderedActor:
         return self.due is not None
 
 
-class OrderedExecutor(Admission[_OrderedActor, None]):
+class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
     """Puts the events of another executor into logical order; an actor holds its resources until the caller has
     received its exit. So the trials that can start depend on the requests and the machine's totals, not on the speed of
     workers.
@@ -61,12 +60,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     """
 
     def __init__(self, executor: TrialExecutor, window: int):
-        super().__init__(_ledger_like(executor))
-        self.clock = executor.clock
-        self.isolates = executor.isolates
-        self.has_queue = executor.has_queue
-        self.makes_directories = executor.makes_directories
-        self._executor = executor
+        Admission.__init__(self, _ledger_like(executor))
+        ExecutorAround.__init__(self, executor)
         self._window = window
         self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated positions are skipped
         self._placed: deque[Event] = deque()
@@ -77,10 +72,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         return self._executor.resources()[0], self._ledger.free()
-
-    def share(self, value: Any) -> ObjectRef:
-        """See `TrialExecutor.share`."""
-        return self._executor.share(value)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """Warns once if the machine allows fewer actors than the window."""
@@ -98,8 +89,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         return has_room
 
     def forget(self, waiter: str) -> None:
+        self._ledger.forget(waiter)
         super().forget(waiter)
-        self._executor.forget(waiter)
 
     def check_room(self, request: Resources) -> None:
         """Raise TuneError if the machine has no room for a whole window of actors with this request."""
@@ -173,10 +164,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
             for one in arrived:
                 self._keep(one)
         return [event]
-
-    def wake(self) -> None:
-        """See `TrialExecutor.wake`."""
-        self._executor.wake()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""

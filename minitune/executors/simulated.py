@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import is_real
-from minitune.base.shared_values import ObjectRef, forget, hold
 from minitune.checkpoint import CheckpointRecord, directory_name
 from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
@@ -144,15 +143,8 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._saved: dict[str, _Saved] = {}
-        self._shared: list[ObjectRef] = []
         self._is_woken = False
         self._pid = os.getpid()
-
-    def share(self, value: Any) -> ObjectRef:
-        """See `TrialExecutor.share`."""
-        ref = hold(value)
-        self._shared.append(ref)
-        return ref
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
@@ -228,8 +220,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             self.stop(actor_id, grace_s)
         while self._due:
             self.wait(None)
-        for ref in self._shared:
-            forget(ref)
+        self._drop_held()
 
     def drop_checkpoint(self, trial_directory: str, number: int) -> None:
         """Delete a checkpoint: a trial that loads it later fails."""
