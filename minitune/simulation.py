@@ -253,7 +253,7 @@ class _Log:
         if change.ending is not None:
             self._note(trial.trial_id, trial.status, change.ending.text, kind=change.ending.kind)
         # The clock may go on after the last step of a trial, for a limit of the run that then does not matter.
-        if change.step is not None:
+        if change.transition is not None:
             self.end_s = self._clock.now_s
 
     def _note(

@@ -82,7 +82,7 @@ from minitune.base.shared_values import hold
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.lifecycle import PAUSED, PENDING, Step
+from minitune.experiment.lifecycle import PAUSED, PENDING, Transition
 from minitune.experiment.trial_info import TrialInfo
 from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record import journal
@@ -593,10 +593,10 @@ def make_trial(number: int = 0, **details: Any) -> Trial:
 def run_trial(trial: Trial) -> Trial:
     """Bring a waiting trial to RUNNING."""
     if trial.status == PAUSED:
-        trial.move(Step.UNPAUSE)
+        trial.move(Transition.UNPAUSE)
     trial.begin_attempt(trial.attempt.number + 1)
-    trial.move(Step.START)
-    trial.move(Step.TRAIN)
+    trial.move(Transition.START)
+    trial.move(Transition.TRAIN)
     return trial
 
 

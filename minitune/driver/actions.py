@@ -14,10 +14,10 @@ from typing import Any
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.limits import REPORT
 from minitune.driver.state import Request, RunningTrial
-from minitune.driver.step import Run, take
+from minitune.driver.transitions import Run, take
 from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
 from minitune.resources import Resources
 from minitune.space.tree import value_at_text
@@ -78,7 +78,7 @@ class TrialActions:
         """Request the next report."""
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
-            take(self._run, running.trial, Step.TRAIN, "go on")
+            take(self._run, running.trial, Transition.TRAIN, "go on")
         self.commands.append((self._call, (running.actor_id, "train")))
 
     def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
@@ -89,12 +89,12 @@ class TrialActions:
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""
-        take(self._run, running.trial, Step.SAVE, f"before {running.decision}")
+        take(self._run, running.trial, Transition.SAVE, f"before {running.decision}")
         self.commands.append((self._call, (running.actor_id, "save")))
 
     def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
         """Let the worker load a checkpoint, with its result. `where` names the devices."""
-        take(self._run, running.trial, Step.RESTORE, f"from {os.path.basename(path)}{where}")
+        take(self._run, running.trial, Transition.RESTORE, f"from {os.path.basename(path)}{where}")
         self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
@@ -116,8 +116,8 @@ class TrialActions:
             )
         if not self._experiments[trial.experiment_number].saves:  # a function has saved when it reported
             self._run.hooks.tell("on_trial_save", trial)
-        self.let_go(running)  # before the step, because a PAUSED trial owns no actor
-        take(self._run, trial, Step.PAUSE, reason)
+        self.let_go(running)  # before the transition, because a PAUSED trial owns no actor
+        take(self._run, trial, Transition.PAUSE, reason)
 
     def end(self, running: RunningTrial, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
@@ -126,16 +126,16 @@ class TrialActions:
         if not running.ends_by_itself and self._run.state.interrupted:
             self.let_go(running)
             self._run.hooks.interrupted(trial)
-            self._run.state.move(trial, Step.STOP, ending)
+            self._run.state.move(trial, Transition.STOP, ending)
             return
         if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
             self.let_go(running)
-            take(self._run, trial, Step.RETRY, Ending.of(EndKind.NOT_READY))
+            take(self._run, trial, Transition.RETRY, Ending.of(EndKind.NOT_READY))
             self.remove(trial, ending)
             return
         trial.completes()
         self.let_go(running)
-        take(self._run, trial, Step.STOP, ending)
+        take(self._run, trial, Transition.STOP, ending)
         self.is_over(trial)
 
     def cut_short(self, running: RunningTrial, ending: Ending) -> None:
@@ -148,9 +148,9 @@ class TrialActions:
         self._run.executor.forget(trial.trial_id)  # it may wait in the ledger
         if self._run.state.interrupted:
             self._run.hooks.interrupted(trial)
-            self._run.state.move(trial, Step.STOP, ending)
+            self._run.state.move(trial, Transition.STOP, ending)
             return
-        take(self._run, trial, Step.STOP, ending)
+        take(self._run, trial, Transition.STOP, ending)
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
@@ -267,7 +267,7 @@ class TrialActions:
         running = self._run.state.running.get(trial.attempt.actor_id)
         if running is None:
             if trial.phase is Phase.QUEUED:
-                take(self._run, trial, Step.PAUSE, decision.reason)
+                take(self._run, trial, Transition.PAUSE, decision.reason)
         elif running.idle and request.argument and self._experiments[trial.experiment_number].saves:
             running.idle = False
             running.decision = decision
@@ -324,7 +324,7 @@ class TrialActions:
             # Its state is of no use any more. A fresh attempt loads the donor's checkpoint, as after any pause.
             running.idle = False
             self.let_go(running)
-            take(self._run, trial, Step.PAUSE, f"exploits {donor.name}")
+            take(self._run, trial, Transition.PAUSE, f"exploits {donor.name}")
         trial.set_config(config)
         trial.recorded_config = recorded_config
         drawn = trial.evaluated_params

@@ -30,11 +30,11 @@ from minitune.driver.failure import (
 from minitune.driver.limits import REPORT, TRIAL
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import RunningTrial
-from minitune.driver.step import Run, take
+from minitune.driver.transitions import Run, take
 from minitune.error import DiskError, TuneError
 from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.record.journal import LOOK_S
 from minitune.result import (
@@ -118,7 +118,7 @@ class EventHandler:
         elif trial.start_checkpoint is not None:
             self._actions.restore(running, trial.start_checkpoint.path, {}, where)
         else:
-            take(self._run, trial, Step.TRAIN, f"the worker is ready{where}")
+            take(self._run, trial, Transition.TRAIN, f"the worker is ready{where}")
             self._actions.pull(running)
         if devices:  # the record of the start did not know them
             self._run.recorder.status(trial, f"the worker is ready{where}")

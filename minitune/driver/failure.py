@@ -17,7 +17,7 @@ from minitune.base.text import cut, mebibytes, one_line
 from minitune.driver.actions import TrialActions, about
 from minitune.driver.limits import REPORT, Overdue
 from minitune.driver.state import RunningTrial
-from minitune.driver.step import Run, take
+from minitune.driver.transitions import Run, take
 from minitune.error import (
     HINT,
     CrashLoopError,
@@ -32,7 +32,7 @@ from minitune.error import (
 )
 from minitune.executors.trial_executor import Exited
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import TERMINATED, Phase, Step
+from minitune.experiment.lifecycle import TERMINATED, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, TRAINING_ITERATION, assign, flatten
 from minitune.space.domains import is_same
@@ -121,7 +121,7 @@ class Failures:
             level = logging.WARNING
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
-        take(self._run, trial, Step.RETRY, ending)
+        take(self._run, trial, Transition.RETRY, ending)
         self._actions.remove_if_run_ends(trial)
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
@@ -138,7 +138,7 @@ class Failures:
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
-        # Before the step back to QUEUED, because the phase says what has failed.
+        # Before the transition back to QUEUED, because the phase says what has failed.
         retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
         if not gone:
             self._actions.let_go(running, keep=False)
@@ -181,7 +181,7 @@ class Failures:
             start,
             extra=about(trial),
         )
-        take(self._run, trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
+        take(self._run, trial, Transition.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
         # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
         if trial.max_failures < 0 and self._run.state.ending is None:
             if isinstance(error, WorkerStartError):
@@ -200,7 +200,7 @@ class Failures:
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
         """A trial has failed for good. With `fail_fast`, or after too many `EqualFailures`, the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
-        take(self._run, trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
+        take(self._run, trial, Transition.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._actions.is_over(trial)
         if self._run.state.settings.failure.fail_fast:
             self.failed_fast = self.failed_fast or trial

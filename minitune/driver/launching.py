@@ -17,10 +17,10 @@ from minitune.base.pickling import require_picklable
 from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial
-from minitune.driver.step import Run, take
+from minitune.driver.transitions import Run, take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
-from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
@@ -230,7 +230,7 @@ class TrialLauncher:
         if is_chosen:
             why = self._run.hooks.why_chosen(trial)
         if trial.phase is Phase.PAUSED:
-            take(self._run, trial, Step.UNPAUSE, "chosen by the scheduler")
+            take(self._run, trial, Transition.UNPAUSE, "chosen by the scheduler")
         try:  # before the record of the start, which names the directory
             directory = self._run.recorder.directories.prepare(trial, is_left=self._run.executor.makes_directories)
         except OSError as error:
@@ -246,7 +246,7 @@ class TrialLauncher:
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
         self._run.recorder.attempt_starts(trial, *why)
-        self._run.state.move(trial, Step.START, f"attempt {trial.attempt.number}")
+        self._run.state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)
         return True
 

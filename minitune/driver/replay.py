@@ -20,9 +20,9 @@ from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import Snapshot, load
 from minitune.driver.state import RunState
-from minitune.driver.step import take
+from minitune.driver.transitions import take
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
@@ -154,7 +154,7 @@ class Replay(Story):
         else:  # the plug-ins see the old trial end
             self.state.inherited.pop(replaced.trial_id, None)
             if not replaced.is_finished():
-                self._move(replaced, Step.STOP, Ending.of(EndKind.REPLACED))
+                self._move(replaced, Transition.STOP, Ending.of(EndKind.REPLACED))
             self.state.replace(replaced, trial)
         self.hooks.added(trial)
 
@@ -170,12 +170,16 @@ class Replay(Story):
     def _set_resources(self, trial: Trial, resources: Resources) -> None:
         self.state.change_resources(trial, resources)
 
-    def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
-        if step is Step.START:
+    def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
+        if transition is Transition.START:
             self._cut_off.discard(trial.trial_id)
-        elif step is Step.RETRY and isinstance(why, Ending) and why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST):
+        elif (
+            transition is Transition.RETRY
+            and isinstance(why, Ending)
+            and why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST)
+        ):
             self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
-        take(self, trial, step, why)
+        take(self, trial, transition, why)
 
     # -- which trials continue -----------------------------------------------------------------------------------------
 
@@ -200,12 +204,12 @@ class Replay(Story):
         elif trial.is_finished() and wanted is ResumeType.RESUME:
             trial.error = None
             trial.num_failures = 0
-            self._move(trial, Step.REVIVE, RESUMED)
+            self._move(trial, Transition.REVIVE, RESUMED)
             self._make_ready(trial)
             self.changes.append((trial, None))
         elif not trial.is_finished() and wanted is ResumeType.SKIP:
             self.state.inherited.pop(trial.trial_id, None)
-            self._move(trial, Step.STOP, Ending.of(EndKind.SKIPPED))
+            self._move(trial, Transition.STOP, Ending.of(EndKind.SKIPPED))
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
@@ -230,11 +234,11 @@ class Replay(Story):
         if is_to_end:
             self.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
-            self.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+            self.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
 
 class _Unrecorded:
-    """Records nothing: a replay takes steps that are on record."""
+    """Records nothing: a replay takes transitions that are on record."""
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record nothing."""
@@ -243,6 +247,7 @@ class _Unrecorded:
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, records.STATE, records.CLOSE})
 """Records that are no events of a trial or of the search; requests stay open after them."""
 
+_CUT_OFF = (EndKind.DRIVER_ENDED, EndKind.LOST)
 _PLAIN = {action: Decision(action) for action in DECISIONS}
 """Shared decisions without a reason; most decisions have none."""
 

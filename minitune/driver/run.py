@@ -49,7 +49,7 @@ from minitune.driver.parts import (
 from minitune.driver.plan import Plan
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, innermost
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
-from minitune.driver.step import Run
+from minitune.driver.transitions import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TrialStopped, TuneError, as_cause
 from minitune.executors.trial_executor import TrialExecutor

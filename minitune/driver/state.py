@@ -17,7 +17,7 @@ from minitune.decision import CONTINUE, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
@@ -305,10 +305,10 @@ class RunState:
         list.pop(self.trials)
         list.__setitem__(self.trials, self.trials.index(old), fresh)
 
-    def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
+    def move(self, trial: Trial, transition: Transition, reason: str | Ending = "") -> bool:
         """Move a trial to its next phase; return whether its public status has changed."""
         before = trial.phase
-        trial.move(step, reason)  # first: if the table refuses the step, no index has changed
+        trial.move(transition, reason)  # first: if the table refuses it, no index has changed
         after = trial.phase
         # A trial that waits or has ended may let another one start, or the searcher suggest one.
         if after not in OWNS_ACTOR:

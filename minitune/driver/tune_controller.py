@@ -20,11 +20,11 @@ from minitune.driver.failure import Failures
 from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
 from minitune.driver.limits import REPORT
 from minitune.driver.state import ENDED, WAITING
-from minitune.driver.step import Run, take
+from minitune.driver.transitions import Run, take
 from minitune.error import TuneError
 from minitune.executors.trial_executor import CallReturned, Placed
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
 
 if TYPE_CHECKING:
@@ -333,9 +333,9 @@ class TuneController:
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
         if self._saves(trial, resumable=False) and not is_saved:
-            self._run.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+            self._run.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
-        take(self._run, trial, Step.STOP, ending)
+        take(self._run, trial, Transition.STOP, ending)
         self._actions.is_over(trial)
 
     def unwind(self) -> bool:

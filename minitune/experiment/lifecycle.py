@@ -1,4 +1,4 @@
-"""The lifecycle of a trial: a trial has one phase, and only the steps in one table change it.
+"""The lifecycle of a trial: a trial has one phase, and only the transitions in one table change it.
 
 Theory
 ------
@@ -34,8 +34,8 @@ class Phase(Enum):
     ERROR = "error"
 
 
-class Step(Enum):
-    """A step of a trial from one phase to another."""
+class Transition(Enum):
+    """A transition of a trial from one phase to another."""
 
     __hash__ = object.__hash__
 
@@ -68,31 +68,31 @@ TERMINATED = "TERMINATED"
 ERROR = "ERROR"
 
 _RELEASES = {
-    Step.PAUSE: Phase.PAUSED,
-    Step.RETRY: Phase.QUEUED,
-    Step.STOP: Phase.TERMINATED,
-    Step.FAIL: Phase.ERROR,
+    Transition.PAUSE: Phase.PAUSED,
+    Transition.RETRY: Phase.QUEUED,
+    Transition.STOP: Phase.TERMINATED,
+    Transition.FAIL: Phase.ERROR,
 }
-"""The steps by which a trial releases its actor, allowed in each phase that owns one."""
+"""The transitions by which a trial releases its actor, allowed in each phase that owns one."""
 
-TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
+TRANSITIONS: dict[Phase, dict[Transition, Phase]] = {
     Phase.QUEUED: {
-        Step.START: Phase.STARTING,
-        Step.PAUSE: Phase.PAUSED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
+        Transition.START: Phase.STARTING,
+        Transition.PAUSE: Phase.PAUSED,
+        Transition.STOP: Phase.TERMINATED,
+        Transition.FAIL: Phase.ERROR,
     },
-    Phase.STARTING: {Step.RESTORE: Phase.RESTORING, Step.TRAIN: Phase.TRAINING, **_RELEASES},
-    Phase.RESTORING: {Step.TRAIN: Phase.TRAINING, **_RELEASES},
-    Phase.TRAINING: {Step.TRAIN: Phase.TRAINING, Step.SAVE: Phase.SAVING, **_RELEASES},
-    Phase.SAVING: {Step.TRAIN: Phase.TRAINING, **_RELEASES},
+    Phase.STARTING: {Transition.RESTORE: Phase.RESTORING, Transition.TRAIN: Phase.TRAINING, **_RELEASES},
+    Phase.RESTORING: {Transition.TRAIN: Phase.TRAINING, **_RELEASES},
+    Phase.TRAINING: {Transition.TRAIN: Phase.TRAINING, Transition.SAVE: Phase.SAVING, **_RELEASES},
+    Phase.SAVING: {Transition.TRAIN: Phase.TRAINING, **_RELEASES},
     Phase.PAUSED: {
-        Step.UNPAUSE: Phase.QUEUED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
+        Transition.UNPAUSE: Phase.QUEUED,
+        Transition.STOP: Phase.TERMINATED,
+        Transition.FAIL: Phase.ERROR,
     },
-    Phase.TERMINATED: {Step.REVIVE: Phase.QUEUED},
-    Phase.ERROR: {Step.REVIVE: Phase.QUEUED},
+    Phase.TERMINATED: {Transition.REVIVE: Phase.QUEUED},
+    Phase.ERROR: {Transition.REVIVE: Phase.QUEUED},
 }
 
 STATUS: dict[Phase, str] = {

@@ -23,7 +23,7 @@ from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle, states
 from minitune.experiment.endings import Ending
-from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
@@ -265,8 +265,8 @@ class Trial:
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
-    def move(self, step: Step, reason: str | Ending = "") -> None:
-        """Take one step of the lifecycle.
+    def move(self, transition: Transition, reason: str | Ending = "") -> None:
+        """Take one transition of the lifecycle.
 
         Raises:
             TuneError: If the table does not allow it; the trial is unchanged, and the text has its history.
@@ -275,16 +275,16 @@ class Trial:
         if isinstance(reason, Ending):
             ending = reason
             reason = reason.text
-        # Nothing is changed before this check, so that the story in the error is that of before the step.
-        phase = TRANSITIONS[self.phase].get(step)
+        # Nothing is changed before this check, so that the story in the error is that of before it.
+        phase = TRANSITIONS[self.phase].get(transition)
         if phase is None:
             raise TuneError(
-                f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
+                f"trial {self.trial_id} cannot take transition {transition.name} in phase {self.phase.name}"
                 f"{f' ({reason})' if reason else ''}; its history:\n{self.format_story()}"
             )
         self.phase = phase
         self.ending = ending
-        self.story.append((clock.current.time(), phase, reason or step.name))
+        self.story.append((clock.current.time(), phase, reason or transition.name))
         if len(self.story) > _STORY_LENGTH:
             del self.story[0]
 

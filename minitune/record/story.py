@@ -46,7 +46,7 @@ from minitune.experiment.lifecycle import (
     TERMINATED,
     TRANSITIONS,
     Phase,
-    Step,
+    Transition,
 )
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial, Usage
@@ -65,22 +65,22 @@ from minitune.result import (
 
 # -- what records do ---------------------------------------------------------------------------------------------------
 
-# The phase after each step. From which phase a step is allowed does not matter: a view shows what a driver wrote.
-_PHASE_AFTER = {step: phase for steps in TRANSITIONS.values() for step, phase in steps.items()}
+# The phase after each transition. From which phase one is allowed does not matter: a view shows what a driver wrote.
+_PHASE_AFTER = {each: phase for allowed in TRANSITIONS.values() for each, phase in allowed.items()}
 
-# The step that leads to each status.
-_STEPS = {RUNNING: Step.TRAIN, PAUSED: Step.PAUSE, TERMINATED: Step.STOP, ERROR: Step.FAIL}
+# The transition that leads to each status.
+_TO_STATUS = {RUNNING: Transition.TRAIN, PAUSED: Transition.PAUSE, TERMINATED: Transition.STOP, ERROR: Transition.FAIL}
 
-# The step that leads from each phase back to PENDING.
+# The transition that leads from each phase back to PENDING.
 _BACK = {
-    Phase.PAUSED: Step.UNPAUSE,
-    Phase.TERMINATED: Step.REVIVE,
-    Phase.ERROR: Step.REVIVE,
-    **dict.fromkeys(OWNS_ACTOR, Step.RETRY),
+    Phase.PAUSED: Transition.UNPAUSE,
+    Phase.TERMINATED: Transition.REVIVE,
+    Phase.ERROR: Transition.REVIVE,
+    **dict.fromkeys(OWNS_ACTOR, Transition.RETRY),
 }
 
-# The steps by which a trial, or an attempt of it, ends.
-_ENDS = frozenset((Step.STOP, Step.FAIL, Step.RETRY))
+# The transitions by which a trial, or an attempt of it, ends.
+_ENDS = frozenset((Transition.STOP, Transition.FAIL, Transition.RETRY))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Effect:
 
     Attributes:
         trial: The trial that the record is about, in its state after it; None if it is about the run.
-        step: The step that the trial took by a `status` record, a `start` (`TRAIN`), or a `result` with which it ends
+        transition: That of the trial by a `status` record, a `start` (`TRAIN`), or a `result` with which it ends
             (`STOP`); else None.
         ending: Why the trial or its attempt has ended; else None.
         replaced: The trial that a new `trial` replaces; else None.
@@ -116,7 +116,7 @@ class Effect:
     record: records.Record
     trial: Trial | None = None
     before: Phase | None = None
-    step: Step | None = None
+    transition: Transition | None = None
     ending: Ending | None = None
     replaced: Trial | None = None
 
@@ -324,7 +324,7 @@ class Story:
             # Each driver gives each trial all its attempts again.
             trial.num_failures = 0
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
-                self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+                self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
     def _on_extend(self, effect: Effect) -> None:
         self.was_ended = False
@@ -388,11 +388,11 @@ class Story:
             self.details.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
-            self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-        self._move(trial, Step.START, f"attempt {trial.attempt.number}")
+            self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+        self._move(trial, Transition.START, f"attempt {trial.attempt.number}")
         effect.before = trial.phase
-        effect.step = Step.TRAIN
-        self._move(trial, Step.TRAIN, "")
+        effect.transition = Transition.TRAIN
+        self._move(trial, Transition.TRAIN, "")
 
     def _on_result(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -410,9 +410,9 @@ class Story:
         self._on_checkpoint(trial, effect)
         if ends:
             effect.before = trial.phase
-            effect.step = Step.STOP
+            effect.transition = Transition.STOP
             effect.ending = records.ending_of(record)
-            self._end(trial, effect.before, Step.STOP, effect.ending)
+            self._end(trial, effect.before, Transition.STOP, effect.ending)
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
@@ -470,43 +470,44 @@ class Story:
         cause = record["cause"]
         before = trial.phase
         effect.before = before
-        step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
-        effect.step = step
-        if step is None:
+        transition = _BACK.get(before) if status == PENDING else _TO_STATUS.get(status)
+        effect.transition = transition
+        if transition is None:
             return
         total = None if self.details is None else record.get(records.SUM)
         if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.attempt.config = trial.current_config
             trial.take_sum(total)
-        if step in _ENDS:
+        if transition in _ENDS:
             effect.ending = records.ending_of(record)
-            self._end(trial, before, step, effect.ending)
+            self._end(trial, before, transition, effect.ending)
             return
         # A resume tries a failed trial again as if it had not failed.
-        if step is Step.REVIVE:
+        if transition is Transition.REVIVE:
             trial.error = None
             trial.num_failures = 0
-        self._move(trial, step, cause)
+        self._move(trial, transition, cause)
 
     def _on_usage(self, trial: Trial, effect: Effect) -> None:
         trial.usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"]).after(trial.usage)
 
-    def _end(self, trial: Trial, before: Phase, step: Step, ending: Ending) -> None:
-        if self.details is not None and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
+    def _end(self, trial: Trial, before: Phase, transition: Transition, ending: Ending) -> None:
+        # If it ran, its last result is final.
+        if self.details is not None and transition is Transition.STOP and STATUS[before] == RUNNING:
             if ending.kind is EndKind.RETURNED:
                 trial.returns()
             trial.completes()
         if ending.kind is EndKind.FAILED:
             trial.num_failures += 1
-        if step is Step.FAIL:
+        if transition is Transition.FAIL:
             text = "" if self.details is None else last_error_text(trial.local_path)
             trial.error = trial_error_of_text(text or ending.text, ending.text)
         self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
-        if step is not Step.RETRY:
+        if transition is not Transition.RETRY:
             if self.details is not None:
                 self.details.flat_configs.pop(trial.trial_id, None)
             self.inherited.pop(trial.trial_id, None)
-        self._move(trial, step, ending)
+        self._move(trial, transition, ending)
 
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
@@ -540,12 +541,12 @@ class Story:
     def _set_resources(self, trial: Trial, resources: Resources) -> None:
         trial.resources = resources
 
-    def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
-        trial.phase = _PHASE_AFTER[step]
+    def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
+        trial.phase = _PHASE_AFTER[transition]
         trial.ending = why if isinstance(why, Ending) else None
         if trial.phase in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
-        elif step is Step.REVIVE:
+        elif transition is Transition.REVIVE:
             self.unfinished[trial.trial_id] = trial
             self.driver.ended_before.discard(trial.trial_id)
 
@@ -994,8 +995,8 @@ class Decisions:
             self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
             self._on_result(history, effect.record)
-            if effect.step is not None:
-                self._on_step(history, effect, "")
+            if effect.transition is not None:
+                self._on_transition(history, effect, "")
         elif kind == records.EXPLOIT:
             self._on_exploit(history, effect.record)
         elif kind == records.NOTE:
@@ -1008,7 +1009,7 @@ class Decisions:
             total = effect.record.get(records.SUM)
             if total is not None:  # the reader may have skipped its last results
                 history.iteration = total["last"].get(TRAINING_ITERATION, total["count"])
-            self._on_step(history, effect, effect.record["cause"])
+            self._on_transition(history, effect, effect.record["cause"])
 
     def tell_summed_up(self, record: records.Record) -> None:
         """Add a result without a decision that a later sum covers."""
@@ -1049,23 +1050,23 @@ class Decisions:
         history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
         history.is_open = True
 
-    def _on_step(self, history: _History, effect: Effect, cause: str) -> None:
-        step = effect.step
+    def _on_transition(self, history: _History, effect: Effect, cause: str) -> None:
+        transition = effect.transition
         kind = None
         if effect.ending is not None:
             kind = effect.ending.kind
             cause = effect.ending.text
         was_open = history.is_open
         history.is_open = False
-        if step is Step.PAUSE and not was_open:
+        if transition is Transition.PAUSE and not was_open:
             history.add(PAUSE, cause)
-        elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
+        elif transition is Transition.STOP and not (was_open and history.decisions[-1].action == STOP):
             history.add(STOP, cause, None if effect.ending is None else effect.ending.facts, kind)
-        elif step is Step.FAIL:
+        elif transition is Transition.FAIL:
             history.add(FAIL, cause, kind=kind)
-        elif step is Step.UNPAUSE:
+        elif transition is Transition.UNPAUSE:
             history.unpaused = cause
-        elif step is Step.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
+        elif transition is Transition.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
             history.add(RETRY, cause, kind=kind)
 
 
@@ -1154,10 +1155,10 @@ class PastRun:
             if trial is None:
                 continue
             trial_id = trial.trial_id
-            if effect.step is Step.TRAIN:
+            if effect.transition is Transition.TRAIN:
                 running.add(trial_id)
                 self.num_workers = max(self.num_workers, len(running))
-            elif effect.step is not None:
+            elif effect.transition is not None:
                 running.discard(trial_id)
             # From here on its curve belongs to two configurations.
             if trial_id in exploited:
@@ -1182,9 +1183,9 @@ class PastRun:
                 ended.discard(trial_id)
             elif kind == records.EXPLOIT:
                 exploited.add(trial_id)
-            elif effect.step is Step.STOP and effect.ending is not None and effect.ending.kind in _WHOLE:
+            elif effect.transition is Transition.STOP and effect.ending is not None and effect.ending.kind in _WHOLE:
                 ended.add(trial_id)
-            elif effect.step is Step.FAIL:
+            elif effect.transition is Transition.FAIL:
                 ended.discard(trial_id)
         self.curves = {trial_id: curve for trial_id, curve in curves.items() if curve}
         longest = max(map(len, self.curves.values()), default=0)

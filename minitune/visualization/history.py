@@ -16,7 +16,7 @@ from minitune.base.checks import require, shown
 from minitune.base.numbers import finite_number, known_number
 from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, require_reported
-from minitune.experiment.lifecycle import ERROR, Step
+from minitune.experiment.lifecycle import ERROR, Transition
 from minitune.experiment.trial import Trial
 from minitune.output.comparison import compared
 from minitune.output.rows import metrics_of, own_metrics, parameter_names, row_of
@@ -339,7 +339,7 @@ class _HistoryReader(Decisions):
             self._configs[trial_id] = trial.config
             return
         history = self.trials[trial_id]
-        if effect.step is not None and effect.step is not Step.TRAIN:
+        if effect.transition is not None and effect.transition is not Transition.TRAIN:
             begun_s = self._working.pop(trial_id, None)
             if begun_s is not None:
                 history.spans.append((begun_s, max(begun_s, record["at"])))  # a clock may have been set back

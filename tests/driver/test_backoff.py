@@ -33,7 +33,7 @@ from minitune.driver.state import RunningTrial, RunState
 from minitune.error import CrashLoopError, WorkerDiedError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 
 
 class Lost(Exception):
@@ -361,7 +361,7 @@ def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> No
     state = RunState()
     state.add(trial)
     state.let_go(RunningTrial(trial, trial.attempt.actor_id))
-    state.move(trial, Step.RETRY)
+    state.move(trial, Transition.RETRY)
     state.waiting.rest(trial, 10.0)
     state.has_left(state.waiting.leaving[trial.attempt.actor_id])
     assert not state.waiting.may_start(trial)

@@ -6,25 +6,25 @@ import pytest
 
 from minitune.driver.state import TrialQueue
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
 ALLOWED = {
-    (Phase.QUEUED, Step.START): "PENDING",
-    (Phase.STARTING, Step.RESTORE): "RUNNING",
-    (Phase.STARTING, Step.TRAIN): "RUNNING",
-    (Phase.RESTORING, Step.TRAIN): "RUNNING",
-    (Phase.TRAINING, Step.TRAIN): "RUNNING",
-    (Phase.TRAINING, Step.SAVE): "RUNNING",
-    (Phase.SAVING, Step.TRAIN): "RUNNING",
-    (Phase.PAUSED, Step.UNPAUSE): "PENDING",
-    (Phase.ERROR, Step.REVIVE): "PENDING",
-    (Phase.TERMINATED, Step.REVIVE): "PENDING",
-    **{(phase, Step.PAUSE): "PAUSED" for phase in (Phase.QUEUED, *OWNS_ACTOR)},
-    **{(phase, Step.RETRY): "PENDING" for phase in OWNS_ACTOR},
-    **{(phase, Step.STOP): "TERMINATED" for phase in Phase if phase not in FINISHED},
-    **{(phase, Step.FAIL): "ERROR" for phase in Phase if phase not in FINISHED},
+    (Phase.QUEUED, Transition.START): "PENDING",
+    (Phase.STARTING, Transition.RESTORE): "RUNNING",
+    (Phase.STARTING, Transition.TRAIN): "RUNNING",
+    (Phase.RESTORING, Transition.TRAIN): "RUNNING",
+    (Phase.TRAINING, Transition.TRAIN): "RUNNING",
+    (Phase.TRAINING, Transition.SAVE): "RUNNING",
+    (Phase.SAVING, Transition.TRAIN): "RUNNING",
+    (Phase.PAUSED, Transition.UNPAUSE): "PENDING",
+    (Phase.ERROR, Transition.REVIVE): "PENDING",
+    (Phase.TERMINATED, Transition.REVIVE): "PENDING",
+    **{(phase, Transition.PAUSE): "PAUSED" for phase in (Phase.QUEUED, *OWNS_ACTOR)},
+    **{(phase, Transition.RETRY): "PENDING" for phase in OWNS_ACTOR},
+    **{(phase, Transition.STOP): "TERMINATED" for phase in Phase if phase not in FINISHED},
+    **{(phase, Transition.FAIL): "ERROR" for phase in Phase if phase not in FINISHED},
 }
 
 
@@ -37,12 +37,12 @@ def make(number: int, request: int = 0) -> Trial:
 
 def test_each_step_is_allowed_or_refused() -> None:
     for phase in Phase:
-        for step in Step:
+        for step in Transition:
             trial = make(0)
             trial.phase = phase
             wanted = ALLOWED.get((phase, step))
             if wanted is None:
-                with pytest.raises(TuneError, match=f"cannot take step {step.name} in phase {phase.name}"):
+                with pytest.raises(TuneError, match=f"cannot take transition {step.name} in phase {phase.name}"):
                     trial.move(step, "for a test")
                 assert trial.phase is phase
             else:
@@ -57,11 +57,11 @@ def test_every_phase_has_a_status_and_a_stage() -> None:
 
 def test_the_error_of_an_illegal_step_holds_the_story() -> None:
     trial = make(0)
-    trial.move(Step.START, "attempt 1")
-    trial.move(Step.TRAIN, "the worker is ready")
-    trial.move(Step.STOP, "enough")
+    trial.move(Transition.START, "attempt 1")
+    trial.move(Transition.TRAIN, "the worker is ready")
+    trial.move(Transition.STOP, "enough")
     with pytest.raises(TuneError) as caught:
-        trial.move(Step.TRAIN, "too late")
+        trial.move(Transition.TRAIN, "too late")
     lines = str(caught.value).splitlines()
     assert "(too late)" in lines[0]
     assert [line.split(" ", 3)[3] for line in lines[1:]] == [

@@ -11,13 +11,13 @@ from test_driver_lifecycle import REQUESTS, make
 
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
 
-@hypothesis.given(st.lists(st.sampled_from(list(Step)), max_size=40))
-def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: list[Step]) -> None:
+@hypothesis.given(st.lists(st.sampled_from(list(Transition)), max_size=40))
+def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: list[Transition]) -> None:
     trial, phase, story = make(0), Phase.QUEUED, []
     for step in steps:
         following = TRANSITIONS[phase].get(step)
@@ -88,11 +88,11 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
             if trial.phase in (Phase.QUEUED, Phase.PAUSED):
                 state.change_resources(trial, data.draw(st.sampled_from(REQUESTS)))
         elif action == "step" and trials:
-            walk(state, data.draw(st.sampled_from(trials)), data.draw(st.sampled_from(list(Step))), gone)
+            walk(state, data.draw(st.sampled_from(trials)), data.draw(st.sampled_from(list(Transition))), gone)
         check(state, trials)
 
 
-def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) -> None:
+def walk(state: RunState, trial: Trial, step: Transition, gone: list[RunningTrial]) -> None:
     """One step as the driver takes it: an actor comes with START, and is let go before the trial leaves it."""
     following = TRANSITIONS[trial.phase].get(step)
     before = trial.phase
@@ -100,7 +100,7 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) ->
         with pytest.raises(TuneError):
             state.move(trial, step)
         return
-    if step is Step.START:
+    if step is Transition.START:
         if not state.waiting.may_start(trial):
             return
         trial.begin_attempt(trial.attempt.number + 1)

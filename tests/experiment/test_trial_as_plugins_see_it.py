@@ -13,7 +13,7 @@ from kit import fit, report_state, restored_state
 from minitune import Result, report
 from minitune.checkpoint import Checkpoint
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.resources import PlacementGroupFactory
 
@@ -102,7 +102,7 @@ def test_the_status_is_checked_and_belongs_to_the_run() -> None:
     trial = Trial("train", stub=True)
     with pytest.raises(ValueError, match="must be one of PENDING, RUNNING, PAUSED, TERMINATED, ERROR, but got 'DONE'"):
         trial.set_status("DONE")
-    trial.move(Step.START)
+    trial.move(Transition.START)
     with pytest.raises(TuneError, match="ask the controller"):
         trial.status = Trial.PAUSED
 

@@ -13,24 +13,24 @@ from manual_pages import MANUAL
 from minitune import Callback
 from minitune.driver.hooks import Hooks
 from minitune.driver.state import RunState
-from minitune.driver.step import take
+from minitune.driver.transitions import take
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.search_algorithm import PlainExperiment, SearchGenerator
 from minitune.stopper import NoopStopper
 
-RUNS = [Step.START, Step.TRAIN]
-STEPS: dict[str, tuple[list[Step], Step, Ending | str]] = {
-    "it pauses": (RUNS, Step.PAUSE, ""),
-    "it goes on after a pause": ([*RUNS, Step.PAUSE], Step.UNPAUSE, ""),
-    "it ends while it runs": (RUNS, Step.STOP, Ending.of(EndKind.DONE)),
-    "it ends while it waits or is paused": ([], Step.STOP, Ending.of(EndKind.SCHEDULER)),
-    "it fails, and is tried again": (RUNS, Step.RETRY, Ending.of(EndKind.FAILED)),
-    "it fails for good": (RUNS, Step.FAIL, Ending.of(EndKind.FAILED)),
-    "its worker is lost": (RUNS, Step.RETRY, Ending.of(EndKind.LOST)),
-    "a resume continues it after its end": ([Step.STOP], Step.REVIVE, "resumed"),
+RUNS = [Transition.START, Transition.TRAIN]
+STEPS: dict[str, tuple[list[Transition], Transition, Ending | str]] = {
+    "it pauses": (RUNS, Transition.PAUSE, ""),
+    "it goes on after a pause": ([*RUNS, Transition.PAUSE], Transition.UNPAUSE, ""),
+    "it ends while it runs": (RUNS, Transition.STOP, Ending.of(EndKind.DONE)),
+    "it ends while it waits or is paused": ([], Transition.STOP, Ending.of(EndKind.SCHEDULER)),
+    "it fails, and is tried again": (RUNS, Transition.RETRY, Ending.of(EndKind.FAILED)),
+    "it fails for good": (RUNS, Transition.FAIL, Ending.of(EndKind.FAILED)),
+    "its worker is lost": (RUNS, Transition.RETRY, Ending.of(EndKind.LOST)),
+    "a resume continues it after its end": ([Transition.STOP], Transition.REVIVE, "resumed"),
 }
 
 
@@ -76,7 +76,7 @@ def told(name: str) -> list[str]:
     state.add(trial)
     before, step, why = STEPS[name]
     for earlier in before:
-        state.move(trial, earlier, Ending.of(EndKind.DONE) if earlier is Step.STOP else "")
+        state.move(trial, earlier, Ending.of(EndKind.DONE) if earlier is Transition.STOP else "")
     log.lines.clear()
     recorder = SimpleNamespace(status=lambda trial, why: log.add("the step"))
     take(SimpleNamespace(state=state, hooks=hooks, recorder=recorder), trial, step, why)

@@ -37,7 +37,7 @@ from minitune.base.text import cut, duration, one_line, width_of, without_codes
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import (
     ErrorKind,
@@ -530,10 +530,10 @@ def test_before_a_trial_begins_the_view_tells_the_state(
         reporter.note_run(RunInfo(importing=importing))
         reporter.report(trials, False)
         for trial in trials[:2]:
-            trial.move(Step.START)
+            trial.move(Transition.START)
         now_s[0] += 2
         reporter.report(trials, False)
-        trials[0].move(Step.TRAIN)
+        trials[0].move(Transition.TRAIN)
         now_s[0] += 2
         reporter.report(trials, False)
         reporter.close()

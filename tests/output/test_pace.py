@@ -7,7 +7,7 @@ from kit import make_trial, run_trial
 
 from minitune import clock
 from minitune.clock import VirtualClock
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.pace import pace_of, run_seconds_left, seconds_left, silent_trials
@@ -108,7 +108,7 @@ def test_a_time_budget_limits_what_is_left() -> None:
 def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
     trials = [reporting(number, 1000.0, 4, 0.5) for number in range(3)]
     for trial in trials:
-        trial.move(Step.STOP)
+        trial.move(Transition.STOP)
     now = VirtualClock()
     now.sleep(1010.0 - now.time())
     with clock.use(now):

@@ -18,7 +18,7 @@ from kit import REPOSITORY, make_trial, run_trial
 
 from minitune import clock
 from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter, _get_trials_by_state
 from minitune.output.table import RunInfo, retried_text, time_line, total_time_line
@@ -48,7 +48,7 @@ def finished(number: int, loss: float, *, config: dict[str, Any] | None = None, 
             **result,
         }
     )
-    trial.move(Step.STOP)
+    trial.move(Transition.STOP)
     return trial
 
 
@@ -56,7 +56,7 @@ def failed(number: int, error: BaseException | None = None, text: str = "") -> T
     trial = run_trial(make_trial(number, experiment_path="/results/run"))
     trial.num_failures = 1
     trial.error = trial_error_of_text(text) if error is None else trial_error(RemoteError.of(error))
-    trial.move(Step.FAIL)
+    trial.move(Transition.FAIL)
     return trial
 
 
@@ -111,7 +111,7 @@ def test_the_last_table_of_a_small_run_shows_all_trials_best_first() -> None:
 def test_of_many_trials_that_never_started_the_first_ones_are_shown() -> None:
     trials = [make_trial(number) for number in range(30)]
     for trial in trials:
-        trial.move(Step.STOP)
+        trial.move(Transition.STOP)
     text = show(ready(), [*trials, finished(30, 0.5)], done=True)
     assert re.findall(r"^\| train_t(\d+)", text, re.MULTILINE) == ["0030", "0000", "0001", "0002", "0003", "0004"]
 
@@ -152,7 +152,11 @@ def test_a_table_of_many_trials_has_at_most_five_rows_per_state() -> None:
 def test_of_many_trials_the_first_that_wait_and_the_last_that_have_ended_are_shown() -> None:
     trials = [finished(number, float(number)) for number in range(10)]
     trials += [failed(number, text="no") for number in range(10, 20)]
-    for steps in ([], [Step.START, Step.RESTORE, Step.TRAIN], [Step.START, Step.RESTORE, Step.TRAIN, Step.PAUSE]):
+    for steps in (
+        [],
+        [Transition.START, Transition.RESTORE, Transition.TRAIN],
+        [Transition.START, Transition.RESTORE, Transition.TRAIN, Transition.PAUSE],
+    ):
         for number in range(len(trials), len(trials) + 10):
             trials.append(trial := make_trial(number))
             for step in steps:
@@ -444,7 +448,7 @@ def test_at_level_2_the_objective_is_told_also_if_no_other_metric_is(capsys: pyt
 
 def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     reporter, trial = ready(verbose=2), make_trial(4)
-    trial.move(Step.STOP)
+    trial.move(Transition.STOP)
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == ""
     trial.attempt.number = 1

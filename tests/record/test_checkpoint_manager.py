@@ -13,7 +13,7 @@ import pytest
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.housekeeper import Housekeeper
@@ -61,7 +61,7 @@ class Run:
             self.dropped.append((one.trial.trial_id, one.record.number))
             self.manager.remove(one)
 
-    def end(self, trial: Trial, step: Step = Step.STOP) -> None:
+    def end(self, trial: Trial, step: Transition = Transition.STOP) -> None:
         trial.move(step)
         self.carry_out(self.manager.trial_ended(trial))
 
@@ -224,7 +224,7 @@ def test_the_budget_keeps_checkpoints_for_retries_and_resumes(tmp_path: Path) ->
     run.commit(best, loss=0.0)
     run.end(best)
     run.commit(failed, loss=2.0)
-    run.end(failed, Step.FAIL)
+    run.end(failed, Transition.FAIL)
     for _ in range(3):
         run.commit(running, loss=1.0)
 
@@ -251,7 +251,7 @@ def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
     for number in range(4):
         run.commit(finished, acc=number)
         run.commit(trial, acc=-number)
-    finished.move(Step.STOP)
+    finished.move(Transition.STOP)
 
     config = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acc")
     resumed = Run(tmp_path, CheckpointManager(config, housekeeper=AtOnce()))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kit import FakeContext, SavedCounter, fit, make_trial, run_trial
 
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import ASHAScheduler
 
@@ -128,7 +128,7 @@ def test_state_of_a_trial_is_removed_with_it() -> None:
         elif end == "remove":
             scheduler.on_trial_remove(CONTEXT, trial)
         else:
-            trial.move(Step.FAIL)
+            trial.move(Transition.FAIL)
             scheduler.on_trial_error(CONTEXT, trial)
     state = scheduler.get_state()
     assert not state["standings"]
@@ -272,11 +272,11 @@ class PromotingRun:
             result = {"training_iteration": self.times[trial], "score": self.values[trial]}
             decision = self.scheduler.on_trial_result(self.context, trial, result)
             if decision == "PAUSE":
-                trial.move(Step.PAUSE)
+                trial.move(Transition.PAUSE)
                 return decision
             if decision == "STOP":
                 self.scheduler.on_trial_complete(self.context, trial, result)
-                trial.move(Step.STOP)
+                trial.move(Transition.STOP)
                 return decision
 
     def to_the_end(self) -> None:
@@ -350,9 +350,9 @@ def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one() -> None:
     run.values[last] = 9
     run_trial(last)
     assert run.scheduler.on_trial_result(run.context, last, {"training_iteration": 1, "score": 9}) == "PAUSE"
-    last.move(Step.SAVE)
+    last.move(Transition.SAVE)
     assert run.scheduler.choose_trial_to_run(run.context) is None
-    last.move(Step.PAUSE)
+    last.move(Transition.PAUSE)
     assert run.scheduler.choose_trial_to_run(run.context) is last
 
 
@@ -371,7 +371,7 @@ def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next() -> None
     best = run.scheduler.choose_trial_to_run(run.context)
     assert best is run.trials[0]
     run_trial(best)
-    best.move(Step.FAIL)
+    best.move(Transition.FAIL)
     run.scheduler.on_trial_error(run.context, best)
     run.to_the_end()
     assert run.times[run.trials[1]] == 4
@@ -394,7 +394,7 @@ def test_the_stopping_variant_chooses_first_in_first_out() -> None:
     for trial in trials:
         run_trial(trial)
     assert scheduler.choose_trial_to_run(context) is None
-    trials[1].move(Step.PAUSE)
+    trials[1].move(Transition.PAUSE)
     assert scheduler.choose_trial_to_run(context) is trials[1]
 
 

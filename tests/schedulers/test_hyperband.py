@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
 
@@ -32,10 +32,10 @@ class Band:
         result = {"training_iteration": t, "score": self.values[number], **more}
         answer = self.scheduler.on_trial_result(self.context, trial, result)
         if answer == "PAUSE":
-            trial.move(Step.PAUSE)
+            trial.move(Transition.PAUSE)
         elif answer == "STOP":
             self.scheduler.on_trial_complete(self.context, trial, result)
-            trial.move(Step.STOP)
+            trial.move(Transition.STOP)
         return answer
 
     def report_all(self, numbers: Any, t: float) -> list[str]:
@@ -47,9 +47,9 @@ class Band:
         trial.max_failures = 0 if for_good else 3
         self.scheduler.on_trial_error(self.context, trial)
         if for_good:
-            trial.move(Step.FAIL)
+            trial.move(Transition.FAIL)
         else:
-            trial.move(Step.RETRY)
+            trial.move(Transition.RETRY)
             self.scheduler.on_trial_add(self.context, trial)
 
     def asked_to_stop(self) -> list[int]:
@@ -62,7 +62,7 @@ class Band:
                 continue
             found.append(trial.number)
             self.scheduler.on_trial_remove(self.context, trial)
-            trial.move(Step.STOP)
+            trial.move(Transition.STOP)
         return sorted(found)
 
     def chosen(self) -> int | None:
@@ -204,13 +204,13 @@ def test_the_last_one_missing_may_end_otherwise() -> None:
         last = band.trials[2]
         if how == "remove":
             band.scheduler.on_trial_remove(band.context, last)
-            last.move(Step.STOP)
+            last.move(Transition.STOP)
         else:
             run_trial(last)
             if how == "complete":
                 result = {"training_iteration": 1, "score": 100}
                 band.scheduler.on_trial_complete(band.context, last, result)
-                last.move(Step.STOP)
+                last.move(Transition.STOP)
             else:
                 band.fail(2, for_good=True)
         assert band.asked_to_stop() == [1], how
@@ -220,7 +220,7 @@ def test_the_last_one_missing_may_end_otherwise() -> None:
 def test_a_trial_that_is_started_again_while_it_waits_goes_no_further() -> None:
     band = Band([3, 2, 1])
     band.report(0, 1)
-    band.trials[0].move(Step.UNPAUSE)
+    band.trials[0].move(Transition.UNPAUSE)
     assert band.report(0, 0.5) == "CONTINUE"
     assert band.report(0, 1) == "PAUSE"
     assert band.scheduler.get_state()["arrivals"] == 1
@@ -231,14 +231,14 @@ def test_trial_saving_while_its_rung_closes_is_stopped_afterwards() -> None:
     saving, last = band.trials[0], band.trials[2]
     run_trial(saving)
     assert band.scheduler.on_trial_result(band.context, saving, {"training_iteration": 1, "score": 1}) == "PAUSE"
-    saving.move(Step.SAVE)
+    saving.move(Transition.SAVE)
     band.report(1, 1)
     run_trial(last)
     assert band.report(2, 1) == "CONTINUE"
     assert band.asked_to_stop() == [1]
     band.chosen()
     assert band.asked_to_stop() == [], "its save may be wanted"
-    saving.move(Step.PAUSE)
+    saving.move(Transition.PAUSE)
     assert band.chosen() is None
     assert band.asked_to_stop() == [0]
 

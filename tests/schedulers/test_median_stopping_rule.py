@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import FIFOScheduler, MedianStoppingRule
 
@@ -153,7 +153,7 @@ def test_soft_stop_pauses_a_trial_only_while_others_wait() -> None:
         ask(scheduler, run_trial(trial), 1, 10, context)
     worse = run_trial(trials[2])
     assert ask(scheduler, worse, 1, 0, context) == "PAUSE"
-    worse.move(Step.PAUSE)
+    worse.move(Transition.PAUSE)
     assert scheduler.choose_trial_to_run(context) is trials[3], "new ones first"
     run_trial(trials[3])
     assert scheduler.choose_trial_to_run(context) is None, "a new one may be drawn"
@@ -170,12 +170,12 @@ def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
     context.supply = "WAITING"
     for trial in trials:
         run_trial(trial)
-    trials[0].move(Step.PAUSE)
+    trials[0].move(Transition.PAUSE)
     assert rule().choose_trial_to_run(context) is None
     context.trials.append(make_trial(2))
     assert rule().choose_trial_to_run(context) is context.trials[2], "new ones first"
     context.trials.pop()
-    trials[1].move(Step.STOP)
+    trials[1].move(Transition.STOP)
     assert rule().choose_trial_to_run(context) is trials[0]
 
 
@@ -192,13 +192,13 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
     run_trial(first)
     assert [ask(scheduler, first, t, 1, context) for t in (1, 2, 3)] == ["CONTINUE"] * 3
     assert ask(scheduler, first, 4, 1, context) == "PAUSE"
-    first.move(Step.PAUSE)
+    first.move(Transition.PAUSE)
     assert scheduler.choose_trial_to_run(context) is second
     run_trial(second)
     run_trial(first)
     assert ask(scheduler, first, 5, 1, context) == "CONTINUE"
     assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "no one waits"
-    second.move(Step.PAUSE)
+    second.move(Transition.PAUSE)
     assert ask(scheduler, first, 9, 1, context) == "PAUSE", "a paused one waits, too"
 
 

@@ -14,7 +14,7 @@ from toy_population import Loop, share_solved, solve
 
 from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
 from minitune.decision import Decision
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
 
 NAN = math.nan
@@ -273,7 +273,7 @@ def test_with_synch_all_members_without_a_number_are_replaced() -> None:
     for trial, value in zip(trials, [NAN, NAN, NAN, NAN, 1.0, 2.0, 3.0, 4.0], strict=True):
         told(scheduler, context, trial, 2, value)
         trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
-        trial.move(Step.PAUSE)
+        trial.move(Transition.PAUSE)
     scheduler.choose_trial_to_run(context)
     assert {trial.number for verb, trial, *_ in context.requests if verb == "exploit"} == {0, 1, 2, 3}
 
@@ -358,13 +358,13 @@ def test_members_that_have_ended_or_failed_leave_the_population() -> None:
     context, (best, second, low) = members(scheduler, 3)
     told(scheduler, context, best, 2, 100.0)
     told(scheduler, context, second, 2, 10.0)
-    best.move(Step.FAIL)
+    best.move(Transition.FAIL)
     scheduler.on_trial_error(context, best)
     decision = told(scheduler, context, low, 2, 1.0)
     assert decision.exploit is not None
     assert decision.exploit[0] is second
     scheduler.on_trial_complete(context, second, {})
-    second.move(Step.STOP)
+    second.move(Transition.STOP)
     assert told(scheduler, context, low, 100, 1.0).exploit is None
 
 
@@ -374,12 +374,12 @@ def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy() -> N
     told(scheduler, context, best, 2, 100.0)
     scheduler.on_trial_result(context, low, {"score": 1.0, "training_iteration": 1})
     scheduler.on_trial_error(context, low)
-    low.move(Step.RETRY)
+    low.move(Transition.RETRY)
     scheduler.on_trial_add(context, low)
     ((verb, taker, donor, config),) = context.requests
     assert (verb, taker, donor) == ("exploit", low, best)
     assert config["lr"] in (0.0, 500.0)
-    best.move(Step.RETRY)
+    best.move(Transition.RETRY)
     scheduler.on_trial_add(context, best)
     assert len(context.requests) == 1, "it has a checkpoint of its own"
 
@@ -440,13 +440,13 @@ def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line() -
     for trial in (first, second):
         run_trial(trial)
     assert told(scheduler, context, second, 2, 1.0) == "PAUSE"
-    second.move(Step.SAVE)
+    second.move(Transition.SAVE)
     assert scheduler.choose_trial_to_run(context) is third
     run_trial(third)
     assert scheduler.choose_trial_to_run(context) is None, "it is being saved"
-    second.move(Step.PAUSE)
+    second.move(Transition.PAUSE)
     assert told(scheduler, context, first, 4, 1.0) == "PAUSE"
-    first.move(Step.PAUSE)
+    first.move(Transition.PAUSE)
     assert scheduler.choose_trial_to_run(context) is second, "it has trained least"
 
 
@@ -487,7 +487,7 @@ def test_with_synch_turns_are_counted_and_one_that_overshoots_shifts_nothing() -
             decision = told(scheduler, context, trial, t, 1.0)
             answers.append((t, str(decision)))
             if decision == "PAUSE":
-                trial.move(Step.PAUSE)
+                trial.move(Transition.PAUSE)
         while (chosen := scheduler.choose_trial_to_run(context)) is not None:
             run_trial(chosen)
     assert [t for t, answer in answers if answer == "CONTINUE"] == [5, 7]
@@ -502,7 +502,7 @@ def test_with_synch_those_that_have_ended_are_not_waited_for() -> None:
     last = loop.trials[2]
     assert scheduler.choose_trial_to_run(loop.context) is None
     scheduler.on_trial_error(loop.context, last)
-    last.move(Step.FAIL)
+    last.move(Transition.FAIL)
     assert scheduler.choose_trial_to_run(loop.context) in loop.trials[:2]
 
 

@@ -12,7 +12,7 @@ from kit import FakeContext, SavedCounter, fit, make_trial, run_path, run_trial
 
 from minitune import ASHAScheduler, FIFOScheduler, Resources, Trial, TuneConfig, TuneError, grid_search
 from minitune.decision import Decision
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.schedulers.resource_changing_scheduler import (
     DistributeResources,
     DistributeResourcesToTopJob,
@@ -39,7 +39,7 @@ def reported(scheduler: ResourceChangingScheduler, context: FakeContext, trial: 
     trial.record_result(result)
     if decision.resources is not None:
         assert decision == "PAUSE"
-        trial.move(Step.PAUSE)
+        trial.move(Transition.PAUSE)
         trial.update_resources(decision.resources)
         assert scheduler.choose_trial_to_run(context) is not None
         run_trial(trial)
@@ -48,7 +48,7 @@ def reported(scheduler: ResourceChangingScheduler, context: FakeContext, trial: 
 
 def end(scheduler: ResourceChangingScheduler, context: FakeContext, trial: Trial) -> None:
     scheduler.on_trial_complete(context, trial, {})
-    trial.move(Step.STOP)
+    trial.move(Transition.STOP)
 
 
 def test_free_resources_are_divided_equally() -> None:
@@ -288,7 +288,7 @@ def test_after_a_restore_a_trial_that_grows_still_comes_before_new_ones() -> Non
     grows = context.trials[1]
     decision = Decision.of(scheduler.on_trial_result(context, grows, {"n": 1, "training_iteration": 4}))
     assert decision == "PAUSE"
-    grows.move(Step.PAUSE)
+    grows.move(Transition.PAUSE)
     new = make_trial(5, resources=Resources.of({"cpu": 1}))
     context.trials.insert(0, new)
     again = saved_and_restored(scheduler)
@@ -296,7 +296,7 @@ def test_after_a_restore_a_trial_that_grows_still_comes_before_new_ones() -> Non
     assert again.choose_trial_to_run(context) is grows
     run_trial(grows)
     assert again.choose_trial_to_run(context) is new
-    grows.move(Step.STOP)
+    grows.move(Transition.STOP)
     assert again.choose_trial_to_run(context) is new
     gone = saved_and_restored(scheduler)
     context.trials.remove(grows)

@@ -16,7 +16,7 @@ from kit import FakeContext, make_trial, run_trial
 from minitune import uniform
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (
     ASHAScheduler,
@@ -83,10 +83,10 @@ class Lockstep:
             trial.error = RuntimeError("for good")  # type: ignore[assignment]  # all that schedulers look at
         self._ask("on_trial_error", trial)
         if trial.error is None:
-            trial.move(Step.RETRY)
+            trial.move(Transition.RETRY)
             self._ask("on_trial_add", trial)
         else:
-            trial.move(Step.FAIL)
+            trial.move(Transition.FAIL)
 
     def _report(self, trial: Trial) -> None:
         self.times[trial] += 1
@@ -96,12 +96,12 @@ class Lockstep:
         trial.record_result(result)
         if decision == "STOP" or self.times[trial] >= 16:
             self._ask("on_trial_complete", trial, result)
-            trial.move(Step.STOP)
+            trial.move(Transition.STOP)
             return
         if decision.save or decision == "PAUSE":
             trial.record_checkpoint(CheckpointRecord(trial.next_checkpoint, 0, 0, 0))
         if decision == "PAUSE":
-            trial.move(Step.PAUSE)
+            trial.move(Transition.PAUSE)
         if decision.exploit is not None:
             trial.set_config(decision.exploit[1])
 
@@ -118,7 +118,7 @@ class Lockstep:
         for verb, trial, *more in asked[0]:
             if verb == "stop" and not trial.is_finished():
                 self._ask("on_trial_remove", trial)
-                trial.move(Step.STOP)
+                trial.move(Transition.STOP)
             elif verb == "exploit":
                 trial.set_config(more[1])
         return said[0]

@@ -10,7 +10,7 @@ import pytest
 from kit import FakeContext, make_trial, run_trial
 
 from minitune import schedulers
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import FIFOScheduler, TrialScheduler, create_scheduler
 
@@ -19,7 +19,7 @@ def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() ->
     trials = [make_trial(number) for number in range(3)]
     context = FakeContext(trials)
     scheduler = FIFOScheduler()
-    run_trial(trials[0]).move(Step.PAUSE)
+    run_trial(trials[0]).move(Transition.PAUSE)
     assert scheduler.choose_trial_to_run(context) is trials[1]
     run_trial(trials[1])
     run_trial(trials[2])

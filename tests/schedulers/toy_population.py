@@ -14,7 +14,7 @@ from kit import FakeContext, make_trial, run_trial
 from minitune import uniform
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
-from minitune.experiment.lifecycle import PAUSED, Step
+from minitune.experiment.lifecycle import PAUSED, Transition
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION
 from minitune.schedulers.pbt import PopulationBasedTraining
@@ -79,7 +79,7 @@ class Loop:
         if decision.exploit is not None:
             self._exploit(trial, *decision.exploit)
         if decision == "PAUSE":
-            trial.move(Step.PAUSE)
+            trial.move(Transition.PAUSE)
         return decision
 
     def save(self, trial: Trial) -> None:

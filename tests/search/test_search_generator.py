@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
 
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
 from minitune.search.tpe import TPESearch
@@ -262,17 +262,17 @@ def test_earlier_trials_become_points(caplog: pytest.LogCaptureFixture) -> None:
         ) -> None:
             self.points = [*getattr(self, "points", []), (parameters, value, error, pruned)]
 
-    def ended(x: int, step: Step, result: dict[str, Any]) -> Trial:
+    def ended(x: int, step: Transition, result: dict[str, Any]) -> Trial:
         trial = Trial("train", config={"x": x})
         trial.move(step)
         if result:
             trial.record_result(result)
         return trial
 
-    done = ended(1, Step.STOP, {"eval": {"loss": 3.0}, "done": True})
-    pruned = ended(2, Step.STOP, {"eval": {"loss": 4.0}, "done": False})
-    failed = ended(3, Step.FAIL, {"eval": {"loss": 5.0}})
-    silent = ended(4, Step.STOP, {})
+    done = ended(1, Transition.STOP, {"eval": {"loss": 3.0}, "done": True})
+    pruned = ended(2, Transition.STOP, {"eval": {"loss": 4.0}, "done": False})
+    failed = ended(3, Transition.FAIL, {"eval": {"loss": 5.0}})
+    silent = ended(4, Transition.STOP, {})
     learner = Learner()
     ConcurrencyLimiter(learner, 2).add_evaluated_trials([done, pruned, failed, silent], "eval/loss")
     assert learner.points == [

@@ -15,7 +15,7 @@ import pytest
 from kit import fit, report_n
 from tensorboardX.proto.event_pb2 import Event
 
-from minitune.experiment.lifecycle import Step
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.logger import TBXLoggerCallback
 from minitune.logger.tensorboardx import TBXLoggerCallback as SameLogger
@@ -53,8 +53,8 @@ def trial(tmp_path: Path) -> Trial:
     made = Trial("train", trial_id="t0", evaluated_params={"lr": 0.1, "opt/name": "sgd", "on": True, "n": np.int64(3)})
     made.set_directory(str(tmp_path), None)
     Path(made.local_path).mkdir()
-    made.move(Step.START)
-    made.move(Step.TRAIN)
+    made.move(Transition.START)
+    made.move(Transition.TRAIN)
     return made
 
 
