@@ -18,7 +18,7 @@ from minitune.experiment.goal import best_of, best_trial, confirmations, earlier
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
-from minitune.output.rows import ending, last_line, row_of, shown_metric, shown_metrics, titled
+from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
 from minitune.output.table import earlier_best_text, error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
 from minitune.record.standing import FINISHED_RUN, Standing
@@ -126,7 +126,7 @@ def compared_data(run: Story, state: Standing, metric: str, mode: str) -> dict[s
 def about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
     """A trial in full."""
     row = row_of(trial, (TRAINING_ITERATION, TIME_TOTAL_S))
-    status = row.ending
+    status = row.ended
     if trial.attempt.number > 1:
         status += f", attempt {trial.attempt.number}"
     if trial.num_failures > 1:
@@ -234,7 +234,7 @@ def about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) 
         "earlier best": None,
         "trial": Said(trial.number, titled(trial)),
         "trial_id": Said(trial.trial_id),
-        "status": Said(trial.state, ending(trial)),
+        "status": Said(trial.state, ended(trial)),
         "iteration": None,
         "config": trial.reported_config,
         "command": _command_of(trial),

@@ -241,7 +241,7 @@ def _trials(run: str | None) -> Candidates:
 
     story, _ = read_standing(run_path(run or LAST))
     rows = [row_of(trial, ()) for trial in story.trials]
-    return {str(row.number): f"{row.ending} {values_text(row.params, _LONGEST)}".strip() for row in rows}
+    return {str(row.number): f"{row.ended} {values_text(row.params, _LONGEST)}".strip() for row in rows}
 
 
 def _metrics(run: str | None) -> Candidates:

@@ -25,7 +25,7 @@ from minitune.commands.selecting import (
     note,
     run_and_trial,
 )
-from minitune.output.rows import ending, titled
+from minitune.output.rows import ended, titled
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock, check_trusted, read_holder
 from minitune.record.requests import ask_to_stop, is_heard
@@ -103,7 +103,7 @@ def _stop_trial(path: str, wanted: str, holder: Holder) -> int:
             return 0
         time.sleep(_LOOK_S)
         follower.read_new()
-    echo(f"trial {titled(trial)}: {ending(trial)}; the run goes on")
+    echo(f"trial {titled(trial)}: {ended(trial)}; the run goes on")
     return 0
 
 

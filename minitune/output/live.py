@@ -44,7 +44,7 @@ class RunSnapshot:
 
     Attributes:
         per_s: Ended trials per second; None if unknown.
-        left_s: The estimated seconds until the end, see `pace.seconds_left`; None without an estimate.
+        rest_s: The estimated seconds until the end, see `pace.rest_s_at_speed`; None without an estimate.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`.
         best: The best trials so far, the best first; empty without a goal. The first of their `metrics` is that of
@@ -60,7 +60,7 @@ class RunSnapshot:
     counts: Mapping[str, int]
     total: int | None = None
     per_s: float | None = None
-    left_s: float | None = None
+    rest_s: float | None = None
     silent: int = 0
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
@@ -88,8 +88,8 @@ def progress_text(snapshot: RunSnapshot) -> str:
         # The unit in which the number is at least 1: `0.0003 per s` would say nothing.
         unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
-    if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
-        parts.append(f"about {duration(max(1.0, snapshot.left_s))} to go")
+    if snapshot.rest_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
+        parts.append(f"about {duration(max(1.0, snapshot.rest_s))} to go")
         if snapshot.silent:
             parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
     elif snapshot.silent and snapshot.silent == snapshot.counts.get(states.RUNNING):

@@ -101,7 +101,7 @@ def silent_trials(trials: Sequence[Trial], now_s: float) -> list[Trial]:
     return [trial for trial in running if pace_of(trial).is_silent(now_s, usual_s)]
 
 
-def seconds_left(
+def rest_s_at_speed(
     elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None], silent: int = 0
 ) -> float | None:
     """Estimate how many seconds a run will still take, at its speed so far; None for an endless run, before any
@@ -117,7 +117,7 @@ def seconds_left(
     return max(0.0, (total - silent - done) * elapsed_s / done)
 
 
-def run_seconds_left(
+def rest_of_run_s(
     trials: Sequence[Trial],
     now_s: float,
     elapsed_s: float,
@@ -125,7 +125,7 @@ def run_seconds_left(
     ended_before: int = 0,
     time_budget_s: float | None = None,
 ) -> float | None:
-    """Estimate how many seconds a run will still take; see `seconds_left`. The trials `ended_before` took none of
+    """Estimate how many seconds a run will still take; see `rest_s_at_speed`. The trials `ended_before` took none of
     it.
     """
     silent = silent_trials(trials, now_s)
@@ -133,11 +133,11 @@ def run_seconds_left(
     ended = sum(trial.status in (TERMINATED, ERROR) for trial in trials) - ended_before
     parts = [_part_done(trial) for trial in trials if trial.status == RUNNING and trial.trial_id not in left_out]
     to_end = None if total is None else total - ended_before
-    left_s = seconds_left(elapsed_s, ended, to_end, parts, len(silent))
+    rest_s = rest_s_at_speed(elapsed_s, ended, to_end, parts, len(silent))
     if time_budget_s is None:
-        return left_s
+        return rest_s
     budget_s = max(0.0, time_budget_s - elapsed_s)
-    return budget_s if left_s is None else min(left_s, budget_s)
+    return budget_s if rest_s is None else min(rest_s, budget_s)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def times_of(run: Story, state: Standing) -> RunTimes:
     now_s = clock.current.time()
     driver = run.driver
     elapsed_s = max(0.0, now_s - driver.opened_s)
-    rest_s = run_seconds_left(
+    rest_s = rest_of_run_s(
         run.trials, now_s, elapsed_s, run.total_samples, len(driver.ended_before), driver.time_budget_s
     )
     return RunTimes(now_s, driver.earlier_s + elapsed_s, rest_s)

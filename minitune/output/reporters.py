@@ -41,7 +41,7 @@ from minitune.output.live import (
     render,
     render_html,
 )
-from minitune.output.pace import pace_of, run_seconds_left, silent_trials
+from minitune.output.pace import pace_of, rest_of_run_s, silent_trials
 from minitune.output.rows import (
     BLOCK,
     ENDED,
@@ -724,7 +724,7 @@ class LiveReporter(ScreenReporter):
         to_end = None
         if not self._info.ending:
             to_end = total
-        left_s = run_seconds_left(trials, now_s, elapsed_s, to_end, before, self.time_budget_s)
+        rest_s = rest_of_run_s(trials, now_s, elapsed_s, to_end, before, self.time_budget_s)
         silent = silent_trials(trials, now_s)
         is_silent = {trial.trial_id for trial in silent}
         # A silent trial is what a reader looks for, so it is not left out of very many.
@@ -739,7 +739,7 @@ class LiveReporter(ScreenReporter):
             counts=counts,
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
-            left_s=left_s,
+            rest_s=rest_s,
             silent=len(silent),
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),

@@ -64,8 +64,8 @@ class TrialRow:
     Attributes:
         number: Its position in the order of submission.
         state: Its state, see `Trial.state`.
-        ending: The same with more about its end: `stopped at 4 by ASHA`.
-        brief_ending: Without the scheduler, for a narrow terminal.
+        ended: The same with more about its end: `stopped at 4 by ASHA`.
+        ended_briefly: Without the scheduler, for a narrow terminal.
         error: Its error on one line; empty if it has none.
         params: Those that it has of the searched ones, or of those that were asked for, by path.
         metrics: Its latest values by flattened name, in the order of their columns.
@@ -80,8 +80,8 @@ class TrialRow:
     number: int = 0
     trial_id: str = ""
     state: str = ""
-    ending: str = ""
-    brief_ending: str = ""
+    ended: str = ""
+    ended_briefly: str = ""
     error: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -110,8 +110,8 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         trial_id=trial.trial_id,
         name=trial.name,
         state=trial.state,
-        ending=ending(trial),
-        brief_ending=ending(trial, names_scheduler=False),
+        ended=ended(trial),
+        ended_briefly=ended(trial, names_scheduler=False),
         error=last_line(trial),
         params=shown_params(trial, tuple(params) or parameter_names([trial])),
         metrics={name: value for name, value in values.items() if value is not None},
@@ -138,7 +138,7 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
         "status": trial.state,
-        "ended": ending(trial) if trial.state in states.ENDED else None,
+        "ended": ended(trial) if trial.state in states.ENDED else None,
         "repeats": trial.repeats and trial.repeats.trial_id,
     }
     return {
@@ -162,7 +162,7 @@ def titled(trial: Trial) -> str:
 
 
 # -- how a trial has ended ---------------------------------------------------------------------------------------------
-def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
+def ended(trial: Trial, *, names_scheduler: bool = True) -> str:
     """The state of a trial, with more about its end: `finished`, `stopped at 4 by ASHA`, `interrupted at 2`."""
     text = trial.state
     if text not in (states.STOPPED, states.INTERRUPTED):
@@ -210,9 +210,9 @@ _NUMBER = _Field("trial", "trial", 0, lambda row: row.number)
 _NAME = _Field("name", "Trial name", 0, lambda row: row.name, _NUMBER)
 _ID = _Field(TRIAL_ID, "trial id", 7, lambda row: row.trial_id)
 _STATUS = _Field("status", "status", 4, lambda row: row.state, is_state=True)
-_BRIEF = _Field("ended", "status", 3, lambda row: row.brief_ending, is_state=True)
-_ENDING = _Field("ended", "status", 3, lambda row: row.ending, _BRIEF, is_state=True)
-_ENDED = _Field("ended", "ended", 3, lambda row: row.ending if row.ending != row.state else None, is_state=True)
+_BRIEF = _Field("ended", "status", 3, lambda row: row.ended_briefly, is_state=True)
+_ENDED_OR_STATE = _Field("ended", "status", 3, lambda row: row.ended, _BRIEF, is_state=True)
+_ENDED = _Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.state else None, is_state=True)
 _PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
 _REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
@@ -242,9 +242,9 @@ class Look:
 
 BLOCK = Look((_NAME, _STATUS, _PROCESS, _REPEATS))
 """A status block, while a run goes on."""
-ENDED = Look((_NAME, _ENDING, _REPEATS))
+ENDED = Look((_NAME, _ENDED_OR_STATE, _REPEATS))
 """The end of a run, and notebooks."""
-LIVE = Look((_NAME, _ENDING, _REPEATS), cell=16, name=32, is_framed=False)
+LIVE = Look((_NAME, _ENDED_OR_STATE, _REPEATS), cell=16, name=32, is_framed=False)
 """The live view, whose lines must not be wide."""
 LISTED = Look((_NUMBER, _ID, _STATUS, _ENDED, _REPEATS), cell=40, has_names=True)
 """The table of `minitune ls`."""

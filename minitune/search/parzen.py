@@ -35,10 +35,10 @@ from minitune.space.parameters import Axis, Parameter, Searchable, draw, paramet
 Parent = tuple[str, int] | None
 """The category below which a group of parameters exists: the choice and the index. None: the group always exists."""
 
-Rows = list[tuple[float, Any]]
+Curve = list[tuple[float, Any]]
 """Pairs of step and value, in order."""
 
-EarlyStop = str | Callable[[Rows], Any] | None
+EarlyStop = str | Callable[[Curve], Any] | None
 
 Key = tuple[float, ...]
 """The sort key of an observation; smaller is better."""

@@ -91,7 +91,7 @@ class TrialHistory:
         trial = self.trial
         row = row_of(trial, (), paths)
         self.params = {path: plain_or_short(value) for path, value in row.params.items()}
-        self.ended = row.ending
+        self.ended = row.ended
         self.state = row.state
         self.why = "" if trial.ending is None else trial.ending.text
         self.error = row.error

@@ -156,7 +156,7 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
 
 
 def test_the_live_view_escapes_text_of_users() -> None:
-    row = TrialRow(name=BAD, number=1, ending="finished", params={BAD: BAD}, metrics={BAD: BAD, "loss": 1.0})
+    row = TrialRow(name=BAD, number=1, ended="finished", params={BAD: BAD}, metrics={BAD: BAD, "loss": 1.0})
     snapshot = RunSnapshot(
         BAD,
         1.0,

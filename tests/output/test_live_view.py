@@ -47,7 +47,7 @@ from minitune.output.live import (
     render,
     render_html,
 )
-from minitune.output.pace import seconds_left
+from minitune.output.pace import rest_s_at_speed
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen
@@ -57,19 +57,19 @@ ROW = TrialRow(
     name="train_日本_00001",
     number=1,
     state="running",
-    ending="running",
-    brief_ending="running",
+    ended="running",
+    ended_briefly="running",
     params={"lr": 0.1, "opt/decay": 1e-5},
     metrics={"loss": 0.5, "acc": 1, "training_iteration": 3, "time_total_s": 62.0},
 )
-DONE = replace(ROW, state="finished", ending="finished", brief_ending="finished")
+DONE = replace(ROW, state="finished", ended="finished", ended_briefly="finished")
 FULL = RunSnapshot(
     "train_today",
     83.2,
     {"running": 8, "finished": 21, "failed": 2},
     total=50,
     per_s=0.3,
-    left_s=222.0,
+    rest_s=222.0,
     goal=("loss", "min"),
     best=[replace(DONE, number=number) for number in range(2, 7)],
     running=[replace(ROW, number=number) for number in (1, *range(7, 14))],
@@ -230,13 +230,13 @@ def test_a_small_terminal_keeps_the_bar_and_the_best() -> None:
 
 
 def test_time_left_is_a_guess_or_nothing() -> None:
-    assert seconds_left(10, 5, 10, []) == 10
-    assert seconds_left(10, 4, 10, [None, None]) == 10
-    assert seconds_left(10, 0, 4, [0.5, 0.5]) == 30
-    assert seconds_left(10, 0, 4, [None, 0.0]) is None
-    assert seconds_left(10, 5, None, []) is None
-    assert seconds_left(10, 1, 4, [7.0]) == 10, "a part is at most the whole"
-    assert seconds_left(10, 1, 4, [-1.0]) == 30
+    assert rest_s_at_speed(10, 5, 10, []) == 10
+    assert rest_s_at_speed(10, 4, 10, [None, None]) == 10
+    assert rest_s_at_speed(10, 0, 4, [0.5, 0.5]) == 30
+    assert rest_s_at_speed(10, 0, 4, [None, 0.0]) is None
+    assert rest_s_at_speed(10, 5, None, []) is None
+    assert rest_s_at_speed(10, 1, 4, [7.0]) == 10, "a part is at most the whole"
+    assert rest_s_at_speed(10, 1, 4, [-1.0]) == 30
     assert progress_text(RunSnapshot("run", 5, {"finished": 1}, total=1)) == "1/1 trial"
     assert progress_text(RunSnapshot("run", 5, {"finished": 7})) == "7 trials"
 
@@ -257,7 +257,7 @@ def test_the_rate_has_the_unit_in_which_it_is_at_least_one(per_s: float, text: s
 
 
 def test_a_rest_of_less_than_a_second_is_told_as_one() -> None:
-    assert progress_text(RunSnapshot("run", 5, {}, total=1, left_s=0.2)) == "0/1 trial, about 1 s to go"
+    assert progress_text(RunSnapshot("run", 5, {}, total=1, rest_s=0.2)) == "0/1 trial, about 1 s to go"
 
 
 def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_before_it_has_one() -> None:

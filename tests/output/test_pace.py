@@ -10,7 +10,7 @@ from minitune.clock import VirtualClock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
-from minitune.output.pace import pace_of, run_seconds_left, seconds_left, silent_trials
+from minitune.output.pace import pace_of, rest_of_run_s, rest_s_at_speed, silent_trials
 from minitune.output.reporters import LiveReporter, default_reporter
 from minitune.output.table import RunInfo
 
@@ -68,12 +68,12 @@ def test_before_its_first_report_a_trial_is_measured_by_the_others() -> None:
 
 
 def test_the_rest_is_estimated_without_silent_trials() -> None:
-    assert seconds_left(100, 10, 20, [None, None]) == pytest.approx(9 * 100 / 11)
-    assert seconds_left(100, 10, 20, [None], silent=1) == pytest.approx(8.5 * 100 / 10.5)
-    assert seconds_left(100, 19, 20, [], silent=1) is None, "it waits for a trial of which nothing is known"
+    assert rest_s_at_speed(100, 10, 20, [None, None]) == pytest.approx(9 * 100 / 11)
+    assert rest_s_at_speed(100, 10, 20, [None], silent=1) == pytest.approx(8.5 * 100 / 10.5)
+    assert rest_s_at_speed(100, 19, 20, [], silent=1) is None, "it waits for a trial of which nothing is known"
     hung = reporting(0, 1000.0, 4, 1.0)
-    assert run_seconds_left([hung], 1005.0, 5, 1) is None
-    assert run_seconds_left([hung], 2000.0, 1000, 1, time_budget_s=1100) == 100
+    assert rest_of_run_s([hung], 1005.0, 5, 1) is None
+    assert rest_of_run_s([hung], 2000.0, 1000, 1, time_budget_s=1100) == 100
 
 
 def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
