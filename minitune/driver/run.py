@@ -16,6 +16,7 @@ code runs, which may hang, it may raise (`Interrupts`). In the same way another 
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import signal
@@ -51,7 +52,16 @@ from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, inne
 from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.transitions import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
-from minitune.error import CrashLoopError, DiskError, MissingMetricError, SampleError, TrialStopped, TuneError, as_cause
+from minitune.error import (
+    CrashLoopError,
+    DiskError,
+    MissingMetricError,
+    SampleError,
+    TrialStopped,
+    TuneError,
+    as_cause,
+    user_traceback,
+)
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.goal import CONFIRMED
@@ -169,9 +179,13 @@ class Driver:
             if is_on("FULL_TRACEBACKS"):
                 raise
             raise error.with_traceback(None) from error.__cause__
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             self._interrupts.deliver_again()
-            raise
+            if is_on("FULL_TRACEBACKS"):
+                raise
+            # What hung is of interest, if it is the user's; our own frames are not.
+            trace = user_traceback(error)
+            raise error.with_traceback(None if trace is error.__traceback__ else trace) from error.__cause__
         self._interrupts.deliver_again()  # last: it usually ends the process
         return outcome
 
@@ -535,6 +549,8 @@ class Interrupts:
         self._wake: Callable[[], None] = _do_nothing
         self._previous: dict[int, Any] = {}
         self._origin = Origin()
+        self._restoring = threading.Lock()
+        self._looks_again = False  # whether code had just begun when a signal came that ends the process
 
     @contextmanager
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -570,9 +586,10 @@ class Interrupts:
             self._previous[number] = signal.signal(number, self._on_signal)
 
     def _restore(self) -> None:
-        while self._previous:
-            number, handler = self._previous.popitem()
-            signal.signal(number, handler)
+        with self._restoring:
+            while self._previous:
+                number, handler = self._previous.popitem()
+                signal.signal(number, handler)
 
     def check_second(self) -> None:
         """Raise KeyboardInterrupt after the second Ctrl-C."""
@@ -613,6 +630,9 @@ class Interrupts:
             self.lets_unwind = is_last
             self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
+        if is_last and not self._looks_again:
+            self._looks_again = True
+            _thread.start_new_thread(self._look_again, (number,))  # no lock: the code may hold that of `threading`
         if taken_s >= _TOLD_S:
             logger.warning(
                 "interrupted by %s: %s has run for %.1f s, and the run ends when it comes back%s",
@@ -621,6 +641,15 @@ class Interrupts:
                 taken_s,
                 " or at a second Ctrl-C" if name == "SIGINT" else "",
             )
+
+    def _look_again(self, number: int) -> None:
+        """Send the signal once more when code that had just begun would hang. Code that begins later goes on. Runs in a
+        thread.
+        """
+        time.sleep(_HANGS_S)
+        with self._restoring:  # afterwards the signal would end the process
+            if number in self._previous:
+                os.kill(os.getpid(), number)
 
 
 def _do_nothing() -> None:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from kit import PauseOnce, SavedCounter, fit, journal_of, listening, resume, run_path
+from kit import PauseOnce, SavedCounter, fit, journal_of, listening, resume, run_path, scaled_s
 
 from minitune import (
     Callback,
@@ -365,6 +365,47 @@ def test_sigterm_does_not_end_a_hook_that_has_just_begun(
     grid = run_with("callbacks", "on_trial_result", hanging)
     assert hanging.come_back
     assert grid.interrupted
+    assert sent_again == ["close"]
+
+
+def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(
+    sent_again: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.driver.run._HANGS_S", 0.1)
+    heard: list[int] = []
+
+    def hang() -> None:
+        if not heard:
+            heard.append(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(scaled_s(60))
+            heard.append(0)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_with("callbacks", "on_trial_result", hang)
+    assert heard == [signal.SIGTERM], "the hook has not come back"
+    assert sent_again == ["close"]
+
+
+def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_peace(
+    sent_again: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.driver.run._HANGS_S", 0.1)
+    ended: list[str] = []
+
+    class Slow(Callback):
+        def on_trial_result(self, *args: Any, **info: Any) -> None:
+            if not sent:
+                sent.append(signal.SIGTERM)
+                signal.raise_signal(signal.SIGTERM)
+
+        def on_trial_complete(self, *args: Any, **info: Any) -> None:
+            time.sleep(0.3)
+            ended.append("slow")
+
+    sent: list[int] = []
+    assert fit(SavedCounter, {"end": 1}, callbacks=[Slow()]).interrupted
+    assert ended == ["slow"]
     assert sent_again == ["close"]
 
 

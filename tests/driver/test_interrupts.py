@@ -62,6 +62,7 @@ def test_a_second_ctrl_c_kills_at_once(script):
     assert "a second Ctrl-C kills them at once" in stderr, "said while the trials unwind"
     assert f"Tuner.restore({str(script.storage / 'run')!r}, trainable).fit()" in stderr
     assert "KeyboardInterrupt" in stderr
+    assert stderr.count("  File ") <= 3, "the traceback has the script's own call, and no frames of the driver's loop"
     _, alive = psutil.wait_procs(workers, timeout=scaled_s(5))
     assert not alive
 
