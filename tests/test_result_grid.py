@@ -308,14 +308,14 @@ class Odd:
 
 def test_values_are_plain_also_without_the_file() -> None:
     def odd(config: dict[str, Any]) -> None:
-        report({"odd": Odd(), "pair": (1, math.inf), "by_number": {1: Odd()}})
+        report({"odd": Odd(), "pair": (1, math.inf), "by_number": {1: Odd()}, 2: 3})
 
     (result,) = fit(odd, {"thing": Odd()})
     with_file = result.get_rows()
     Path(result.path, "result.json").unlink()
     for (row,) in (with_file, result.get_rows()):
         assert (row["odd"], row["by_number/1"], row["config/thing"]) == ("as text",) * 3
-        assert row["pair"] == [1, "Infinity"]
+        assert (row["pair"], row["2"]) == ([1, "Infinity"], 3)
 
 
 class Array:
@@ -403,6 +403,12 @@ def test_a_torn_line_is_left_out(grid: ResultGrid, tmp_path: Path, caplog: pytes
     assert f"line 3 of {path} is torn" in caplog.text
 
 
+def test_a_byte_that_is_no_text_does_not_hide_the_reports(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_bytes(b'{"loss": 1, "note": "\xff"}\n{"loss": 2}\n')
+    first, last = Result.from_path(tmp_path).get_rows()
+    assert (first["loss"], first["note"], last["loss"]) == (1, "\ufffd", 2)
+
+
 def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path) -> None:
     copies = [alone(result, tmp_path) for result in grid]
     for copy in copies:
@@ -421,8 +427,8 @@ def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path)
 def test_cells_of_a_table_are_what_they_were_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text(
         "trial_id,experiment_tag,loss,big,flag,name,empty\n"
-        f"00012,0,1e-3,{10**30},False,1_0,\n"
-        "00012,0,-inf,-7,True,yes,3\n"
+        f"00012,0,1E-3,{10**30},False,1_0,\n"
+        "00012,0,-Inf,-7,True,yes,3\n"
         "00012,0,0."
     )
     first, last = Result.from_path(tmp_path).get_rows()

@@ -139,6 +139,16 @@ def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
         _ = unknown.best_result
 
 
+def test_a_metric_without_a_mode_is_searched_as_the_default_one(
+    grid: ResultGrid, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mode, number in (("min", 2), ("max", 0)):
+        analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode=mode)
+        best = analysis.get_best_trial("eval/step")
+        assert best is not None
+        assert (best.number, f"{mode!r} is used" in caplog.text) == (number, True)
+
+
 def test_trials_without_a_journal_have_no_seed(grid: ResultGrid, tmp_path: Path) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path)
     assert analysis.seed is not None

@@ -14,7 +14,7 @@ import pytest
 from kit import fit, listening
 
 from minitune import ResultGrid, grid_search, report, run, simulate
-from minitune.analysis.summary import Summary, Target, append_to, best_of_run
+from minitune.analysis.summary import Summary, Target, append_to, best_of_run, escaped
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -177,6 +177,20 @@ def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(
 def test_a_lower_limit_of_zero_looks_for_the_largest_value() -> None:
     assert Target.of("reward", 0.0, None).mode == "max"
     assert Target.of("loss", None, 0.0).mode == "min"
+
+
+def test_a_target_is_told_with_both_limits() -> None:
+    assert str(Target.of("loss", 1, 2.5)) == "best loss >= 1 and <= 2.5"
+
+
+def test_the_text_of_a_trial_is_no_link_and_no_picture_on_the_page() -> None:
+    assert escaped("![a](b) @x\n<i>") == r"\!\[a\]\(b\) \@x &lt;i&gt;"
+
+
+def test_a_log_gets_the_whole_configuration_of_the_best_trial(tmp_path: Path) -> None:
+    grid = fit(train, {"lr": 0.5, "note": "x"}, metric="loss", mode="min", storage_path=tmp_path, name="run")
+    lines = Summary.of(grid._run, 1.0, is_interrupted=False).lines()
+    assert lines[1].endswith("): lr=0.5, note='x'")
 
 
 def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:

@@ -402,7 +402,7 @@ def test_an_analysis_tells_the_times_and_the_state_of_a_run() -> None:
     ended_s = time.time()
     for each in (analysis, tune.ExperimentAnalysis(analysis.experiment_path, default_metric="n", default_mode="max")):
         stats = each.stats()
-        assert began_s <= stats["start_time"] <= stats["timestamp"] <= ended_s
+        assert began_s <= stats["start_time"] < stats["timestamp"] <= ended_s
         data = each.runner_data()
         assert data["_start_time"] == stats["start_time"]
         assert data["_total_time"] == each.trials[0].last_result["time_total_s"]

@@ -15,8 +15,10 @@ from kit import fit, make_trial
 import minitune as tune
 from minitune import ExperimentAnalysis, Result, ResultGrid, Study
 from minitune.base.table import Column, Table, curve
+from minitune.experiment.goal import Goal
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 from minitune.output.rows import TrialRow
+from minitune.output.table import front_html
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -99,6 +101,9 @@ def test_of_many_trials_a_hundred_are_shown_and_the_rest_counted() -> None:
     text = checked(ExperimentAnalysis("/nowhere", trials=trials)._repr_html_())
     assert len(rows(text)) <= 101
     assert f"... {1234 - len(rows(text)) + 1:,} more: " in text
+    front = checked(front_html(trials, Goal.of(["cost", "gain"], ["min", "max"])))
+    assert "Pareto front of cost, gain: 1234 trials" in front
+    assert (len(rows(front)), f"... {1134:,} more" in front) == (101, True)
 
 
 def test_a_result_shows_metrics_configuration_and_failure() -> None:

@@ -68,6 +68,22 @@ def test_an_unfinished_line_of_a_failed_attempt_is_not_joined_to_the_next_one(
     assert [line for line in lines if "before" in line or "no end" in line] == ["before", "no end"] * 2
 
 
+def test_a_line_without_an_end_is_shown_in_parts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.output.trial_output._SHOWN_BYTES", 4)
+
+    def print_long(config: dict[str, Any]) -> None:
+        print("123456789", flush=True)
+        for number in range(3):
+            tune.report({"a": number})
+        print("end")
+
+    fit(print_long, executor="local", verbose=1, show_output=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(") ")[2] for line in lines if line.startswith("(")] == ["1234", "5678", "9", "end"]
+
+
 def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     def shorten(config: dict[str, Any]) -> None:
         print("many words before", flush=True)

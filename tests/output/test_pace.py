@@ -95,14 +95,18 @@ def test_trials_that_the_search_has_not_drawn_are_pending() -> None:
     assert all("1 running, 3 pending" in text for text in texts)
 
 
-def test_a_time_budget_limits_what_is_left() -> None:
+@pytest.mark.parametrize(("budget_s", "left"), [(30.0, "20 s"), (9000.0, "4 min 36 s")])
+def test_a_time_budget_limits_what_is_left(budget_s: float, left: str) -> None:
     now = VirtualClock()
     now.sleep(1010.0 - now.time())
     with clock.use(now):
-        reporter = default_reporter(30.0)
+        reporter = default_reporter(budget_s)
         assert isinstance(reporter, LiveReporter)
         reporter.setup(start_time=1000.0, total_samples=100)
-        assert "about 20 s to go" in render(reporter._snapshot([reporting(0, 1000.0, 4, 0.5)]), 160, 40)[1]
+        trials = [reporting(number, 1000.0, 4, 0.5) for number in range(4)]
+        for trial in trials[1:]:
+            trial.move(Transition.STOP)
+        assert f"about {left} to go" in render(reporter._snapshot(trials), 160, 40)[1]
 
 
 def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
@@ -122,6 +126,8 @@ def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
 
 def test_a_terminal_and_a_notebook_show_the_time_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = [reporting(0, 1000.0, 4, 0.5), reporting(1, 1000.0, 0, 0)]
+    assert not any("ago" in text for text in view_of(trials[:1], 1004.9)), "it reports often"
+    assert all("3 s ago" in text for text in view_of(trials[:1], 1005.0))
     texts = view_of(trials, 1008.0)
     for text in texts:
         assert "8 s" in text

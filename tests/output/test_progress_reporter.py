@@ -325,6 +325,14 @@ def test_equal_errors_are_shown_once_and_last() -> None:
     assert "Traceback" not in show(ready(), trials)
 
 
+def test_errors_that_name_their_trials_are_equal() -> None:
+    trials = [failed(number) for number in range(2)]
+    for trial, id_ in zip(trials, ("ab_cd", "ef_gh"), strict=True):
+        trial.trial_id = id_
+        trial.error = trial_error_of_text(f"ValueError: trial {id_} is bad")
+    assert "and 1 more trial with the same error:" in show(ready(), trials, done=True)
+
+
 def test_different_errors_are_shown_each_and_may_be_left_out() -> None:
     trials = [failed(0, text="worker died with signal 9 at report 3")]
     trials += [failed(number, text=f"worker died with signal 9 at report {number}") for number in (7, 8)]
@@ -568,6 +576,7 @@ def test_metric_and_mode_of_the_reporter_stay() -> None:
     trials = [finished(0, 1.0), finished(1, 2.0)]
     assert "(trial t0000)" in show(ready(CLIReporter()), trials)
     assert "(trial t0001)" in show(ready(CLIReporter(metric="loss", mode="max")), trials)
+    assert "(trial t0001)" in show(ready(CLIReporter(mode="max")), trials), "the metric of the run, and its own mode"
 
 
 def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
