@@ -27,12 +27,16 @@ run has ended early.
 from __future__ import annotations
 
 import argparse
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 
-def add_examples(parser: argparse.ArgumentParser, *lines: str) -> None:
-    """Show these command lines in the help."""
-    parser.add_argument_group("examples", "\n".join(lines))
+def set_command(
+    parser: argparse.ArgumentParser, command: Callable[[argparse.Namespace], int], *examples: str, **defaults: Any
+) -> None:
+    """Set the function of a command, other defaults of its options, and the command lines that its help shows."""
+    parser.set_defaults(command=command, **defaults)
+    parser.add_argument_group("examples", "\n".join(examples))
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -42,7 +46,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 def behind_dashes(arguments: list[str]) -> int:
     """Return the position at which the arguments of the user's own program begin: that of `--`, or else the end.
 
-    A command that passes these arguments on calls `parser.set_defaults(own_begins=behind_dashes)`. It finds them in
+    A command that passes these arguments on has the default `own_begins=behind_dashes`. It finds them in
     `options.own`, without the `--`.
     """
     if "--" in arguments:

@@ -26,7 +26,7 @@ from minitune.base.shared_values import ObjectRef, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
-from minitune.commands import Commands, add_examples, behind_dashes
+from minitune.commands import Commands, behind_dashes, set_command
 from minitune.commands.selecting import (
     CANNOT,
     ENDED_EARLY,
@@ -80,8 +80,13 @@ def add_parser(commands: Commands) -> None:
         "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
     )
     parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
-    add_examples(parser, "minitune rerun valley 3 --pdb", "minitune rerun valley 3 --script train.py")
-    parser.set_defaults(command=rerun, own_begins=behind_dashes)
+    set_command(
+        parser,
+        rerun,
+        "minitune rerun valley 3 --pdb",
+        "minitune rerun valley 3 --script train.py",
+        own_begins=behind_dashes,
+    )
     parser = commands.add_parser(
         "resume",
         description="Continue a run that was interrupted or killed. Given a script: run it, with the arguments that "
@@ -110,8 +115,7 @@ def add_parser(commands: Commands) -> None:
             return arguments.index(target) + 1
         return behind_dashes(arguments)
 
-    add_examples(parser, "minitune resume train.py", "minitune resume valley --errored")
-    parser.set_defaults(command=resume, own_begins=own_begins)
+    set_command(parser, resume, "minitune resume train.py", "minitune resume valley --errored", own_begins=own_begins)
 
 
 @contextlib.contextmanager

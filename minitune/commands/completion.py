@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import get_args
 
-from minitune.commands import Commands, add_examples, behind_dashes
+from minitune.commands import Commands, behind_dashes, set_command
 
 Candidates = Mapping[str, str]
 """The descriptions of candidates; they may be empty. A shell with descriptions shows them."""
@@ -83,12 +83,13 @@ def add_parser(commands: Commands) -> None:
         epilog='A line in ~/.bashrc loads it: eval "$(minitune completion bash)"; for zsh, a line in ~/.zshrc.',
     )
     parser.add_argument("shell", choices=tuple(_SCRIPTS), help="the shell for which the script is")
-    add_examples(
+    set_command(
         parser,
+        completion,
         "minitune completion bash >> ~/.bashrc",
         "minitune completion fish > ~/.config/fish/completions/minitune.fish",
+        own_begins=behind_dashes,
     )
-    parser.set_defaults(command=completion, own_begins=behind_dashes)
 
 
 def completion(options: argparse.Namespace) -> int:

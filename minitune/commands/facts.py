@@ -5,6 +5,7 @@ The object has the number of its schema first, see `SCHEMA`. `minitune help comm
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,6 @@ from minitune.result import flatten
 
 SCHEMA = 1
 """The version of all objects that `--json` prints. It grows if a key goes, or gets another meaning."""
-
-JSON_HELP = "print one JSON object; `minitune help command-line` has its keys"
 
 ABSENT = object()
 """The data or the text of a fact that is only for people, or only for programs."""
@@ -37,6 +36,13 @@ class Said:
 Facts = dict[str, Any]
 """Facts by name: plain values, dicts, lists, and `Said` if people get something else. A program reads `a_b` for `a b`.
 """
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Add the option `--json`."""
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object; `minitune help command-line` has its keys"
+    )
 
 
 def tell(facts: Facts, *, as_json: bool) -> None:

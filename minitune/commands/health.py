@@ -33,8 +33,8 @@ from minitune.actor.launcher import start_method
 from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo, number_text
-from minitune.commands import Commands, add_examples, behind_dashes
-from minitune.commands.facts import JSON_HELP, print_json
+from minitune.commands import Commands, behind_dashes, set_command
+from minitune.commands.facts import add_json, print_json
 from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
 from minitune.error import TuneError
@@ -72,9 +72,8 @@ def add_parser(commands: Commands) -> None:
         description="Check this machine: its resources, the installed versions, and whether a trial runs.",
         epilog="The exit status is 0 if trials can run, else 1.",
     )
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune doctor", "minitune doctor --json")
-    parser.set_defaults(command=doctor)
+    add_json(parser)
+    set_command(parser, doctor, "minitune doctor", "minitune doctor --json")
     parser = commands.add_parser(
         "ci",
         usage="minitune ci [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
@@ -99,12 +98,13 @@ def add_parser(commands: Commands) -> None:
         help="end the runs so long after the script has started, in seconds or such as 10m; kill the script "
         f"{GRACE_S:g} s later",
     )
-    add_examples(
+    set_command(
         parser,
+        ci,
         "minitune ci tuning.py --num-samples 10 --time-budget 5m",
         "minitune ci tuning.py --metric accuracy --at-least 0.9",
+        own_begins=behind_dashes,
     )
-    parser.set_defaults(command=ci, own_begins=behind_dashes)
 
 
 # -- doctor ------------------------------------------------------------------------------------------------------------

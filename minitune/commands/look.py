@@ -19,7 +19,7 @@ from minitune.base import conditions
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table
 from minitune.base.text import counted, date, echo, echo_codes
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 from minitune.commands.about import (
     about_best,
     about_earlier_best,
@@ -32,7 +32,7 @@ from minitune.commands.about import (
     require_best,
 )
 from minitune.commands.config_text import CONFIG_FORMS, config_text
-from minitune.commands.facts import JSON_HELP, Facts, print_json, tell
+from minitune.commands.facts import Facts, add_json, print_json, tell
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -107,9 +107,8 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune ls", 'minitune ls valley --filter "loss < 0.5" --columns trial,loss,lr')
-    parser.set_defaults(command=ls)
+    add_json(parser)
+    set_command(parser, ls, "minitune ls", 'minitune ls valley --filter "loss < 0.5" --columns trial,loss,lr')
     parser = commands.add_parser(
         "show",
         description="Show a run, or one of its trials in full.",
@@ -117,9 +116,8 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser, "; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune show valley", "minitune show valley 3")
-    parser.set_defaults(command=show)
+    add_json(parser)
+    set_command(parser, show, "minitune show valley", "minitune show valley 3")
     parser = commands.add_parser(
         "best",
         description="Show the best trial of a run: the one that `ResultGrid.get_best_result` returns.",
@@ -134,14 +132,13 @@ def add_parser(commands: Commands) -> None:
         help="the value that counts for a trial: its last, its best (all) or an average (default: last)",
     )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help=JSON_HELP)
+    add_json(shown)
     shown.add_argument(
         "--config",
         choices=CONFIG_FORMS,
         help="only the configuration, in this form; args: the options of a command line",
     )
-    add_examples(parser, "minitune best valley", "minitune best valley --config yaml")
-    parser.set_defaults(command=best)
+    set_command(parser, best, "minitune best valley", "minitune best valley --config yaml")
     parser = commands.add_parser(
         "compare",
         description="Compare runs side by side: state, number of trials, and the best trial of each.",
@@ -150,9 +147,10 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_objective(parser)
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune compare valley hills", "minitune compare valley hills --metric accuracy --mode max")
-    parser.set_defaults(command=compare)
+    add_json(parser)
+    set_command(
+        parser, compare, "minitune compare valley hills", "minitune compare valley hills --metric accuracy --mode max"
+    )
 
 
 # -- ls ----------------------------------------------------------------------------------------------------------------

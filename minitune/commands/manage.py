@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from minitune.base import files
 from minitune.base.text import counted, echo
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -49,8 +49,7 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser, "; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    add_examples(parser, "minitune stop valley", "minitune stop valley 3")
-    parser.set_defaults(command=stop)
+    set_command(parser, stop, "minitune stop valley", "minitune stop valley 3")
     parser = commands.add_parser(
         "rm",
         description="Remove runs with all their files. The command says how much it removes, and asks first. A run "
@@ -59,8 +58,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    add_examples(parser, "minitune rm valley", "minitune rm --yes valley results/old")
-    parser.set_defaults(command=rm)
+    set_command(parser, rm, "minitune rm valley", "minitune rm --yes valley results/old")
 
 
 # -- stop --------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import shutil
 import sys
 from importlib.resources import files
 
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 
 INDEX = "index"
 _SECTIONS_SHOWN = 20
@@ -27,8 +27,7 @@ def add_parser(commands: Commands) -> None:
         epilog="The exit status is 1 if there is no such page or word, else 0.",
     )
     parser.add_argument("subject", nargs="*", help="a page, or words to find (default: the list of all pages)")
-    add_examples(parser, "minitune help schedulers", "minitune help early stopping")
-    parser.set_defaults(command=show_manual)
+    set_command(parser, show_manual, "minitune help schedulers", "minitune help early stopping")
 
 
 def show_manual(options: argparse.Namespace) -> int:

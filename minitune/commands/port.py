@@ -19,7 +19,7 @@ from typing import Any
 
 from minitune.base.files import atomic_write
 from minitune.base.text import counted, echo, is_terminal, printable
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 from minitune.commands.unported import NEW, OLD, PATH, findings, of_path, parsed
 
 _NEW_RAY = f"{NEW}.{OLD}"
@@ -59,8 +59,7 @@ def add_parser(commands: Commands) -> None:
         "settings with paths such as ray.tune.search.optuna.OptunaSearch",
     )
     parser.add_argument("--write", action="store_true", help="change the files instead of showing the diff")
-    add_examples(parser, "minitune port train.py", "minitune port --write src notebooks")
-    parser.set_defaults(command=port)
+    set_command(parser, port, "minitune port train.py", "minitune port --write src notebooks")
 
 
 def port(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from minitune.base.lines import shown_lines
 from minitune.base.numbers import known_number
 from minitune.base.text import echo
 from minitune.callback import Callback
-from minitune.commands import Commands, add_examples, behind_dashes
+from minitune.commands import Commands, behind_dashes, set_command
 from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
@@ -116,12 +116,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
     parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
     parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
-    add_examples(
+    set_command(
         parser,
+        run,
         "minitune run --metric loss --mode min --num-samples 20 -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'",
         "minitune run --time-budget 10m sweep.yaml",
+        own_begins=behind_dashes,
     )
-    parser.set_defaults(command=run, own_begins=behind_dashes)
 
 
 def _samples(text: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from minitune.base import files
 from minitune.base.files import local_path
 from minitune.base.text import echo
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -52,8 +52,7 @@ def add_parser(commands: Commands) -> None:
     shown.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
     parser.add_argument("--port", type=count_from(0), default=0, help="the port of --web (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="with --web, only print the address")
-    add_examples(parser, "minitune watch", "minitune watch valley --web")
-    parser.set_defaults(command=watch)
+    set_command(parser, watch, "minitune watch", "minitune watch valley --web")
     parser = commands.add_parser(
         "logs",
         description="Show what a trial has printed.",
@@ -66,8 +65,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--file", metavar="NAME", help="show another file of the trial's directory, such as that of log_to_file"
     )
-    add_examples(parser, "minitune logs valley 3", "minitune logs valley 3 --follow")
-    parser.set_defaults(command=logs)
+    set_command(parser, logs, "minitune logs valley 3", "minitune logs valley 3 --follow")
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -18,9 +18,9 @@ from typing import Any
 
 from minitune.base.checks import did_you_mean
 from minitune.base.text import counted, echo, number_text
-from minitune.commands import Commands, add_examples
+from minitune.commands import Commands, set_command
 from minitune.commands.about import decision_data, identity_of, identity_of_trial
-from minitune.commands.facts import JSON_HELP, Facts, print_json
+from minitune.commands.facts import Facts, add_json, print_json
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
@@ -49,9 +49,8 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser)
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: show all decisions about this trial")
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune explain valley", "minitune explain valley 3")
-    parser.set_defaults(command=explain)
+    add_json(parser)
+    set_command(parser, explain, "minitune explain valley", "minitune explain valley 3")
     parser = commands.add_parser(
         "replay",
         description="Show how many iterations another scheduler would have used on the curves of a past run, and what "
@@ -73,9 +72,10 @@ def add_parser(commands: Commands) -> None:
     )
     add_objective(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune replay valley", "minitune replay valley --scheduler asha --set grace_period=2")
-    parser.set_defaults(command=replay)
+    add_json(parser)
+    set_command(
+        parser, replay, "minitune replay valley", "minitune replay valley --scheduler asha --set grace_period=2"
+    )
     parser = commands.add_parser(
         "report",
         description="Write a report of a run, or of several side by side: one HTML file with plots and a table of "
@@ -86,8 +86,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
     add_objective(parser)
-    add_examples(parser, "minitune report valley", "minitune report valley hills --output both.html")
-    parser.set_defaults(command=report)
+    set_command(parser, report, "minitune report valley", "minitune report valley hills --output both.html")
     parser = commands.add_parser(
         "importance",
         description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
@@ -96,9 +95,10 @@ def add_parser(commands: Commands) -> None:
     )
     add_run(parser)
     add_objective(parser)
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    add_examples(parser, "minitune importance valley", "minitune importance valley --metric accuracy --mode max")
-    parser.set_defaults(command=importance)
+    add_json(parser)
+    set_command(
+        parser, importance, "minitune importance valley", "minitune importance valley --metric accuracy --mode max"
+    )
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
