@@ -126,6 +126,11 @@ def test_a_difference_is_shown(before: Any, now: Any, text: str | None) -> None:
     assert len(shown) < 300
 
 
+def test_a_difference_in_the_middle_of_a_long_domain_is_told() -> None:
+    (shown,) = differences({"a": choice(range(900))}, {"a": choice([*range(450), 7, *range(451, 900)])})
+    assert shown.endswith("897, 898, 899]), in a part that is not shown")
+
+
 def test_of_many_differences_the_number_is_told() -> None:
     shown = differences(dict.fromkeys(range(50), 0), dict.fromkeys(range(50), 1))
     assert (len(shown), shown[-1]) == (11, "and 40 more")

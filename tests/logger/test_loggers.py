@@ -402,7 +402,7 @@ def test_late_values_take_little_memory(trial: Trial, monkeypatch: pytest.Monkey
     logger = CSVLoggerCallback()
     start(logger, trial)
     for number in range(60):
-        log(logger, trial, {"a": number, **({"b": 1} if number == 1 else {}), **({"c": 1} if number > 50 else {})})
+        log(logger, trial, {"a": number, **({"b": 1} if number == 40 else {}), **({"c": 1} if number > 50 else {})})
     assert [row["c"] for row in table(trial)[50:54]] == ["", "1", "1", "1"]
     end(logger, trial)
 

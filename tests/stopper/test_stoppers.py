@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import pickle
@@ -25,7 +26,7 @@ from minitune.stopper import (
     TrialPlateauStopper,
     make_stopper,
 )
-from minitune.stopper.stopper import ASKED_EVERY_S
+from minitune.stopper.stopper import ASKED_EVERY_S, time_left_s
 
 
 def feed(stopper: Stopper, values: list[Any], trial_id: str = "t", metric: str = "m") -> list[bool]:
@@ -82,6 +83,12 @@ def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
     stopper = DictStopper({"eval/loss": ("<", 0.5), "training_iteration": 9})
     assert stopper.reason({"eval/loss": 0.7, "training_iteration": 3}) == ""
     assert stopper.reason({"eval/loss": 0.4, "training_iteration": 3}) == "eval/loss < 0.5 was reached"
+
+
+def test_of_several_limits_that_are_reached_the_first_one_is_named() -> None:
+    stopper = DictStopper({"eval": {"acc": 0.9}, "training_iteration": 9})
+    assert stopper("t", {"eval": {"acc": 0.95}, "training_iteration": 9})
+    assert stopper.describe() == "eval/acc >= 0.9 was reached"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +212,9 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
             assert later.seconds_left() == 6
         now.sleep(1)
         assert resumed.get_state() == {"remaining_s": 5}
+        stopper.set_state({"remaining_s": 3})  # also of one whose time runs
+        now.sleep(1000)
+        assert not stopper.stop_all()
         now.sleep(5)
         assert resumed.stop_all()
         assert resumed.stop_all()
@@ -246,6 +256,12 @@ def test_combined_knows_the_next_time_to_ask() -> None:
     with clock.use(clock.VirtualClock()):
         assert CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5)).seconds_left() == 5
         assert CombinedStopper(NoopStopper()).seconds_left() is None
+
+
+def test_of_several_time_budgets_the_shortest_ends_the_run() -> None:
+    with clock.use(clock.VirtualClock()):
+        assert time_left_s(CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5))) == 5
+        assert time_left_s(NoopStopper()) == math.inf
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, "10", True])
@@ -294,6 +310,31 @@ def test_plateau_states_are_plain_and_complete() -> None:
     resumed = ExperimentPlateauStopper("m", top=2, patience=2)
     resumed.set_state(run.get_state())
     assert feed(resumed, [1]) == [True]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DictStopper({"m": 9, "other": 1}),
+        lambda: MaximumIterationStopper(9),
+        lambda: TrialPlateauStopper("m"),
+        lambda: ExperimentPlateauStopper("m"),
+        lambda: CombinedStopper(TrialPlateauStopper("m"), NoopStopper()),
+    ],
+    ids=["dict", "iteration", "trial plateau", "run plateau", "combined"],
+)
+def test_a_saved_state_stays_as_it_is_while_the_stopper_goes_on(make: Any) -> None:
+    stopper = make()
+    feed(stopper, [1])
+    state = stopper.get_state()
+    before = copy.deepcopy(state)
+    other = make()
+    other.set_state(state)
+    for each in (stopper, other):
+        feed(each, [2, 3], "another")
+        feed(each, [2, 3])
+        each("t", {})
+    assert state == before
 
 
 def test_experiment_plateau_ends_all_when_the_best_lie_close() -> None:
