@@ -171,7 +171,7 @@ def test_a_pause_goes_on_from_the_checkpoint_or_starts_over() -> None:
 
 
 class Exploiter(TrialScheduler):
-    """After three results the second trial goes on from the first one's checkpoint, under a third configuration."""
+    """After three results the other trials go on from the first one's checkpoint, under another configuration."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         first = tune_controller.get_trials()[0]
@@ -215,9 +215,9 @@ def counting_in_place(config: dict[str, Any], state: list[int] | None) -> Iterat
 
 def test_a_saved_state_is_independent_of_the_trial() -> None:
     config = TuneConfig(metric="loss", mode="min", scheduler=Exploiter())
-    done = simulate(counting_in_place, param_space={"x": grid_search([2, 1])}, tune_config=config, num_workers=2)
+    done = simulate(counting_in_place, param_space={"x": grid_search([2, 1, 1])}, tune_config=config, num_workers=3)
 
-    assert done.results[1].metrics["loss"] == -0.5 * (2 + 6)
+    assert [result.metrics["loss"] for result in done.results] == [-2 * 6, -0.5 * (2 + 6), -0.5 * (2 + 6)]
 
 
 def test_training_that_a_failure_has_cut_short_counts() -> None:

@@ -205,6 +205,25 @@ def test_a_failed_restore_counts() -> None:
     assert isinstance(grid[0].error, OSError)
 
 
+def test_the_only_checkpoint_is_tried_again_after_it_could_not_be_loaded() -> None:
+    loads: list[int] = []
+
+    class Moody(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1 and not loads:
+                raise Unlucky(1)
+            return super().step()
+
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            loads.append(1)
+            if len(loads) == 1:
+                raise OSError("cannot be read now")
+            super().load_checkpoint(checkpoint)
+
+    (result,) = fit(Moody, {"end": 3}, max_failures=2, checkpoint_frequency=1)
+    assert [row["n"] for row in result.get_rows()] == [1, 2, 3]
+
+
 def test_a_trial_whose_directory_is_gone_is_not_tried_again() -> None:
     attempts: list[int] = []
 
@@ -494,9 +513,10 @@ def test_a_key_error_says_what_the_configuration_has(key: object, hint: str) -> 
     assert str(result.error).endswith(f"KeyError: {key!r}{hint}")
 
 
-def test_a_hint_to_a_key_names_at_most_twenty_others() -> None:
-    (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(21)})
-    assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + ", ...")
+@pytest.mark.parametrize(("count", "more"), [(20, ""), (21, ", ...")])
+def test_a_hint_to_a_key_names_at_most_twenty_others(count: int, more: str) -> None:
+    (result,) = fit(lambda config: config["x"], {f"a{number}": number for number in range(count)})
+    assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + more)
 
 
 def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death() -> None:

@@ -14,6 +14,8 @@ from kit import (
     LoggingStopper,
     SavedCounter,
     counting,
+    cut,
+    deciding,
     fit,
     journal_of,
     logged_run,
@@ -395,6 +397,23 @@ def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None
         *completed(2),
         *END,
     ]
+
+
+def test_in_logical_order_a_save_takes_no_time() -> None:
+    def decide(context: Any, trial: Any, result: dict[str, Any]) -> Decision:
+        heard.append(result["n"])
+        return Decision("CONTINUE", save=trial.number == 0)
+
+    heard: list[int] = []
+    settings: dict[str, Any] = {"num_samples": 2, "max_concurrent_trials": 2, "deterministic": True}
+    fit(SavedCounter, {"end": 6}, scheduler=deciding(decide), **settings)
+    assert heard == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_searcher_hears_the_last_result_of_a_trial_that_a_signal_has_ended() -> None:
+    log = Log()
+    cut(report_n(4), {"i": 0}, results=3, how="SIGINT", search_alg=LoggingSearcher(log), max_concurrent_trials=1)
+    assert log.of("searcher.on_trial_complete") == ["searcher.on_trial_complete 0 n=3"]
 
 
 def test_decision_during_a_save_waits_and_the_stronger_one_wins() -> None:

@@ -110,6 +110,13 @@ def test_a_trial_that_the_scheduler_ends_by_request_at_its_own_result_is_saved_i
     assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, is_saved)
 
 
+def test_a_scheduler_may_let_a_trial_be_saved_before_it_ends() -> None:
+    decisions = {1: "CONTINUE", 2: Decision("STOP", save=True)}
+    scheduler = deciding(lambda context, trial, result: decisions[result["n"]])
+    (result,) = fit(SavedCounter, {"end": 5}, scheduler=scheduler, checkpoint_at_end=False)
+    assert (result.error, result.metrics["n"], result.checkpoint is not None) == (None, 2, True)
+
+
 def test_scheduler_that_never_resumes_paused_trials_is_an_error() -> None:
     class Forgetful(FIFOScheduler):
         def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -166,9 +173,12 @@ def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() ->
     assert starts in ([("copy", 1)], [("copy", 2)])
     assert [result.metrics["n"] for result in grid] == [5, 5]
     assert grid[1].config["name"] == grid[1].metrics["name"] == "copy"
+    for trials in (grid._run.trials, read_run(run_path()).trials):
+        assert [trial.evaluated_params for trial in trials] == [{"name": "better"}, {"name": "copy"}]
 
 
-def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors() -> None:
+@pytest.mark.parametrize("how", ["it fails", "it exploits itself"])
+def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors(how: str) -> None:
     """The donor goes on, and only its latest checkpoint is kept: the one that was given away stays all the same."""
     starts: list[tuple[int, int]] = []
     failed: list[int] = []
@@ -179,7 +189,7 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
         for n in range(begin + 1, 21):
             if config["i"] == 0:
                 report_state(n, {"n": n})
-            elif n > 6 and not failed:
+            elif n > 6 and not failed and how == "it fails":
                 failed.append(n)
                 raise RuntimeError("no luck")
             else:
@@ -189,6 +199,8 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
         donor, taker = context.get_trials()
         if trial is taker and result["n"] == 3 and taker.attempt.number == 1:
             return Decision("PAUSE", exploit=(donor, dict(taker.config)))
+        if trial is taker and result["n"] > 5 and taker.attempt.number == 2 and how == "it exploits itself":
+            return Decision("PAUSE", exploit=(taker, taker.config))
         return "CONTINUE"
 
     settings = {"num_to_keep": 1, "max_failures": 1}
@@ -200,7 +212,9 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
     assert given == again > 0, "both attempts went on from the same checkpoint of the donor"
     assert [result.metrics["n"] for result in grid] == [20, 20]
     live = [trial.metric_analysis["n"] for trial in grid._run.trials]
-    assert [trial.metric_analysis["n"] for trial in read_run(run_path()).trials] == live
+    looked = read_run(run_path()).trials
+    assert [trial.metric_analysis["n"] for trial in looked] == live
+    assert [trial.config for trial in looked] == [{"i": 0}, {"i": 1}]
 
 
 @pytest.mark.parametrize("action", ["CONTINUE", "PAUSE", "NOOP", "STOP"])

@@ -106,7 +106,7 @@ def test_cpus_are_bounded_by_the_affinity(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
     assert usable_cpus(make_host()) == 16
-    assert usable_cpus(make_host(files={"cpu.max": "250000 100000"})) == 2
+    assert usable_cpus(make_host(files={"cpu.max": "275000 100000"})) == 2
     assert usable_cpus(make_host(files={"cpu.max": "9900000 100000"})) == 16
 
 
@@ -244,7 +244,7 @@ def test_totals_are_detected_from_quota_and_limit(make_host: Callable[..., Machi
 
 
 def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., MachineFiles]) -> None:
-    environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "memory": 100}'}
+    environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "Memory": 100}'}
     machine = machine_resources(host=make_host(environ))
     assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
     assert machine.gpu_ids == ("0", "1")

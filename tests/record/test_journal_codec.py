@@ -330,7 +330,7 @@ def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path: Path, va
     store = ObjectStore(str(tmp_path / "objects"))
     nested = value
     for _ in range(depth):
-        nested = {"small": 1, "inner": [nested, "text"]}
+        nested = {"small": 1, "inner": [(nested, "text")]}
     record = {"type": "trial", "config": {"value": nested, "lr": 0.1}, "evaluated_params": {"value": value}}
 
     lines = [encode(by_reference(record, store), store) for _ in range(2)]

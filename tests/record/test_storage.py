@@ -180,12 +180,14 @@ def test_a_trials_directory_has_name_tag_and_date(tmp_path: Path, frozen_time: N
     assert (tmp_path / name).is_dir()
 
 
-def test_a_taken_name_gets_four_hex_digits(tmp_path: Path, frozen_time: None) -> None:
-    names = [create_trial_directory(str(tmp_path), make_trial(tmp_path)) for _ in range(3)]
+@pytest.mark.parametrize("own", [None, "short", "x" * 255])
+def test_a_taken_name_gets_four_hex_digits(tmp_path: Path, frozen_time: None, own: str | None) -> None:
+    creator = None if own is None else lambda trial: own
+    names = [create_trial_directory(str(tmp_path), make_trial(tmp_path), creator) for _ in range(3)]
 
     assert len(set(names)) == 3
     for name in names[1:]:
-        assert re.fullmatch(re.escape(names[0]) + "_[0-9a-f]{4}", name)
+        assert re.fullmatch(re.escape(names[0][:250]) + "_[0-9a-f]{4}", name)
 
 
 @pytest.mark.parametrize(
