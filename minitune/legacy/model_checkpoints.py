@@ -125,14 +125,16 @@ class TensorflowCheckpoint(_ModelCheckpoint):
         return keras.saving.load_model(self._find())
 
 
-class XGBoostCheckpoint(_ModelCheckpoint):
-    """A checkpoint with a `Booster` of XGBoost in `model.json`, or in `model.ubj` of the callback for XGBoost."""
-
-    MODEL_FILENAME = "model.json"
-
+class _BoosterCheckpoint(_ModelCheckpoint):
     @staticmethod
     def _save(model: Any, path: str) -> None:
         model.save_model(path)
+
+
+class XGBoostCheckpoint(_BoosterCheckpoint):
+    """A checkpoint with a `Booster` of XGBoost in `model.json`, or in `model.ubj` of the callback for XGBoost."""
+
+    MODEL_FILENAME = "model.json"
 
     def get_model(self) -> Any:
         """Load the `Booster`. FileNotFoundError if there is none."""
@@ -141,14 +143,10 @@ class XGBoostCheckpoint(_ModelCheckpoint):
         return Booster(model_file=self._find())
 
 
-class LightGBMCheckpoint(_ModelCheckpoint):
+class LightGBMCheckpoint(_BoosterCheckpoint):
     """A checkpoint with a `Booster` of LightGBM in `model.txt`, as the callback for LightGBM saves it, too."""
 
     MODEL_FILENAME = "model.txt"
-
-    @staticmethod
-    def _save(model: Any, path: str) -> None:
-        model.save_model(path)
 
     def get_model(self) -> Any:
         """Load the `Booster`. FileNotFoundError if there is none."""

@@ -96,9 +96,9 @@ class RunLock:
         """
         with _held_guard:
             # Ask before the file is opened: closing it again would release the lock that this process holds.
-            other = _held.get(self.path)
-            if other is not None and other.holder is not None and other.holder.pid == os.getpid():
-                raise _locked(self.path, other.holder)
+            own = _own_holder(self.path)
+            if own is not None:
+                raise _locked(self.path, own)
             holder = Holder.here()
             self._acquire(holder)
             _held[self.path] = self
@@ -163,13 +163,21 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
     lock = RunLock(path)
     with _held_guard:
         # If this process holds the lock, closing any descriptor of the file would release it. So do not open it.
-        other = _held.get(lock.path)
-        if other is not None and other.holder is not None and other.holder.pid == os.getpid():
-            return other.holder
+        own = _own_holder(lock.path)
+        if own is not None:
+            return own
     holder = _read_holder(lock.path)
     if holder is not None and holder.is_alive():
         return holder
     return None
+
+
+def _own_holder(path: str) -> Holder | None:
+    """This process, if it holds the lock. The caller holds `_held_guard`."""
+    lock = _held.get(path)
+    if lock is None or lock.holder is None or lock.holder.pid != os.getpid():
+        return None
+    return lock.holder
 
 
 def _lock(descriptor: int, path: str) -> bool:

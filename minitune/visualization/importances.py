@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.base.checks import is_real
 from minitune.base.table import Column, Table, as_html
-from minitune.visualization.history import RunHistory, RunLike, history_of
+from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
 
 _FEWEST = 10
 _FEWEST_RANKED = 3
@@ -105,17 +105,7 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     except ImportError as error:
         raise ImportError("parameter importances need scikit-learn: pip install scikit-learn") from error
     history = history_of(run, metric, mode)
-    trials = history.scored()
-    if len(trials) < _FEWEST:
-        raise ValueError(
-            f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(trials)}"
-        )
-    if len(trials) > _MOST:
-        trials = [trials[i * len(trials) // _MOST] for i in range(_MOST)]
-    names = [path for path in history.params if len({str(trial.params.get(path)) for trial in trials}) > 1]
-    if not names:
-        raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
-
+    trials, names = _compared(history, _FEWEST)
     columns = [_column([trial.params.get(name) for trial in trials]) for name in names]
     inputs = numpy.array(columns, dtype=object).T
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
@@ -154,6 +144,21 @@ def get_param_importances(run: RunLike, *, metric: str | None = None, mode: str 
     return Importances(mean, std, r2, len(trials))
 
 
+def _compared(history: RunHistory, fewest: int) -> tuple[list[TrialHistory], list[str]]:
+    """The trials whose values tell something, and the parameters that have more than one value in them."""
+    trials = history.scored()
+    if len(trials) < fewest:
+        raise ValueError(
+            f"importances need at least {fewest} trials with a finite objective; this run has {len(trials)}"
+        )
+    if len(trials) > _MOST:
+        trials = [trials[i * len(trials) // _MOST] for i in range(_MOST)]
+    names = [path for path in history.params if len({str(trial.params.get(path)) for trial in trials}) > 1]
+    if not names:
+        raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
+    return trials, names
+
+
 def rank_importances(history: RunHistory) -> Importances:
     """Estimate how much each parameter alone explains of the objective, without a model. Takes milliseconds.
 
@@ -163,14 +168,7 @@ def rank_importances(history: RunHistory) -> Importances:
     Raises:
         ValueError: If fewer than 3 trials have a finite objective, or no parameter has varied.
     """
-    trials = history.scored()
-    if len(trials) < _FEWEST_RANKED:
-        raise ValueError(f"fewer than {_FEWEST_RANKED} trials have a finite objective")
-    if len(trials) > _MOST:
-        trials = [trials[i * len(trials) // _MOST] for i in range(_MOST)]
-    names = [path for path in history.params if len({str(trial.params.get(path)) for trial in trials}) > 1]
-    if not names:
-        raise ValueError("no parameter of this run has more than one value")
+    trials, names = _compared(history, _FEWEST_RANKED)
     order = sorted(range(len(trials)), key=lambda i: trials[i].value)
     ranks = [0.0] * len(trials)
     for rank, i in enumerate(order):
