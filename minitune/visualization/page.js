@@ -90,8 +90,8 @@ function range(values) {
 // At most `most` trials, in their order: one third are the best ones, the others are evenly spaced.
 function thinned(run, trials, most) {
   if (trials.length <= most) return trials;
-  const place = new Map(trials.map((trial) => { const value = run.valueOf(trial); return [trial, isNumber(value) ? run.signShown * value : Infinity]; }));
-  const ranked = [...trials].sort((a, b) => place.get(a) - place.get(b));
+  const order = new Map(trials.map((trial) => { const value = run.valueOf(trial); return [trial, isNumber(value) ? run.signShown * value : Infinity]; }));
+  const ranked = [...trials].sort((a, b) => order.get(a) - order.get(b));
   const chosen = new Set(ranked.slice(0, Math.floor(most / 3)));
   const rest = ranked.slice(chosen.size), room = most - chosen.size;
   for (let i = 0; i < room; i++) chosen.add(rest[Math.floor(i * rest.length / room)]);
@@ -173,10 +173,10 @@ function valueAxis(name, values, sign, { isLog = false, isWhole = false } = {}) 
 }
 function categoryAxis(name, values) {
   const texts = [...new Set(values.map(text))];
-  const places = new Map(texts.map((label, index) => [label, index]));
+  const indices = new Map(texts.map((label, index) => [label, index]));
   return {
     name, isLog: false, isCategory: true, low: -0.5, high: Math.max(texts.length, 1) - 0.5, kind: "category", texts,
-    at: (value) => places.get(text(value)) ?? NaN,
+    at: (value) => indices.get(text(value)) ?? NaN,
     ticks: (from, to, count) => {
       const step = Math.max(1, Math.ceil(texts.length / Math.max(count, 1)));
       return texts.map((label, index) => [index, label]).filter(([index]) => index % step === 0 && index >= from && index <= to);
@@ -295,11 +295,11 @@ class Chart {
       let end = -Infinity;
       for (const [at, label] of ticks) {
         const shown = cut(label, room), half = shown.length * 3.4;
-        const place = Math.min(Math.max(px(at), half + 2), width - half - 2);
+        const middle = Math.min(Math.max(px(at), half + 2), width - half - 2);
         grid += `M${px(at)} ${box.top}v${box.height}`;
-        if (place - half < end + 3) continue;
-        end = place + half;
-        const mark = shape("text", { class: "tick", x: place, y: box.top + box.height + 16, "text-anchor": "middle" }, shown);
+        if (middle - half < end + 3) continue;
+        end = middle + half;
+        const mark = shape("text", { class: "tick", x: middle, y: box.top + box.height + 16, "text-anchor": "middle" }, shown);
         if (shown !== label) mark.append(shape("title", {}, label));
         made.push(mark);
       }
@@ -338,16 +338,16 @@ class Chart {
     }
     return parts.join("");
   }
-  place(event) {
+  position(event) {
     const rect = this.svg.getBoundingClientRect(), scale = this.width / rect.width;
     return [(event.clientX - rect.left) * scale, (event.clientY - rect.top) * scale];
   }
   nearest(event) {
-    const [x, y] = this.place(event);
+    const [x, y] = this.position(event);
     let best = null, least = event.pointerType === "touch" ? 900 : 300;
     for (const hit of this.hits || []) {
       let dx = hit.px - x, dy = hit.py - y;
-      if (hit.box) {  // a bar: any place in it
+      if (hit.box) {  // a bar: anywhere in it
         const [from, low, to, high] = hit.box;
         const [a, b] = [this.toX(x), this.toY(y)];
         if (a >= from && a <= to && b >= low && b <= high) return hit;
@@ -373,13 +373,13 @@ class Chart {
     const hit = this.nearest(event);
     if (event.pointerType === "touch") { if (hit) showTip(event, hit.text()); }
     if (event.button !== 0) return;
-    this.from = this.place(event); this.hit = hit; this.moved = false;
+    this.from = this.position(event); this.hit = hit; this.moved = false;
     const end = (last) => {
       window.removeEventListener("pointerup", end); window.removeEventListener("pointercancel", end);
       const from = this.from;
       this.from = null; this.over.setAttribute("d", "");
       if (last.type !== "pointerup") return;
-      const to = this.place(last);
+      const to = this.position(last);
       const trial = this.hit && this.hit.trial, isTouch = event.pointerType === "touch";
       // A finger covers what it points at, so its first tap tells what it hits, and the next one opens that.
       if (this.moved && !isTouch && this.onRange) this.onRange(this.toX(from[0]), this.toY(from[1]), this.toY(to[1]));
@@ -390,7 +390,7 @@ class Chart {
     window.addEventListener("pointerup", end); window.addEventListener("pointercancel", end);
   }
   drag(event) {
-    const [x, y] = this.place(event), [fromX, fromY] = this.from;
+    const [x, y] = this.position(event), [fromX, fromY] = this.from;
     if (Math.abs(x - fromX) + Math.abs(y - fromY) < 8 || event.pointerType === "touch") return;
     this.moved = true;
     tip.hidden = true;
@@ -629,14 +629,14 @@ function comparable(run, trials) {
   const ends = trials.map(last).sort((a, b) => a - b), own = () => new Map(trials.map((trial) => [trial, run.valueOf(trial)]));
   const step = ends[Math.floor((ends.length - 1) / 2)];
   if (!ends.length || ends[0] === ends[ends.length - 1]) return { step: null, values: own() };
-  const at = (trial) => (curveOf(run, trial, run.metricShown).findLast(([place]) => place === step) || [])[1];
+  const at = (trial) => (curveOf(run, trial, run.metricShown).findLast(([own]) => own === step) || [])[1];
   const values = new Map(trials.map((trial) => [trial, at(trial)]).filter(([, value]) => isNumber(value)));
   // Trials that report at different steps have none in common.
   return 2 * values.size < trials.length ? { step: null, values: own() } : { step, values };
 }
 const BY = [["trial", "trial"], ["start", "start"], ["end", "end"], ["work", "work spent"]];
 const BY_NAMES = { trial: "trial", start: "start of the trial", end: "end of the trial", work: "work of all trials until its end" };
-function placesBy(run, by) {
+function positionsBy(run, by) {
   if (by === "trial") return new Map(run.trials.map((trial) => [trial, trial.number]));
   const begun = run.trials.map((trial) => [trial, run.spans(trial)]).filter(([, spans]) => spans.length);
   if (by === "start") return new Map(begun.map(([trial, spans]) => [trial, Math.max(0, spans[0][0])]));
@@ -645,12 +645,12 @@ function placesBy(run, by) {
   let spent = 0;
   return new Map(ends.map(([trial]) => [trial, spent += run.worked(trial)]));
 }
-function bestSoFar(run, places) {
+function bestSoFar(run, positions) {
   const line = [], sign = run.signShown;
   let best = Infinity;
-  for (const trial of run.scored.filter((one) => places.has(one) && !one.repeats).sort((a, b) => places.get(a) - places.get(b))) {
+  for (const trial of run.scored.filter((one) => positions.has(one) && !one.repeats).sort((a, b) => positions.get(a) - positions.get(b))) {
     best = Math.min(best, sign * run.valueOf(trial));
-    line.push([places.get(trial), sign * best]);
+    line.push([positions.get(trial), sign * best]);
   }
   return line;
 }
@@ -697,21 +697,21 @@ function plotsOf(run, open, redraw, only) {
 
   if (wants("history")) {
     const card = add("history", "History", () => {
-      const places = placesBy(run, settings.by);
+      const positions = positionsBy(run, settings.by);
       const isObjective = run.isObjectiveShown, valueOf = (trial) => run.valueOf(trial);
-      const trials = run.shown.filter((trial) => places.has(trial));
+      const trials = run.shown.filter((trial) => positions.has(trial));
       const isTime = settings.by !== "trial";
       log.disabled = !(range(run.scored.map(valueOf))[0] > 0);
       log.title = log.disabled ? "some values are not positive" : "";
-      const line = isObjective ? bestSoFar(run, places) : [];
-      const x = numberAxis(BY_NAMES[settings.by], [...places.values()], { isTime, isInteger: !isTime, fromZero: isTime });
+      const line = isObjective ? bestSoFar(run, positions) : [];
+      const x = numberAxis(BY_NAMES[settings.by], [...positions.values()], { isTime, isInteger: !isTime, fromZero: isTime });
       const y = valueAxis(run.metricShown, [...trials.map(valueOf), ...line.slice(-1).map(([, value]) => value)], run.signShown, { isLog: settings.isLog && !log.disabled, isWhole: settings.isWhole });
-      const point = (trial) => [x.at(places.get(trial)), y.at(valueOf(trial))];
+      const point = (trial) => [x.at(positions.get(trial)), y.at(valueOf(trial))];
       const best = run.best;
       kindChips(card, run, redraw);
       card.chart(0, open).draw({ x, y, hits: trials.map((trial) => hit(run, ...point(trial), trial)), layers: [
         ...markLayers(run, trials, point), { kind: "lines", style: "thick", cls: "best", isStep: true, lines: line.length ? [axisPoints(x, y, line)] : [] },
-        { kind: "points", style: "thick", mark: "running", cls: "best", points: best && places.has(best) && isNumber(valueOf(best)) ? [point(best)] : [] }] });
+        { kind: "points", style: "thick", mark: "running", cls: "best", points: best && positions.has(best) && isNumber(valueOf(best)) ? [point(best)] : [] }] });
       card.note.textContent = `${card.edge(y, settings)}${isObjective ? `The line is the best so far.${run.isFiltered ? " It counts trials that are not selected, too." : ""}` : ""}`;
     }, { there: () => run.scored.length > 0 });
     card.select("by", settings, "by", BY);
@@ -777,7 +777,7 @@ function plotsOf(run, open, redraw, only) {
       const x = paramAxis(run, own.x, trials), y = paramAxis(run, own.y, trials);
       const levels = levelsOf(run, trials, own.colour, (trial) => values.get(trial));
       const isStrip = x.isCategory || y.isCategory;
-      // Points of one category lie beside each other, always at the same place.
+      // Points of one category lie beside each other, always at the same position.
       const spread = (axis, trial, share) => axis.isCategory ? ((trial.number * share) % 1 - 0.5) * 0.6 : 0;
       const point = (trial) => [x.at(trial.params[own.x]) + spread(x, trial, 0.618034), y.at(trial.params[own.y]) + spread(y, trial, 0.754878)];
       const points = trials.map((trial) => [...point(trial), levels.get(trial), trial]);
@@ -923,7 +923,7 @@ function drawParallel(card, run, open, axes, names, trials) {
     const [low, high] = [Math.min(from, to), Math.max(from, to)].map((at) => axis.low + at * (axis.high - axis.low));
     const name = /^[^\s()<>=!,"']+$/.test(axis.name) ? axis.name : `"${axis.name}"`;
     if (axis.isCategory) {
-      const texts = axis.texts.filter((_, place) => place >= low && place <= high).map((one) => `${name} = "${one}"`);
+      const texts = axis.texts.filter((_, category) => category >= low && category <= high).map((one) => `${name} = "${one}"`);
       if (texts.length) card.onRange(name, texts.length > 1 ? `(${texts.join(" or ")})` : texts[0]);
     } else {
       const [least, most] = [low, high].map((at) => number(axis.isLog ? 10 ** at : at, 4));
@@ -938,9 +938,9 @@ function drawParallel(card, run, open, axes, names, trials) {
     name.append(shape("title", {}, axis.name));
     chart.svg.append(name);
     for (const [at, label] of axis.ticks(axis.low, axis.high, axis.isCategory ? 12 : 4)) {
-      const place = (at - axis.low) / ((axis.high - axis.low) || 1);
-      if (place < 0 || place > 1) continue;
-      chart.svg.append(shape("text", { class: "tick", x: px(index) + 4, y: py(place) + 4 }, cut(label, Math.max(4, room - 2))));
+      const share = (at - axis.low) / ((axis.high - axis.low) || 1);
+      if (share < 0 || share > 1) continue;
+      chart.svg.append(shape("text", { class: "tick", x: px(index) + 4, y: py(share) + 4 }, cut(label, Math.max(4, room - 2))));
     }
   });
 }
@@ -1283,7 +1283,7 @@ class TrialTable {
     this.count = el("span", { className: "quiet count" });
     this.list = el("div", { className: "columns" });
     this.head = el("tr"); this.body = el("tbody"); this.widths = el("colgroup");
-    this.lines = new Map();  // the rows that are there, by their place in `found`
+    this.lines = new Map();  // the rows that are there, by their position in `found`
     this.above = el("tr", { className: "pad" }, el("td")); this.below = el("tr", { className: "pad" }, el("td"));
     this.table = el("table", {}, this.widths, el("thead", {}, this.head), this.body);
     this.rows = el("div", { className: "rows", tabIndex: 0, onscroll: () => this.paint() }, this.table);
@@ -1501,7 +1501,7 @@ async function openTrial(run, trial) {
   details = details || {};
   const charts = el("div", { className: "panels" });
   const scrolled = dialog.scrollTop;
-  const places = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
+  const scrolls = isUpdate ? [...dialog.querySelectorAll("pre[id]")].map((one) => [one.id, one.scrollTop]) : [];
   const totalTime = totalTimeOf(run, trial);
   const facts = { name: trial.name, status: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
@@ -1521,12 +1521,12 @@ async function openTrial(run, trial) {
     ...(details.output ? [el("h3", {}, "The end of its output"), el("pre", { id: "output" }, details.output)] : []),
     ...Object.entries(details.commands || {}).flatMap(([what, command]) => [el("h3", {}, `To ${what.startsWith("its") ? `see ${what}` : what}`), withCopy(command)]));
   dialog.scrollTop = scrolled;
-  for (const [id, top] of places) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
+  for (const [id, top] of scrolls) { const now = document.getElementById(id); if (now) now.scrollTop = top; }
   // A small plot of each metric. That of the objective comes first.
   const kind = kindOf(trial), names = [...new Set([run.data.metric, ...Object.keys(trial.others ? trial.others.values : {})])];
   const shown = names.map((name) => [name, curveOf(run, trial, name)]).filter(([, values]) => values.length > 1);
   const hosts = shown.map(([name]) => { const host = charts.appendChild(el("div", { className: "plot" })); host.dataset.metric = name; return host; });
-  shown.forEach(([name, values], index) => {  // once all have their places, since a plot is as wide as its place
+  shown.forEach(([name, values], index) => {  // once all are there, since a plot is as wide as what it stands in
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(name, values.map(([, value]) => value));
     new Chart(hosts[index]).draw({ x, y, height: 190, layers: [{ kind: "lines", style: "thick", cls: KINDS[kind], lines: [broken(trial, values)] }, { kind: "points", style: "marks", cls: KINDS[kind], points: values.length < 60 ? values : [] }],
       hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
@@ -1735,8 +1735,8 @@ function sideBySide(runs, host, only) {
   const add = (view, title, render, options) => { const card = new Card(view, title, render, options); made.push(card); return card; };
   if (!only || only.view === "history") {
     const card = add("history", "Best so far", () => {
-      const places = runs.map((run) => placesBy(run, own.by)), isTime = own.by !== "trial";
-      const lines = runs.map((run, index) => bestSoFar(run, places[index]));
+      const positions = runs.map((run) => positionsBy(run, own.by)), isTime = own.by !== "trial";
+      const lines = runs.map((run, index) => bestSoFar(run, positions[index]));
       const all = lines.flat();
       log.disabled = !(range(all.map(([, value]) => value))[0] > 0);
       const x = numberAxis(BY_NAMES[own.by], all.map(([at]) => at), { isTime, isInteger: !isTime, fromZero: isTime });

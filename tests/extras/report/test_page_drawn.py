@@ -68,7 +68,7 @@ RUN = {
 
 
 def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
-    """A run as the page gets it; a trial's number is its place."""
+    """A run as the page gets it; a trial's number is its position."""
     whole = []
     for number, trial in enumerate(trials):
         whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **trial})
@@ -223,12 +223,12 @@ RANKS = {
         [2, 2],
         [0, 7],
     ],
-    "[...placesBy(run, 'trial').values()]": [0, 1, 2, 3, 4],
-    "[...placesBy(run, 'start')].map(([trial, at]) => [trial.number, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
-    "[...placesBy(run, 'end')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
-    "[...placesBy(run, 'work')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
-    "bestSoFar(run, placesBy(run, 'trial'))": [[0, 1], [1, 9], [2, 9], [4, 9]],
-    "bestSoFar(run, placesBy(run, 'start'))": [[0, 1], [5, 9], [20, 9], [50, 9]],
+    "[...positionsBy(run, 'trial').values()]": [0, 1, 2, 3, 4],
+    "[...positionsBy(run, 'start')].map(([trial, at]) => [trial.number, at])": [[0, 0], [1, 5], [2, 50], [4, 20]],
+    "[...positionsBy(run, 'end')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 40], [2, 100], [4, 100]],
+    "[...positionsBy(run, 'work')].map(([trial, at]) => [trial.number, at])": [[0, 10], [1, 30], [2, 80], [4, 160]],
+    "bestSoFar(run, positionsBy(run, 'trial'))": [[0, 1], [1, 9], [2, 9], [4, 9]],
+    "bestSoFar(run, positionsBy(run, 'start'))": [[0, 1], [5, 9], [20, 9], [50, 9]],
     "workers(run).map(({trial, begin, end, worker}) => [trial.number, begin, end, worker])": [
         *([0, 0, 10, 0], [1, 5, 15, 1], [4, 20, 100, 0], [1, 30, 40, 1], [2, 50, 100, 1])
     ],
@@ -239,7 +239,7 @@ RANKS = {
     "run.worked(run.trials[1])": 20,
     # a trial that confirms another one is no news in the history
     "bestSoFar(...(other = like((trial) => ({...trial, repeats: trial.number === 1 ? 't0' : null})), "
-    "[other, placesBy(other, 'trial')]))": [[0, 1], [2, 7], [4, 8]],
+    "[other, positionsBy(other, 'trial')]))": [[0, 1], [2, 7], [4, 8]],
     # a trial that comes later than others of higher numbers takes its place
     "(other = like((trial) => trial.number === 1 ? [] : trial), "
     "other.update({...other.data, trials: [run.trials[1]]}), other.trials.map((trial) => trial.number))": [
