@@ -171,6 +171,15 @@ def test_a_guess_does_not_change_the_space() -> None:
     assert repr(space) == before
 
 
+def test_a_configuration_of_a_guess_can_be_changed_without_the_space_or_the_guess() -> None:
+    space = {"model": choice([{"sizes": [1]}, {"sizes": [2]}])}
+    guess = guess_of(space, {"model": {"sizes": [1]}})
+    for given in (guess.space, guess.values(with_outside=True)):
+        given["model"]["sizes"].append("changed")
+    assert guess_of(space, {"model": {"sizes": [1]}}).space == {"model": {"sizes": [1]}}
+    assert guess.space == {"model": {"sizes": [1, "changed"]}}
+
+
 def test_a_guess_may_narrow_a_domain(caplog: pytest.LogCaptureFixture) -> None:
     (guess,) = noted_guesses({"x": uniform(0, 1)}, [{"x": uniform(0, 0.5)}])
     assert repr(guess.space["x"]) == "uniform(0.0, 0.5)"
