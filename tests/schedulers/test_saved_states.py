@@ -149,7 +149,9 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
         run.turn()
     second = SCHEDULERS[kind]()
     second.set_seed(seed + 100)  # the state includes the generator
-    second.set_state(_Plain(io.BytesIO(pickle.dumps(first.get_state()))).load())
+    state = first.get_state()
+    saved = _shown(state)
+    second.set_state(_Plain(io.BytesIO(pickle.dumps(state))).load())
     run.add(second)
     run.trials += (late := [make_trial(n, config={"x": 0.5, "y": 2}, experiment_tag=str(n)) for n in range(10, 16)])
     for trial in late:
@@ -161,6 +163,7 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
         run.turn()
     assert _shown(first.get_state()) == _shown(second.get_state())
     assert first.debug_string() == second.debug_string()
+    assert _shown(state) == saved, "what was saved does not go on with its scheduler"
 
 
 def test_the_streams_exercise_random_choices() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from kit import (
     deciding,
     fit,
     journal_of,
+    listening,
     report_n,
     report_state,
     restored_state,
@@ -23,12 +25,13 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from
+from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from, uniform
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 from minitune.visualization import RunHistory, page
+from minitune.visualization.history import METRICS_KEPT
 from minitune.visualization.page import RunData
 
 OBJECTIVE = {"metric": "score", "mode": "max"}
@@ -139,13 +142,14 @@ def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
     def forgetful(config: dict[str, Any]) -> None:
         """Saves its first step alone, and fails after its second one."""
         if (begin := restored_state()) == 0:
-            report_state(1, {"score": 1})
-        report({"score": 2 + begin})
+            report_state(1, {"score": 1, "other": 5})
+        report({"score": 2 + begin, "other": 6 + begin})
         raise ValueError("no luck")
 
     (trial,) = RunHistory(fit(forgetful, max_failures=1, **OBJECTIVE)).trials
 
     assert [(point.step, point.value) for point in trial.points] == [(1, 1), (2, 3)]
+    assert trial.others == {"other": [5, 7]}
     assert len(trial.spans) == 2
 
 
@@ -237,15 +241,38 @@ def test_the_end_of_a_run_changes_how_its_trials_are_described() -> None:
 
     class Look(Callback):
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-            seen.append(RunHistory(run_path()))
-            seen[0].take_changed()
+            if trial.number == 1:
+                seen.append(RunHistory(run_path()))
+                seen[0].take_changed()
 
-    fit(report_n(1, score=1), {"i": grid_search([0, 1])}, callbacks=[Look()], max_concurrent_trials=1, **OBJECTIVE)
+    fit(report_n(1, score=1), {"i": grid_search([0, 1, 2])}, callbacks=[Look()], max_concurrent_trials=1, **OBJECTIVE)
     history = seen[0]
     assert history.state.name == "running"
     assert history.take_changed() == []
     assert history.read_new()
-    assert [trial.number for trial in history.take_changed()] == [0, 1]
+    assert [trial.number for trial in history.take_changed()] == [0, 1, 2]
+
+
+def test_a_lucky_best_value_is_told_when_the_run_has_ended() -> None:
+    rng = random.Random(1)
+    told: list[str] = []
+
+    def noisy(config: dict[str, Any]) -> dict[str, float]:
+        return {"score": (config["x"] - 0.3) ** 2 + 0.3 * rng.gauss(0, 1)}
+
+    def look(trial: Any, **info: Any) -> None:
+        if trial.number == 19:
+            told.append(RunHistory(run_path()).remark_on_best)
+
+    settings = {"num_samples": 20, "seed": 1, "metric": "score", "mode": "min"}
+    fit(noisy, {"x": uniform(0, 1)}, callbacks=[listening(on_trial_complete=look)], **settings)
+    assert told == [""], "while it runs, nothing is known for certain"
+    assert RunHistory(run_path()).remark_on_best == "-0.442 was lucky: about 0.113 is to be expected"
+
+
+def test_the_curves_of_very_many_metrics_are_left_out() -> None:
+    (trial,) = RunHistory(fit(report_n(1, score=1, **{f"m{n}": n for n in range(90)}), **OBJECTIVE)).trials
+    assert list(trial.others) == ["n", *(f"m{n}" for n in range(METRICS_KEPT - 1))]
 
 
 def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -> None:
