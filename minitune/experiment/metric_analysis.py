@@ -85,10 +85,7 @@ class MetricAnalysis:
             known = self._find(key)
         if known is None:
             return None
-        if scope == "last":  # views ask each trial for this one, and need no other
-            last: float = known[4][-1]
-            return last
-        return _statistics(known)[scope]
+        return _STATISTICS[scope](known)
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """All statistics: `{metric: {"max": ..., "min": ..., "avg": ..., "last": ..., "last-5-avg": ..., ...}}`."""
@@ -193,14 +190,19 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape:
     return _Shape(names, kinds)
 
 
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+_STATISTICS: Mapping[str, Callable[[list[Any]], float]] = {
+    "max": lambda known: known[0],
+    "min": lambda known: known[1],
+    "avg": lambda known: known[2] / known[3],
+    "last": lambda known: known[4][-1],
+    "last-5-avg": lambda known: _mean(known[4][-5:]),
+    "last-10-avg": lambda known: _mean(known[4]),
+}
+
+
 def _statistics(known: list[Any]) -> dict[str, float]:
-    highest, lowest, total, count, last = known
-    recent = last[-5:]
-    return {
-        "max": highest,
-        "min": lowest,
-        "avg": total / count,
-        "last": last[-1],
-        "last-5-avg": sum(recent) / len(recent),
-        "last-10-avg": sum(last) / len(last),
-    }
+    return {scope: statistic(known) for scope, statistic in _STATISTICS.items()}

@@ -84,12 +84,14 @@ _TAG_KEY = '"$":'
 # The statistics are the last field of a sum of results, which is the last one of its record.
 _STATUS = f'{{"{records.KIND}":"{records.STATUS}",'
 _STATISTICS = ',"analysis":{'
+_METRICS = ',"metrics":'
 
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 _plain_chunks = json_chunks(separators=(",", ":"))
 
 _read_json = json_decoder()
+_read_json_at = json.JSONDecoder().raw_decode
 
 
 # -- large values, and objects that stay pickled -----------------------------------------------------------------------
@@ -535,6 +537,13 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     if type(record) is not dict:
         raise ValueError(f"a record must be a JSON object, but got {type(record).__name__}")
     return record
+
+
+def decode_metrics(text: str, objects: ObjectStore) -> Any:
+    """The metrics in the JSON of a `result` record. Objects stay pickled, as with `decode`."""
+    if _MARK in text:
+        return decode(text, False, objects)["metrics"]
+    return _read_json_at(text, text.index(_METRICS) + len(_METRICS))[0]
 
 
 def _read_sum(text: str) -> Any:

@@ -392,33 +392,27 @@ def scan(
     begin: int = 0,
     leaves_out: Callable[[int, bytes], bool] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A record for which
-    `leaves_out(offset, line)` holds is left out, but checked.
+    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A good line for which
+    `leaves_out(offset, line)` holds is left out.
     """
     file_path = os.path.abspath(path)
-    objects = _objects_of(file_path)
-    checksum = zlib.crc32
+    objects = objects_of(file_path)
     with _reading(file_path) as file:
-        for end, block in blocks(file, begin):
-            for line in block.splitlines(keepends=True):
-                offset = end
-                end += len(line)
-                try:
-                    if leaves_out is not None and leaves_out(offset, line):
-                        # What `body_of` checks, without a call: nearly all lines of a large journal are left out.
-                        if line[:BODY] != b"%08x " % checksum(line[BODY:-1]) or line[-1:] != b"\n":
-                            raise ValueError
-                        continue
-                    record = codec.decode(body_of(line), unpickle, objects)
-                except ValueError:
-                    _require_torn(file, file_path, offset)
-                    return
-                except ObjectLostError as error:
-                    raise _lost(file_path, error) from error
-                # Whatever follows another first record is not ours to interpret.
-                if offset == 0:
-                    _check_schema(file_path, record)
-                yield offset, record
+        for offset, line in each_line(file, begin):
+            try:
+                body = body_of(line)
+                if leaves_out is not None and leaves_out(offset, line):
+                    continue
+                record = codec.decode(body, unpickle, objects)
+            except ValueError:
+                _require_torn(file, file_path, offset)
+                return
+            except ObjectLostError as error:
+                raise _lost(file_path, error) from error
+            # Whatever follows another first record is not ours to interpret.
+            if offset == 0:
+                _check_schema(file_path, record)
+            yield offset, record
 
 
 def index_of(path: str | os.PathLike[str]) -> LineIndex:
@@ -441,7 +435,7 @@ def _extend(index: LineIndex, file: BinaryIO, path: str) -> None:
         first = file.readline()
         if is_good(first):
             try:
-                record = codec.decode(body_of(first), False, _objects_of(path))
+                record = codec.decode(body_of(first), False, objects_of(path))
             except ValueError:
                 record = {}
             _check_schema(path, record)
@@ -460,7 +454,7 @@ def pick(
         TuneError: If the file cannot be read, or an object cannot be unpickled.
     """
     file_path = os.path.abspath(path)
-    objects = _objects_of(file_path)
+    objects = objects_of(file_path)
     with _reading(file_path) as file:
         descriptor = file.fileno()
         for span in spans:
@@ -483,27 +477,9 @@ def _lost(path: str, error: ObjectLostError) -> JournalCorruptError:
     return JournalCorruptError(f"{error}. Put back a copy; or {_way_out('the record that names it', path)}")
 
 
-def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Read the records at some offsets in bytes, which `scan` has yielded. Objects stay pickled. Blocks.
-
-    Raises:
-        JournalCorruptError: If no good record begins at an offset any more.
-        TuneError: If the file cannot be read.
-    """
-    file_path = os.path.abspath(path)
-    objects = _objects_of(file_path)
-    with _reading(file_path) as file:
-        for offset in offsets:
-            file.seek(offset)
-            try:
-                yield codec.decode(body_of(file.readline()), False, objects)
-            except ValueError as error:
-                raise _gone(file_path, offset) from error
-
-
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
     """Read only the records of some kinds, in order, without unpickling. Blocks. Bad lines are left out."""
-    objects = _objects_of(os.path.abspath(path))
+    objects = objects_of(os.path.abspath(path))
     return (codec.decode(body_of(line), False, objects) for _, line in lines_of_kind(path, *kinds))
 
 
@@ -544,7 +520,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     file_path = os.path.abspath(path)
     try:
         with files.open_to_read(file_path) as file:
-            kept_bytes, _ = _good_beginning(file, file_path, _objects_of(file_path))
+            kept_bytes, _ = _good_beginning(file, file_path, objects_of(file_path))
         if kept_bytes == os.path.getsize(file_path):
             return None
         return _cut(file_path, kept_bytes)
@@ -560,7 +536,7 @@ def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = Non
         try:
             body = body_of(line)
             if offset == 0:
-                _check_schema(path, codec.decode(body, False, _objects_of(path)))
+                _check_schema(path, codec.decode(body, False, objects_of(path)))
             if objects is not None:
                 for name in set(codec.names_in(body)) - checked:
                     objects.check(name)
@@ -624,7 +600,7 @@ def _cut(path: str, length: int) -> str:
     return aside
 
 
-def _objects_of(journal_path: str) -> ObjectStore:
+def objects_of(journal_path: str) -> ObjectStore:
     """The store of a journal's large objects, for reading."""
     return ObjectStore.to_read(_objects_directory(journal_path))
 

@@ -27,6 +27,8 @@ _BLOCK_BYTES = 1 << 16
 _HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
 _RESULT = b'{"%b":"%b","trial":"' % (records.KIND.encode(), records.RESULT.encode())
 _STATUS = b'{"%b":"%b",' % (records.KIND.encode(), records.STATUS.encode())
+_START = records.START.encode()
+_CONFIGURES = frozenset(kind.encode() for kind in (records.TRIAL, records.CHANGE, records.EXPLOIT))
 _ID = BODY + len(_RESULT)
 _LENGTH_BITS = 24
 _NEWLINE = ord("\n")
@@ -89,11 +91,16 @@ def blocks(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
 
 
 def each_line(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, line) up to the present length of the file; see `blocks`."""
-    for offset, block in blocks(file, begin):
-        for line in block.splitlines(keepends=True):
-            yield offset, line
-            offset += len(line)
+    """Yield (offset, line) from the line at `begin`, in bytes, up to the present length of the file."""
+    size_bytes = os.fstat(file.fileno()).st_size  # fixed now, since a driver may write faster than this reads
+    offset = begin
+    file.seek(begin)
+    # Lines that a file yields cost a third of those of a split block: each takes the memory of the one before.
+    for line in file:
+        yield offset, line
+        offset += len(line)
+        if offset >= size_bytes:
+            return
 
 
 def _no_spans() -> array[int]:
@@ -107,27 +114,31 @@ class LineIndex:
         end: Where the last good line ends, in bytes.
         has_bad: Whether a bad line follows there.
         of_run: The spans of the records about the run itself, which are few.
+        starts: Those of `start` records.
+        configures: By trial id as in JSON, those of the records that set the configuration of its reports.
     """
 
     def __init__(self) -> None:
         self.end = 0
         self.has_bad = False
         self.of_run = array("Q")
+        self.starts = array("Q")
+        self.configures: defaultdict[bytes, array[int]] = defaultdict(_no_spans)
         self._needed = array("Q")  # of all lines but results
         self._decided = array("Q")  # of results at which something was decided, or that have a checkpoint
         self._results: defaultdict[bytes, array[int]] = defaultdict(_no_spans)  # by trial id: of those without a sum
-        self._covered: list[tuple[int, array[int]]] = []  # the offset of a sum, and the results that it covers
+        self._covered: list[tuple[int, bytes, array[int]]] = []  # the offset of a sum, its trial, what it covers
 
     def extend(self, file: BinaryIO) -> None:
         """Read on from `end`, and check each line. Blocks."""
         checksum = zlib.crc32
         most_bytes = _MOST_BYTES
         results = self._results
-        size_bytes = os.fstat(file.fileno()).st_size  # fixed now, since a driver may write faster than this reads
+        size_bytes = os.fstat(file.fileno()).st_size
         offset = self.end
         file.seek(offset)
         self.has_bad = False
-        # Lines that a file yields cost a third of those of a split block: each takes the memory of the one before.
+        # As `each_line`, without its overhead: this is the largest part of a look at a large run.
         for line in file:
             # What `body_of` checks, without a call.
             if line[:BODY] != b"%08x " % checksum(line[BODY:-1]) or line[-1] != _NEWLINE:
@@ -149,11 +160,24 @@ class LineIndex:
 
     def _add(self, span: int, offset: int, line: bytes) -> None:
         self._needed.append(span)
-        _, trial_id = head(line)
+        kind, trial_id = head(line)
         if not trial_id:
             self.of_run.append(span)
+        elif kind == _START:
+            self.starts.append(span)
+        elif kind in _CONFIGURES:
+            self.configures[trial_id].append(span)
         elif line.startswith(_STATUS, BODY) and SUM in line and trial_id in self._results:
-            self._covered.append((offset, self._results.pop(trial_id)))
+            self._covered.append((offset, trial_id, self._results.pop(trial_id)))
+
+    def results(self) -> dict[bytes, array[int]]:
+        """The spans of all results, by trial id as in JSON."""
+        found: dict[bytes, array[int]] = defaultdict(_no_spans)
+        for _, trial_id, covered in self._covered:
+            found[trial_id] += covered
+        for trial_id, others in self._results.items():
+            found[trial_id] += others
+        return found
 
     def spans(self, *, needs_decisions: bool = False, until: int | None = None) -> list[int]:
         """The spans of the lines that a reader needs, in order: all but results that a later sum covers.
@@ -164,7 +188,7 @@ class LineIndex:
         """
         found = [self._needed, *self._results.values()]
         if until is not None:
-            found += [covered for offset, covered in self._covered if offset >= until]
+            found += [covered for offset, _, covered in self._covered if offset >= until]
         if needs_decisions:
             return sorted({*chain.from_iterable(found), *self._decided})
         return sorted(chain.from_iterable(found))

@@ -50,7 +50,7 @@ from minitune.experiment.lifecycle import (
 )
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial, Usage
-from minitune.record import journal, lines, records
+from minitune.record import codec, journal, lines, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
 from minitune.result import (
@@ -575,9 +575,6 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Effect], None]] = {
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
 
-# The kinds as they stand in lines.
-_RESULT = records.RESULT.encode()
-_START = records.START.encode()
 # An overview skips these records: they change neither the run nor the status of a trial, except for a result with which
 # its trial ends.
 _NOT_IN_OVERVIEW = frozenset(
@@ -596,8 +593,6 @@ _NOT_IN_OVERVIEW = frozenset(
 )
 # These records are about the run itself.
 _OF_RUN = (records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
-# These records set the configuration with which a trial reports.
-_CONFIGURES = frozenset(kind.encode() for kind in (records.TRIAL, records.CHANGE, records.EXPLOIT))
 
 _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
@@ -742,15 +737,14 @@ class RunFollower:
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         decisions = self._decisions
-        summed_up = None
         found: Iterable[tuple[int, records.Record]]
         if before is not None:
             found = journal.scan(self._journal, self._unpickle, begin=before)
         elif decisions is not None and decisions.needs_results:
-            found = journal.scan(self._journal, self._unpickle)
-            summed_up = SummedUp(self._journal)
+            summed_up = SummedUp(self._journal, decisions.tell_summed_up)
+            found = journal.scan(self._journal, self._unpickle, leaves_out=summed_up.takes)
         else:
-            spans = journal.index_of(self._journal).spans(needs_decisions=decisions is not None)
+            spans = _cached_index(*_version(self._directory.path)).spans(needs_decisions=decisions is not None)
             found = journal.pick(self._journal, spans, self._unpickle)
 
         def new_records() -> Iterator[records.Record]:
@@ -758,10 +752,7 @@ class RunFollower:
                 if offset == before:  # the last record is read again to find its end
                     continue
                 self._last = offset
-                if decisions is not None and summed_up is not None and summed_up.has(offset, record):
-                    decisions.tell_summed_up(record)  # the story needs only the sum, in a tenth of the time
-                else:
-                    yield record
+                yield record
 
         with collector_paused():
             for effect in self.run.follow(new_records()):
@@ -772,22 +763,30 @@ class RunFollower:
         return self._last != before
 
 
+_NO_SUM = (0, "")
+
+
 class SummedUp:
-    """The results of a journal that a later sum of their trial covers, so that a story skips them. The constructor
-    blocks.
-    """
+    """The results of a journal without a decision that a later sum of their trial covers. The constructor blocks."""
 
-    def __init__(self, path: str | os.PathLike[str]):
-        self._ends: dict[str, int] = {}  # by trial id, the offset of the last sum
+    def __init__(self, path: str, tell: Callable[[str, dict[str, Any]], None]):
+        self._tell = tell
+        self._objects = journal.objects_of(path)
+        self._ends: dict[bytes, tuple[int, str]] = {}  # by trial id as in JSON, the offset of the last sum, and the id
         for offset, line in journal.lines_of_kind(path, records.STATUS, holding=lines.SUM):
-            trial_id = json.loads(b'"%b"' % lines.head(line)[1])
-            self._ends[trial_id] = offset
+            written = lines.head(line)[1]
+            self._ends[written] = offset, json.loads(b'"%b"' % written)
 
-    def has(self, offset: int, record: records.Record) -> bool:
-        """Whether the record at `offset`, in bytes, is such a result, at which nothing was decided."""
-        if record[records.KIND] != records.RESULT or offset >= self._ends.get(record["trial"], 0):
+    def takes(self, offset: int, line: bytes) -> bool:
+        """Whether the line at `offset` is such a result. Then its trial's id and its metrics are told."""
+        if not line.endswith(lines.UNDECIDED):
             return False
-        return record["decision"] == CONTINUE and not record["reason"] and record["checkpoint"] is None
+        end, trial_id = self._ends.get(lines.result_of(line), _NO_SUM)
+        if offset >= end:
+            return False
+        body = line[lines.BODY : -1].decode("ascii")  # its checksum fits
+        self._tell(trial_id, codec.decode_metrics(body, self._objects))
+        return True
 
 
 # -- the results of one trial ------------------------------------------------------------------------------------------
@@ -811,37 +810,15 @@ def logged_reports(
 class Reports:
     """The reports of each trial of a run.
 
-    One pass collects the offsets of each trial's records, at eight bytes each; `of` then reads those of one trial.
+    It keeps where their records are; `of` then reads those of one trial.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, index: lines.LineIndex):
         self._path = path
-        # by trial id, as it is written in JSON: the records of results, and those that set the configuration
-        self._results: dict[bytes, array[int]] = {}
-        self._configures: dict[bytes, array[int]] = {}
-        self._trial_ids: dict[str, str] = {}  # by the name of the trial's directory
-        for _, record in journal.scan(path, leaves_out=self._note):
-            if directory := record.get("directory"):
-                self._trial_ids[directory] = record["trial"]
-
-    def _note(self, offset: int, line: bytes) -> bool:
-        """Collect the offset of a line that is needed for reports. Returns True unless the line must be decoded now.
-
-        Those are `start` records, which have the names of directories, and the first record.
-        """
-        trial_id = lines.result_of(line)
-        if trial_id:
-            found = self._results.get(trial_id)
-            if found is None:
-                found = self._results[trial_id] = array("Q")
-            found.append(offset)
-            return True
-        kind, trial_id = lines.head(line)
-        if kind == _START or not offset:
-            return False
-        if kind in _CONFIGURES:
-            self._configures.setdefault(trial_id, array("Q")).append(offset)
-        return True
+        self._index = index
+        self._results = index.results()
+        starts = [record for _, record in journal.pick(path, index.starts)]
+        self._trial_ids = {record["directory"]: record["trial"] for record in starts if record.get("directory")}
 
     def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
         """All reports of a trial in order, also of failed attempts: pairs of nested metrics and the configuration,
@@ -854,8 +831,8 @@ class Reports:
         results = self._results.get(written, array("Q"))
         if last_only:
             results = results[-1:]
-        found = journal.at(self._path, sorted([*results, *self._configures.get(written, ())]))
-        return [(metrics, config) for _, metrics, config in logged_reports(found)]
+        found = journal.pick(self._path, sorted([*results, *self._index.configures.get(written, ())]))
+        return [(metrics, config) for _, metrics, config in logged_reports(record for _, record in found)]
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports:
@@ -870,7 +847,12 @@ def read_reports(path: str | os.PathLike[str]) -> Reports:
 
 @lru_cache(maxsize=1)
 def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
-    return Reports(file)
+    return Reports(file, _cached_index(file, size_bytes, changed_ns))
+
+
+@lru_cache(maxsize=1)  # so that results, and then the reports of their trials, take one reading
+def _cached_index(file: str, size_bytes: int, changed_ns: int) -> lines.LineIndex:
+    return journal.index_of(file)
 
 
 def _version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
@@ -1011,7 +993,7 @@ class Decisions:
                 history.iteration = total["last"].get(TRAINING_ITERATION, total["count"])
             self._on_transition(history, effect, effect.record["cause"])
 
-    def tell_summed_up(self, record: records.Record) -> None:
+    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
         """Add a result without a decision that a later sum covers."""
 
     def _on_result(self, history: _History, record: records.Record) -> None:

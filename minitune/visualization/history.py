@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,17 +31,10 @@ from minitune.space.tree import value_at_text
 
 METRICS_KEPT = 12
 """The number of metrics besides the objective whose course is kept."""
+_NUMBERS = frozenset((float, int))
+_FLOAT_BITS = 1000  # a float can hold every shorter int
 RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
-
-
-@dataclass(slots=True)
-class ResultPoint:
-    """One result of a trial."""
-
-    step: float
-    value: float
-    at_s: float
 
 
 @dataclass
@@ -56,15 +50,19 @@ class Copy:
     step: float
 
 
+def _no_numbers() -> array[float]:
+    return array("d")
+
+
 @dataclass
 class TrialHistory:
     """The history of one trial.
 
     Attributes:
         params: Its last parameters by path: plain values.
-        points: Its results, without those that a later attempt repeats.
+        steps, values, times_s: Of each of its results, without those that a later attempt repeats.
         metrics: Its flattened last result.
-        others: The values of its first few other metrics at each of `points`, or NaN.
+        others: The values of its first few other metrics at each of `steps`, or NaN.
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
         ended, state, why, error: See `TrialRow`. `why` is the text of its `ending`.
@@ -74,9 +72,11 @@ class TrialHistory:
 
     trial: Trial
     params: dict[str, Any] = field(default_factory=dict)
-    points: list[ResultPoint] = field(default_factory=list)
+    steps: array[float] = field(default_factory=_no_numbers)
+    values: array[float] = field(default_factory=_no_numbers)
+    times_s: array[float] = field(default_factory=_no_numbers)
     metrics: dict[str, Any] = field(default_factory=dict)
-    others: dict[str, list[float]] = field(default_factory=dict)
+    others: dict[str, array[float]] = field(default_factory=dict)
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     ended: str = ""
@@ -273,9 +273,10 @@ class RunHistory:
         other = earlier_best([history.trial for history in self.trials], best.trial, self.metric, self.mode)
         if other is None:
             return ""
-        points = next(history.points for history in self.trials if history.trial is other)
-        found = best_of(((point.value, point) for point in points if math.isfinite(point.value)), self.mode)
-        return "" if found is None else earlier_best_text(other, self.metric, self.mode, found.step)
+        course = next(history for history in self.trials if history.trial is other)
+        points = zip(course.values, course.steps, strict=True)
+        found = best_of(((value, step) for value, step in points if math.isfinite(value)), self.mode)
+        return "" if found is None else earlier_best_text(other, self.metric, self.mode, found)
 
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
@@ -346,9 +347,8 @@ class _HistoryReader(Decisions):
         if kind == records.RESULT:
             self._on_point(history, record["metrics"])
         elif kind == records.ROLLBACK:
-            del history.points[record["number"] :]
-            for values in history.others.values():
-                del values[record["number"] :]
+            for column in (history.steps, history.values, history.times_s, *history.others.values()):
+                del column[record["number"] :]
         elif kind == records.START:
             begun_s = record.get("at", math.nan)
             self._working[trial_id] = begun_s
@@ -360,11 +360,11 @@ class _HistoryReader(Decisions):
             self.moved.update(path for path in after if path not in before or before[path] != after[path])
             self._configs[trial_id] = trial.config
             if kind == records.EXPLOIT:
-                step = history.points[-1].step if history.points else 0.0
+                step = history.steps[-1] if history.steps else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
 
-    def tell_summed_up(self, record: records.Record) -> None:
-        self._on_point(self.trials[record["trial"]], record["metrics"])
+    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
+        self._on_point(self.trials[trial_id], metrics)
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = None
@@ -372,14 +372,13 @@ class _HistoryReader(Decisions):
             value = metrics.get(self._metric)  # nearly always: this is called for each result
             if value is None:
                 value = value_at_text(metrics, self._metric)
-        step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         self._on_others(history, metrics)
-        history.points.append(
-            ResultPoint(_finite_or_nan(step), _finite_or_nan(value), _finite_or_nan(metrics.get(TIMESTAMP)))
-        )
+        history.steps.append(_finite_or_nan(metrics.get(TRAINING_ITERATION, len(history.steps) + 1)))
+        history.values.append(_finite_or_nan(value))
+        history.times_s.append(_finite_or_nan(metrics.get(TIMESTAMP)))
 
     def _on_others(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
-        """Add the values of the metrics besides the objective. Called before the point is added."""
+        """Add the values of the metrics besides the objective. Called before the step is added."""
         # This is called for each result, and nearly all results have the names of an earlier one.
         keys = tuple(metrics)
         names = self._others.get(keys)
@@ -387,40 +386,47 @@ class _HistoryReader(Decisions):
             names = self._others[keys] = [name for name in own_metrics(metrics) if name != self._metric]
         for name in names:
             value = metrics[name]
-            if type(value) is float and value == value:
+            if type(value) in _NUMBERS:
                 self._add_other(history, name, value)
             elif isinstance(value, Mapping):
-                for inner, member in metrics_of({name: value}).items():
+                if type(value) is dict and _NUMBERS.issuperset(map(type, value.values())):  # nearly always
+                    flat = {f"{name}/{inner}": member for inner, member in value.items()}
+                else:
+                    flat = metrics_of({name: value})
+                for inner, member in flat.items():
                     if inner != self._metric:
                         self._add_other(history, inner, known_number(member))
             else:
                 self._add_other(history, name, known_number(value))
 
     def _add_other(self, history: TrialHistory, name: str, number: float | None) -> None:
-        if number is None:
+        if number is None or number != number:
             return
         values = history.others.get(name)
         if values is None:
             if len(history.others) >= METRICS_KEPT:
                 return
-            values = history.others.setdefault(name, [])
-        count = len(history.points)
-        if len(values) < count:  # it was not reported meanwhile
-            values += [math.nan] * (count - len(values))
-        values.append(float(number) if math.isfinite(number) else math.nan)
+            values = history.others.setdefault(name, _no_numbers())
+        missing = len(history.steps) - len(values)
+        if missing:  # it was not reported meanwhile
+            values.extend([math.nan] * missing)
+        values.append(_finite_or_nan(number))
 
     def end_spans(self, at_s: float | None) -> None:
         """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""
         for trial_id, begun_s in self._working.items():
             history = self.trials[trial_id]
-            last_s = history.points[-1].at_s if history.points else begun_s
+            last_s = history.times_s[-1] if history.times_s else begun_s
             self.changed.add(trial_id)
             history.spans.append((begun_s, max(begun_s, last_s if at_s is None else at_s)))
         self._working.clear()
 
 
 def _finite_or_nan(value: Any) -> float:
-    if type(value) is float:  # nearly always: this is called for each result
+    # Nearly always a float or an int: this is called for each result.
+    if type(value) is float:
         return value if math.isfinite(value) else math.nan
+    if type(value) is int and value.bit_length() < _FLOAT_BITS:
+        return float(value)
     number = finite_number(value)
     return math.nan if number is None else float(number)

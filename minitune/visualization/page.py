@@ -297,7 +297,7 @@ class RunData:
 
     def _of_trial(self, each: TrialHistory) -> PageTrial:
         first_s = self.history.first_s
-        steps = [point.step for point in each.points]
+        steps = each.steps.tolist()
         is_counted = steps == list(range(1, len(steps) + 1))
         decisions = self.history.decisions_on(each)
         facts = decisions[-1].facts if decisions else {}
@@ -318,7 +318,7 @@ class RunData:
             value=_finite(each.value),
             params=each.params,
             metrics={name: plain_or_short(value) for name, value in metrics.items() if value is not None},
-            curve=[_rounded(point.value) for point in each.points],
+            curve=_rounded(each.values),
             steps=None if is_counted else steps,
             others=self._others(each),
             spans=[[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
@@ -338,7 +338,7 @@ class RunData:
         """
         if not each.others:
             return None
-        count = len(each.points)
+        count = len(each.steps)
         most = max(_FEWEST_VALUES, min(_MOST_VALUES, _ALL_VALUES // (len(self.history.trials) * len(each.others))))
         at = None
         indices: Sequence[int] = range(count)
@@ -347,7 +347,8 @@ class RunData:
             indices = at
         values = {}
         for name, known in each.others.items():
-            values[name] = [_rounded(known[i], _OTHER_DIGITS) if i < len(known) else None for i in indices]
+            shown = [known[i] for i in indices if i < len(known)]
+            values[name] = _rounded(shown, _OTHER_DIGITS) + [None] * (len(indices) - len(shown))
         return {"at": at, "values": values}
 
 
@@ -362,8 +363,11 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _rounded(value: float, digits: int = _DIGITS) -> float | None:
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+def _rounded(values: Sequence[float], digits: int = _DIGITS) -> list[float | None]:
+    """Numbers with so many digits; None for what is not finite."""
+    # one format for all values: a large run has many
+    rounded = map(float, (f"%.{digits}g " * len(values) % tuple(values)).split())
+    return [value if math.isfinite(value) else None for value in rounded]
 
 
 def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> PageTrialDetails:

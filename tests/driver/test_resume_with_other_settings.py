@@ -78,7 +78,7 @@ def test_another_metric_of_the_earlier_results_counts_from_now_on(go_on: Way, ca
     go_on(metric="n", mode="max", num_samples=3)
     assert told(caplog) == [f"the run in {run_path()} continues, but the objective is n (max) and was score (min)"]
     assert str(read_run(run_path()).setup.goal) == "n (max)"
-    assert [point.value for point in RunHistory(str(run_path())).trials[0].points] == [1, 2]
+    assert list(RunHistory(str(run_path())).trials[0].values) == [1, 2]
     # The next one who goes on, without a word of its own, has the same objective.
     grid = resume(counting(2))
     assert grid.get_best_result().metrics["n"] == 2

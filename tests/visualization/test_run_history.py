@@ -55,7 +55,7 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert [trial.params for trial in history.trials] == [{"i": 3}, {"i": 2}, {"i": 1}]
     assert failed.failed
     assert "no luck" in failed.error
-    assert [(point.step, point.value) for point in stopped.points] == [(1, 1), (2, 2)]
+    assert list(zip(stopped.steps, stopped.values, strict=True)) == [(1, 1), (2, 2)]
     assert stopped.ended == "stopped at 2 by ASHA"
     assert "rank" in stopped.why
     assert history.state.name == "finished"
@@ -70,9 +70,11 @@ def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
 
     grid = fit(train, {"i": grid_search([1, 2])}, **OBJECTIVE)
     first, second = RunHistory(grid).trials
-    assert [point.value for point in first.points if point.step != 8] == [1 + n for n in range(40) if n != 7]
-    assert [point.step for point in second.points] == list(range(1, 41))
-    assert all(point.at_s > 0 for point in second.points)
+    assert [value for step, value in zip(first.steps, first.values, strict=True) if step != 8] == [
+        1 + n for n in range(40) if n != 7
+    ]
+    assert list(second.steps) == list(range(1, 41))
+    assert all(at_s > 0 for at_s in second.times_s)
     assert second.value == 41
 
 
@@ -148,8 +150,8 @@ def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
 
     (trial,) = RunHistory(fit(forgetful, max_failures=1, **OBJECTIVE)).trials
 
-    assert [(point.step, point.value) for point in trial.points] == [(1, 1), (2, 3)]
-    assert trial.others == {"other": [5, 7]}
+    assert list(zip(trial.steps, trial.values, strict=True)) == [(1, 1), (2, 3)]
+    assert {name: list(values) for name, values in trial.others.items()} == {"other": [5, 7]}
     assert len(trial.spans) == 2
 
 
@@ -179,7 +181,7 @@ def test_a_killed_run_shows_its_results() -> None:
     assert history.state.name == "killed"
     first, second = history.trials
     assert (first.ended, second.ended) == ("finished", "interrupted at 2")
-    assert [point.step for point in second.points] == [1, 2]
+    assert list(second.steps) == [1, 2]
     assert len(second.spans) == 1
 
 
@@ -329,7 +331,7 @@ def test_a_live_run_shows_its_results() -> None:
 
     history = seen[0]
     assert history.state.name == "running"
-    assert [point.step for point in history.trials[0].points] == [1, 2]
+    assert list(history.trials[0].steps) == [1, 2]
     assert history.counts()["pending"] == 1
 
 
@@ -353,7 +355,8 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
 
     assert not history.read_new()
     whole = RunHistory(run_path())
-    assert [trial.points for trial in history.trials] == [trial.points for trial in whole.trials]
+    assert [trial.steps for trial in history.trials] == [trial.steps for trial in whole.trials]
+    assert [trial.values for trial in history.trials] == [trial.values for trial in whole.trials]
     assert [trial.spans for trial in history.trials] == [trial.spans for trial in whole.trials]
     assert [trial.ended for trial in history.trials] == ["finished", "finished"]
     assert history.state.name == "finished"
@@ -376,8 +379,8 @@ def test_the_course_of_every_metric_is_known_and_goes_back_with_its_trial() -> N
     fit(train, {}, max_failures=1, **OBJECTIVE)
     history = RunHistory(run_path())
     (trial,) = history.trials
-    assert [point.value for point in trial.points] == [0, 1, 2, 3]
-    assert trial.others["eval/acc"] == [0, 0.1, 0.2, 0.3]
+    assert list(trial.values) == [0, 1, 2, 3]
+    assert list(trial.others["eval/acc"]) == [0, 0.1, 0.2, 0.3]
     late = trial.others["late"]
     assert [math.isnan(value) for value in late] == [True, True, True, False]
     assert "note" not in trial.others
