@@ -27,8 +27,8 @@ from kit import (
 
 import minitune as tune
 from minitune.decision import Decision
-from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator
-from minitune.search.filters import Rules
+from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator, TPESearch
+from minitune.search.filters import FilteredSearcher, Rules
 from minitune.space.parameters import config_key, space_size
 
 NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
@@ -175,6 +175,33 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
     told = {trial_id: value for trial_id, value in searcher.told.items() if value is not None}
     assert told == {trial_id: searcher.suggested[trial_id] for trial_id in told}
     assert len(told) == 4
+
+
+@pytest.mark.parametrize("hook", ["on_pause", "on_unpause", "on_trial_error"])
+def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook: str) -> None:
+    heard: list[str] = []
+
+    class Twice(Searcher):
+        count = 1
+
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            self.count += 1
+            return {"a": self.count // 2}
+
+    setattr(Twice, hook, lambda self, trial_id: heard.append(trial_id))
+    searcher = FilteredSearcher(Twice(), Rules.of("resample", None))
+    searcher.set_search_properties("loss", "min", {"a": tune.randint(0, 99)})
+    for name in ("one", "two", "three"):
+        searcher.suggest(name)
+        getattr(searcher, hook)(name)
+    assert heard == ["one", "two_2", "three_2"]
+
+
+def test_points_outside_of_a_space_are_tried_though_the_space_is_used_up(tmp_path: Path) -> None:
+    searcher = TPESearch(points_to_evaluate=[{"a": 1}, {"a": 2}, {"a": 5}])
+    space = {"a": tune.choice([1, 2])}
+    grid = minimise(tmp_path, space, search_alg=searcher, num_samples=9, on_duplicate="resample")
+    assert pairs(grid) == [(1,), (2,), (5,)]
 
 
 def test_a_searcher_hears_how_the_trials_that_were_drawn_in_its_place_end(tmp_path: Path) -> None:
