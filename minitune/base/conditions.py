@@ -1,9 +1,20 @@
-"""Conditions: the language of `ls --filter`, which is that of the filter of the page in `page.js`."""
+"""Conditions: the language in which users select rows of a table, as in `ls --filter "loss < 0.1 and not failed"`.
 
-# `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`, `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`,
-# `act = "a b"`. Words that stand together are joined by `and`. A name is that of a column in any case, or its last part
-# if that is unique. A name or a text of several words needs quotes only where no column or no row has it. One table of
-# cases tests both readers.
+::
+
+    either    both ("or" both)*
+    both      single (["and" | ","] single)*            conditions side by side hold together
+    single    "(" either ")" | "not" single
+              | name sign value                         lr <= 0.01, act = "a b"; = and == mean the same
+              | number sign name [sign value]           0.001 < lr <= 0.01
+              | name "in" number ".." number            lr in 0.001..0.01, both ends included
+              | word                                    adam: a text in any cell of the row
+
+A name is that of a column in any case, or its last part if that is unique. A name or a text of several words needs
+quotes only where no column or no row has it. So the meaning of a condition depends on the table.
+
+The page reads the same language in `page.js`. One table of cases tests both readers.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
 from minitune.record.standing import RUNNING, read_standing, state_of
-from minitune.record.story import BEGINNING, Origin, Story, read_run
+from minitune.record.story import BEGINNING, StartPoint, Story, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
@@ -139,41 +139,41 @@ def rerun(options: argparse.Namespace) -> int:
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
-    origin = BEGINNING
+    start = BEGINNING
     if not options.from_scratch:
-        origin = _origin(run, trial)
+        start = _start_point(run, trial)
     with _command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
             # The dump goes to the descriptor, because `sys.stderr` may be replaced by the trial.
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
         with _scratch(options.keep) as directory:
-            _tell_begin(run, trial, origin, directory if options.keep else None)
-            limit = _reports_to_make(trial, origin)
-            again = _Rerun(hold(trainable), run, trial, origin, limit, options.pdb)
+            _tell_begin(run, trial, start, directory if options.keep else None)
+            limit = _reports_to_make(trial, start)
+            again = _Rerun(hold(trainable), run, trial, start, limit, options.pdb)
             again.run(directory)
-            return _tell_end(trial, origin, again)
+            return _tell_end(trial, start, again)
 
 
-def _reports_to_make(trial: Trial, origin: Origin) -> int:
-    """The number of reports since `origin`; one more if the trial failed or returned, so that it can do so again."""
+def _reports_to_make(trial: Trial, start: StartPoint) -> int:
+    """The number of reports since `start`; one more if the trial failed or returned, so that it can do so again."""
     has_returned = trial.ending is not None and trial.ending.kind is EndKind.RETURNED
     had_own_end = trial.status == ERROR or has_returned
-    return max(1, trial.progress.num_reports - origin.report_number + had_own_end)
+    return max(1, trial.progress.num_reports - start.report_number + had_own_end)
 
 
-def _origin(run: Story, trial: Trial) -> Origin:
+def _start_point(run: Story, trial: Trial) -> StartPoint:
     """The start of a trial: for a failed trial that of its last attempt, after a copy that of the other trial's
     checkpoint.
     """
     assert run.details is not None
-    starts = run.details.origins if trial.status == ERROR else run.details.grafts
-    origin = starts.get(trial.trial_id, BEGINNING)
-    if origin.path is not None and not os.path.isdir(origin.path):
+    starts = run.details.starts if trial.status == ERROR else run.details.inherited_starts
+    start = starts.get(trial.trial_id, BEGINNING)
+    if start.path is not None and not os.path.isdir(start.path):
         raise FileNotFoundError(
-            f"the trial started from the checkpoint {origin.path}, which no longer exists; pass --from-scratch"
+            f"the trial started from the checkpoint {start.path}, which no longer exists; pass --from-scratch"
         )
-    return origin
+    return start
 
 
 def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
@@ -217,7 +217,7 @@ class _Rerun:
     trainable: ObjectRef
     source: Story
     trial: Trial
-    origin: Origin
+    start: StartPoint
     limit: int
     opens_debugger: bool
     reports: int = 0
@@ -240,9 +240,9 @@ class _Rerun:
         allocation = ledger.acquire(trial.trial_id, trial.resources)
         own = os.path.join(directory, os.path.basename(trial.local_path))
         os.makedirs(own, exist_ok=True)
-        start = None
-        if self.origin.path is not None:  # a copy, because a trial may write into its checkpoint
-            start = Checkpoint(self.origin.path).to_directory(os.path.join(directory, "start"))
+        checkpoint = None
+        if self.start.path is not None:  # a copy, because a trial may write into its checkpoint
+            checkpoint = Checkpoint(self.start.path).to_directory(os.path.join(directory, "start"))
         info = TrialInfo(
             trial.trial_id,
             trial.name,
@@ -255,15 +255,15 @@ class _Rerun:
             resources=trial.resources,
         )
         with _surroundings(own, allocation.env):
-            self._drive(info, allocation, start)
+            self._drive(info, allocation, checkpoint)
 
-    def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
+    def _drive(self, info: TrialInfo, allocation: Allocation, checkpoint: str | None) -> None:
         """Do what a driver and a worker do, without the pipe between them."""
         actor: Any = None
         try:
             actor = make_trial_actor(self.trainable, info.resources, self, info.fields(), allocation)
-            if start is not None:
-                actor.restore(start, self.origin.metrics)
+            if checkpoint is not None:
+                actor.restore(checkpoint, self.start.metrics)
             while not self.is_stopped and self._take(Report(*actor.train())):
                 pass
         except BaseException as error:
@@ -317,22 +317,22 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
     return isinstance(error, KeyboardInterrupt) and not error.args
 
 
-def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
+def _tell_begin(run: Story, trial: Trial, start: StartPoint, kept: str | None) -> None:
     what = f"{trial.state} after {counted(trial.progress.num_reports, 'report')}"
     if trial.error is not None:
         what += f": {trial.error.summary()}"
     echo(f"trial {titled(trial)} of {run.path}: {what}")
     echo(f"  config  {short_repr(trial.config)}")
-    start = "from scratch"
-    if origin.path is not None:
-        start = f"at {origin.path}"
-    echo(f"  start   {start}, seed {trial.seed}")
+    where = "from scratch"
+    if start.path is not None:
+        where = f"at {start.path}"
+    echo(f"  start   {where}, seed {trial.seed}")
     if kept:
         echo(f"  files   {kept}")
     sys.stdout.flush()
 
 
-def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
+def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
     """Print how the trial has ended this time, and return the exit status."""
     import bdb
 
@@ -348,7 +348,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
         echo(f"{what} after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
-        before = trial.progress.num_reports - origin.report_number
+        before = trial.progress.num_reports - start.report_number
         echo(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
         echo(f"stopped after {reports}, as many as before")

@@ -131,6 +131,7 @@ class Replay(Story):
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
         elif kind == records.STATUS and effect.trial is not None and records.SUM in record:
+            # Results that a sum covers may have been skipped, so the count of the sum takes the place of ours.
             self.reports[record["trial"]] = effect.trial.progress.num_reports
         elif kind == records.EXTEND:
             self.hooks.search_alg.add_samples(record["samples"])
@@ -173,17 +174,14 @@ class Replay(Story):
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
         if transition is Transition.START:
             self._cut_off.discard(trial.trial_id)
-        elif (
-            transition is Transition.RETRY
-            and isinstance(why, Ending)
-            and why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST)
-        ):
-            self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
+        elif transition is Transition.RETRY and isinstance(why, Ending) and why.kind in _CUT_OFF:
+            self._cut_off.add(trial.trial_id)
         take(self, trial, transition, why)
 
     # -- which trials continue -----------------------------------------------------------------------------------------
 
     def _choose(self, trial: Trial, choice: ResumeConfig) -> None:
+        """Decide whether a trial goes on, starts over or ends, by its phase and the user's choice for such trials."""
         if not trial.is_finished():
             self._make_ready(trial)
         if trial.phase is Phase.ERROR:
@@ -248,6 +246,8 @@ _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, 
 """Records that are no events of a trial or of the search; requests stay open after them."""
 
 _CUT_OFF = (EndKind.DRIVER_ENDED, EndKind.LOST)
+"""Endings of attempts that were probably cut off together with the driver, by one signal."""
+
 _PLAIN = {action: Decision(action) for action in DECISIONS}
 """Shared decisions without a reason; most decisions have none."""
 

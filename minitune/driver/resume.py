@@ -56,6 +56,10 @@ class Fresh:
 
     One that the user passes again gets its saved state only if its class defines how to save it; otherwise the journal
     is replayed to it.
+
+    Attributes:
+        tune: Whether there is a new TuneConfig, which has searcher and scheduler.
+        run: Whether there is a new RunConfig, which has stopper and callbacks.
     """
 
     tune: bool = True
@@ -72,6 +76,9 @@ class Resumption:
     """How to resume an earlier run.
 
     Attributes:
+        choice: What to do with finished, failed and unfinished trials.
+        has_other_space: Whether the space differs from the recorded one; None: not compared yet.
+        objects: Keeps the large values of the recorded run loaded, so that none is loaded twice.
         renews_resources: Whether trials that go on get the resources that the trainable asks for now.
     """
 

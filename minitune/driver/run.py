@@ -97,16 +97,24 @@ _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
 """Signals that also end the process, after the run has ended."""
 
 _TOLD_S = 0.1
-"""A hook that has run for so many seconds is named when a signal comes."""
+"""A hook that has run for so many seconds is named when a signal comes; a shorter one is back before a user can read.
+"""
 
 _HANGS_S = 0.5
-"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`."""
+"""A hook that has run for so many seconds is interrupted by a signal of `_DELIVERED_AGAIN`. Not measured: with more,
+the sender may kill the process first; with less, a hook that is only slow is interrupted.
+"""
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 @dataclass
 class Outcome:
-    """What a driver returns when it ends."""
+    """What a driver returns when it ends.
+
+    Attributes:
+        failed_fast: The trial whose failure has ended the run, or None.
+        raises: Whether the user's code gets that failure as an exception.
+    """
 
     run: RunDirectory
     trials: list[Trial]

@@ -47,8 +47,8 @@ SNAPSHOTS_KEPT = 2
 """How many snapshots are kept."""
 
 PERIOD_S = 1.0
-"""The least time between two snapshots, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one. A resume asks plug-ins
-about all that came later, so more time makes it longer.
+"""The least time between two snapshots, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one. A resume tells the
+plug-ins all that came later, so more time makes it longer.
 """
 
 COST_SHARE = 1 / 20

@@ -3,9 +3,8 @@
 A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. Lines are
 written by one unbuffered write, and then survive the death of the process. The housekeeper syncs them soon after.
 
-If the disk refuses a write or a sync, the run ends. Once a second a write also checks that the file
-is at its path and as long as the written lines. If not, the run ends; `close` writes a removed file again, from its
-descriptor.
+If the disk refuses a write or a sync, the run ends. Once a second a write also checks that the file is at its path and
+as long as the written lines. If not, the run ends; `close` writes a removed file again, from its descriptor.
 
 A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
 moves it to a separate file. A bad line *before* good lines means a lost record: an error.
@@ -520,7 +519,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     file_path = os.path.abspath(path)
     try:
         with files.open_to_read(file_path) as file:
-            kept_bytes, _ = _good_beginning(file, file_path, objects_of(file_path))
+            kept_bytes = _good_beginning(file, file_path, objects_of(file_path))
         if kept_bytes == os.path.getsize(file_path):
             return None
         return _cut(file_path, kept_bytes)
@@ -528,23 +527,22 @@ def repair(path: str | os.PathLike[str]) -> str | None:
         raise _os_error(file_path, "repaired", error) from error
 
 
-def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore | None = None) -> tuple[int, bool]:
-    """Length in bytes of the lines before the first bad line, and whether there is a bad line."""
+def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore) -> int:
+    """Length in bytes of the lines before the first one that is bad, or names a damaged or missing object."""
     length = 0
     checked: set[str] = set()
     for offset, line in each_line(file, 0):
         try:
             body = body_of(line)
             if offset == 0:
-                _check_schema(path, codec.decode(body, False, objects_of(path)))
-            if objects is not None:
-                for name in set(codec.names_in(body)) - checked:
-                    objects.check(name)
-                    checked.add(name)
+                _check_schema(path, codec.decode(body, False, objects))
+            for name in set(codec.names_in(body)) - checked:
+                objects.check(name)
+                checked.add(name)
         except (ValueError, ObjectLostError):
-            return length, True
+            break
         length = offset + len(line)
-    return length, False
+    return length
 
 
 def _require_torn(file: BinaryIO, path: str, offset: int) -> None:

@@ -84,11 +84,13 @@ _ENDS = frozenset((Transition.STOP, Transition.FAIL, Transition.RETRY))
 
 
 @dataclass(frozen=True)
-class Origin:
+class StartPoint:
     """The checkpoint from which an attempt of a trial starts.
 
     Attributes:
         path: The directory of the checkpoint, which may be another trial's; None without one.
+        metrics: The result at that checkpoint.
+        report_number: How many reports of the trial count when the attempt starts.
     """
 
     path: str | None
@@ -96,8 +98,8 @@ class Origin:
     report_number: int
 
 
-BEGINNING = Origin(None, {}, 0)
-"""The origin of a trial that starts without a checkpoint."""
+BEGINNING = StartPoint(None, {}, 0)
+"""The start of a trial without a checkpoint."""
 
 
 @dataclass(slots=True)
@@ -162,11 +164,17 @@ class LastDriver:
 
 
 class Details:
-    """The parts of a story that take most time and memory."""
+    """The parts of a story that take most time and memory.
+
+    Attributes:
+        starts: By trial id, where its last attempt starts.
+        inherited_starts: The same for its last attempt that starts from another trial's checkpoint.
+        flat_configs: By trial id, the configuration of its attempt and the flattened form.
+    """
 
     def __init__(self) -> None:
-        self.origins: dict[str, Origin] = {}
-        self.grafts: dict[str, Origin] = {}
+        self.starts: dict[str, StartPoint] = {}
+        self.inherited_starts: dict[str, StartPoint] = {}
         self.flat_configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
 
 
@@ -377,15 +385,15 @@ class Story:
         trial.attempt.start_time = record.get("at")
         if self.details is not None:
             inherited = self.inherited.get(trial.trial_id)
-            origin = Origin(None, {}, trial.progress.num_reports)
+            start = StartPoint(None, {}, trial.progress.num_reports)
             if inherited is not None:
-                origin = Origin(inherited.path, inherited.metrics, trial.progress.num_reports)
-                self.details.grafts[trial.trial_id] = origin
+                start = StartPoint(inherited.path, inherited.metrics, trial.progress.num_reports)
+                self.details.inherited_starts[trial.trial_id] = start
             elif trial.checkpoints:
                 kept = trial.checkpoints[-1]
                 path = os.path.join(trial.local_path, kept.record.directory)
-                origin = Origin(path, kept.progress.metrics, trial.progress.num_reports)
-            self.details.origins[trial.trial_id] = origin
+                start = StartPoint(path, kept.progress.metrics, trial.progress.num_reports)
+            self.details.starts[trial.trial_id] = start
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
