@@ -102,8 +102,9 @@ def column_named(name: str, columns: Sequence[Column]) -> Column:
     if found is not None:
         return found
     names = list(dict.fromkeys(one.name for one in columns))
+    ends = [each.rpartition("/")[2] for each in names]  # users write these
     # Columns have long names with prefixes, so the usual limit of 0.6 would find too few.
-    near = difflib.get_close_matches(name, names, 3, 0.5)
+    near = difflib.get_close_matches(name, list(dict.fromkeys((*names, *ends))), 3, 0.5)
     hint = f"there are {', '.join(names)}"
     if near:
         hint = f"did you mean {' or '.join(near)}?"

@@ -1106,7 +1106,7 @@ function findColumn(name, columns) {
 function columnNamed(name, columns) {
   const column = findColumn(name, columns);
   if (column) return column;
-  const names = [...new Set(columns.map((one) => one.name))], near = similar(name, names, 3, 0.5);
+  const names = [...new Set(columns.map((one) => one.name))], ends = names.map((one) => one.slice(one.lastIndexOf("/") + 1)), near = similar(name, [...new Set([...names, ...ends])], 3, 0.5);
   throw new FilterError(`there is no column '${name}'; ${near.length ? `did you mean ${near.join(" or ")}?` : `there are ${names.join(", ")}`}`);
 }
 function tokensOf(words) {
