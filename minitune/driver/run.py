@@ -183,7 +183,7 @@ class Driver:
                 outcome = self.loop()
             finally:
                 self.close()
-        except SampleError as error:  # only the frames of its cause, the user's function, are of interest
+        except (SampleError, CrashLoopError) as error:  # only the frames of its cause, the user's code, are of interest
             if is_on("FULL_TRACEBACKS"):
                 raise
             raise error.with_traceback(None) from error.__cause__

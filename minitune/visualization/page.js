@@ -599,7 +599,7 @@ class MetricChoice {
       onChange();
     } });
     this.choice.dataset.name = "metric";
-    this.root = el("label", { className: "metric" }, "metric", this.choice);
+    this.root = el("label", { className: "metric" }, el("span", {}, "metric"), this.choice);
     this.fill();
   }
   fill() {
@@ -765,9 +765,11 @@ function plotsOf(run, open, redraw, only) {
   }
 
   if (wants("contour")) {
-    const own = { colour: settings.colour || "rank", x: (settings.params || [])[0], y: (settings.params || [])[1] };
+    const own = { colour: settings.colour || "rank", isChosen: Boolean(settings.params), metric: run.metricShown, x: (settings.params || [])[0], y: (settings.params || [])[1] };
     const card = add("contour", "Two parameters", () => {
       const names = run.params;
+      if (!own.isChosen && own.metric !== run.metricShown) { own.x = names[0]; own.y = names[1]; }
+      own.metric = run.metricShown;
       if (!own.y) own.y = names[1];
       const options = names.map((name) => [name, name]);
       fillX(options); fillY(options);
@@ -791,9 +793,10 @@ function plotsOf(run, open, redraw, only) {
       card.note.textContent = `${isStrip ? "Each point is a trial" : "The colour is a weighted mean of the trials near it; the points are the trials"}${step === null ? "" : `, by their values at step ${number(step)}`}.${left > 0 ? ` ${counted(left, "trial")} without both parameters${step === null ? "" : " or that step"}, or failed, ${left === 1 ? "is" : "are"} not there.` : ""}`;
     }, { there: () => run.params.length > 1 && run.scored.length > 2 });
     const names = run.params.map((name) => [name, name]);
-    const fillX = card.select("x", own, "x", names);
+    const choose = () => { own.isChosen = true; card.mark(); };
+    const fillX = card.select("x", own, "x", names, choose);
     if (!own.y) own.y = run.params[1];
-    const fillY = card.select("y", own, "y", names);
+    const fillY = card.select("y", own, "y", names, choose);
     card.select("colour by", own, "colour", [["rank", "rank"], ["value", "value"]]);
   }
 
@@ -1278,7 +1281,7 @@ const tables = [];
 class TrialTable {
   constructor(run, open, isAlone) {
     this.run = run; this.open = open; this.sort = null; this.isDown = false; this.chosen = null; this.isWhole = false;
-    this.input = el("input", { type: "search", placeholder: "filter: accuracy > 0.9 and lr < 0.01", ariaLabel: "filter", oninput: () => { this.rows.scrollTop = 0; this.select(); } });
+    this.input = el("input", { type: "search", placeholder: `filter: ${run.data.metric || "iter"} ${run.sign < 0 ? ">" : "<"} 0.9 and finished`, ariaLabel: "filter", oninput: () => { this.rows.scrollTop = 0; this.select(); } });
     this.problem = el("p", { className: "note failed", role: "alert", hidden: true });
     this.count = el("span", { className: "quiet count" });
     this.list = el("div", { className: "columns" });

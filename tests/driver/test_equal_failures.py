@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ def test_a_run_of_a_broken_function_ends_and_can_be_resumed(monkeypatch: pytest.
     assert text.splitlines()[0].endswith(DEFECT)
     assert f"Tuner.restore({str(run_path())!r}, trainable, restart_errored=True).fit()" in text
     assert isinstance(caught.value.__cause__, TrialError)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "run", "it has no frame of the driver's loop"
     _, state = read_standing(str(run_path()))
     assert state.can_go_on
     assert state.text.startswith(

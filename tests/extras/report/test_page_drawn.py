@@ -822,19 +822,20 @@ def test_one_choice_of_an_objective_holds_for_the_page(chromium: Browser, tmp_pa
         best = f"{card_of('history')}.charts[0].spec.layers.at(-1).points"
         scales = [f"{card_of(view)}.scale.textContent" for view in ("contour", "parallel")]
         names = [f"{card_of(view)}.charts[0].spec.y.name" for view in ("history", "slice")]
+        names.append(f"{card_of('contour')}.charts[0].spec.x.name")
         notes = [f"{card_of('importances')}.note.textContent", "tables[0].found.map((trial) => trial.number).join('')"]
         values = [page.run(one) for one in (best, *scales, *names, *notes)]
         return [*values, page.run(PARALLEL)]
 
     page = opened(chromium, tmp_path, run)
     assert told(page) == [
-        *([[0, 0]], "best 0worst 4", "best 0worst 4", "loss", "loss", "of loss", "01234"),
+        *([[0, 0]], "best 0worst 4", "best 0worst 4", "loss", "loss", "x", "of loss", "01234"),
         ["x", "y", "act", "loss"],
     ]
     choose_metric(page, "acc")
     page.wait_for("[...document.querySelectorAll('[data-view]')].every((root) => root.hidden || !root.card.isDirty)")
     acc = [
-        *([[2, 0.9]], "best 0.9worst 0.1", "best 0.9worst 0.1", "acc", "acc", "of acc", "24301"),
+        *([[2, 0.9]], "best 0.9worst 0.1", "best 0.9worst 0.1", "acc", "acc", "y", "of acc", "24301"),
         ["y", "x", "act", "acc"],
     ]
     assert told(page) == acc
