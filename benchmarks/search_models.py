@@ -9,6 +9,7 @@
     python benchmarks/search_models.py --quick                     # does everything run?
 
     python benchmarks/search_models.py --splits 0                  # only the values seen, no truth
+    python benchmarks/search_models.py --confirm                   # is a confirmed trial truer, at the same budget?
 
 The tasks are in `tasks/models.py`.
 
@@ -17,6 +18,10 @@ mean over the tasks. Intervals are those of 95 % from a bootstrap over tasks, an
 
 The best value *seen* is partly luck. The *truth* is the mean loss of that configuration on other splits of the data,
 with other random numbers. What counts for a user is the truth.
+
+With `--confirm`, one more table has three ways to choose a trial from the same run: by its value, by its estimate, and
+as `TuneConfig(confirm=3)` does. There, the last nine trials are repeats of the three most promising ones, on other
+splits. The share is that of the runs in which the truth is smaller than that of the best value seen.
 """
 
 from __future__ import annotations
@@ -40,10 +45,20 @@ from searchers import AUTO, OURS, SEARCHERS, Asker, lacks
 from tasks.functions import Config
 from tasks.models import CHOOSE, CONFIRM, SMALL, ModelTask, evaluate, is_noisy
 
+from minitune.driver.confirming import promising
+from minitune.experiment.goal import CONFIRMED
+from minitune.experiment.trial import Trial
+from minitune.result import TRAINING_ITERATION, flatten
+from minitune.search.estimate import estimates
+
 SEEN_AT = (20, 40, 80)
 """After so many trials, the best values are compared."""
 PARTS = {"choose": CHOOSE, "confirm": CONFIRM, "large": {**CHOOSE, **CONFIRM}, "small": SMALL}
 _ALL = {**CHOOSE, **CONFIRM, **SMALL}
+REPEATS = 3
+"""How often each promising trial is repeated."""
+_FIRST_REPEAT = 101
+"""The number of the split of the first repeat; the truth has those from 1 on."""
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -118,10 +133,12 @@ class Run(NamedTuple):
     Attributes:
         values: The values of its trials.
         truths: The truth of the best trial after each of the `marks`; empty if it is not measured.
+        chosen: After each of the `marks`, the truths of the trials that each way has chosen; empty without `--confirm`.
     """
 
     values: list[float]
     truths: list[float]
+    chosen: list[dict[str, float]]
 
 
 def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
@@ -131,6 +148,7 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
         task = _ALL[title]
         values = Cache(options.cache, f"values {title}")
         truths = Cache(options.cache, f"truths {title}")
+        repeats = Cache(options.cache, f"repeats {title}")
         found[title] = {}
         for name in options.searchers:
             tag = f" {options.tag}" if name in (AUTO, OURS) else ""
@@ -149,7 +167,11 @@ def measure(options: argparse.Namespace) -> dict[str, dict[str, list[Run]]]:
                 known = runs.get(str(seed), play)
                 if len(known) < options.trials:
                     known = runs.put(str(seed), play())
-                found[title][name].append(_run_of(known[: options.trials], task, options.splits, truths))
+                run = _run_of(known[: options.trials], task, options.splits, truths)
+                if options.confirm:
+                    for count in marks(options.trials):
+                        run.chosen.append(_choices(known[:count], task, options.splits, truths, repeats))
+                found[title][name].append(run)
     return found
 
 
@@ -163,7 +185,50 @@ def _run_of(trials: Sequence[tuple[float, Config]], task: ModelTask, splits: int
         if succeeded:
             truth = truth_of(task, min(succeeded, key=lambda trial: trial[0])[1], splits, truths)
         found.append(math.inf if math.isnan(truth) else truth)
-    return Run(values, found)
+    return Run(values, found, [])
+
+
+def _choices(
+    trials: Sequence[tuple[float, Config]], task: ModelTask, splits: int, truths: Cache, repeats: Cache
+) -> dict[str, float]:
+    """The truths of the trials that three ways choose; infinite for one that fails on other splits."""
+    tried = [_record(number, *trial) for number, trial in enumerate(trials) if trial[0] == trial[0]]
+
+    def value_of(trial: Trial) -> float:
+        return float(trial.progress.metrics["loss"])
+
+    def repeated(trial: Trial) -> float:
+        config = trial.current_config
+        values = []
+        for split in range(_FIRST_REPEAT, _FIRST_REPEAT + REPEATS):
+            key = json.dumps([config, split], sort_keys=True, default=str)
+            values.append(float(repeats.get(key, lambda split=split: evaluate(task, config, split))))
+        mean = statistics.fmean(values)
+        return math.inf if math.isnan(mean) else mean
+
+    best = min(tried, key=value_of)
+    by_id = {trial.trial_id: trial for trial in tried}
+    expected = estimates(tried, "loss", "min")
+    searched = [trial for trial in tried if trial.number < len(trials) - CONFIRMED * REPEATS]
+    chosen = {
+        "value": best,
+        "estimate": by_id[expected[0].trial_id] if expected else best,
+        "confirm": min(promising(searched, "loss", "min", CONFIRMED), key=repeated),
+    }
+    found = {}
+    for way, trial in chosen.items():
+        truth = truth_of(task, trial.current_config, splits, truths)
+        found[way] = math.inf if math.isnan(truth) else truth
+    return found
+
+
+def _record(number: int, value: float, config: Config) -> Trial:
+    """A trial of a run, as `estimates` and `promising` need it."""
+    trial = Trial("model", config=config, trial_id=f"t_{number:05d}", number=number, evaluated_params=flatten(config))
+    trial.status = Trial.TERMINATED
+    result = {"loss": value, TRAINING_ITERATION: 1}
+    trial.record_result(result, result)
+    return trial
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -215,6 +280,7 @@ def show(found: Mapping[str, Mapping[str, Sequence[Run]]], ours: str, trials: in
         yield _row(other, *cells, *own)
     yield ""
     yield from _show_truth(found, ours, others, counts)
+    yield from _show_choices(found, counts)
     yield f"Median of the best values after {' / '.join(map(str, counts))} trials, and the share of failures"
     yield ""
     yield _row("", *found)
@@ -259,6 +325,40 @@ def _show_truth(
     yield ""
 
 
+def _show_choices(found: Mapping[str, Mapping[str, Sequence[Run]]], counts: Sequence[int]) -> Iterator[str]:
+    """The table of the ways to choose a trial; nothing if they were not compared."""
+    names = next(iter(found.values()))
+    if not next(iter(names.values()))[0].chosen:
+        return
+    yield "The share of the runs in which the chosen trial is truer than the best value seen, by trials"
+    yield ""
+    yield _row("searcher", "chosen by", *map(str, counts))
+    yield _row(*["---"] * (2 + len(counts)))
+    for name in names:
+        for way in ("estimate", "confirm"):
+            cells = []
+            for mark in range(len(counts)):
+                tasks = []
+                for runs in found.values():
+                    truths = [(run.chosen[mark][way], run.chosen[mark]["value"]) for run in runs[name]]
+                    tasks.append([(left < right) + 0.5 * (left == right) for left, right in truths])
+                cells.append(_mean_of_tasks(tasks))
+            yield _row(name, way, *cells)
+    yield ""
+
+
+def _mean_of_tasks(tasks: Sequence[Sequence[float]]) -> str:
+    """The mean over tasks of the means over their runs, with its interval."""
+    rng = random.Random(0)
+    whole = statistics.fmean(map(statistics.fmean, tasks))
+    figures = []
+    for _ in range(400):
+        drawn = rng.choices(tasks, k=len(tasks))
+        figures.append(statistics.fmean(statistics.fmean(rng.choices(each, k=len(each))) for each in drawn))
+    figures.sort()
+    return f"{whole:.2f} [{figures[9]:.2f}, {figures[389]:.2f}]"
+
+
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -275,6 +375,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=80, help="trials of each run")
     parser.add_argument("--at-a-time", type=int, default=1, help="trials at a time")
     parser.add_argument("--splits", type=int, default=12, help="by so many other splits the truth is measured")
+    parser.add_argument("--confirm", action="store_true", help="compare ways to choose a trial")
     parser.add_argument("--cache", type=Path, help="a folder that keeps evaluations and runs")
     parser.add_argument("--tag", default="", help="a name for the version of our searchers in the cached runs")
     parser.add_argument("--quick", action="store_true", help="one seed and few trials: only checks that it runs")
@@ -282,10 +383,13 @@ def main() -> int:
     options.searchers = [name for name in options.searchers if not lacks(SEARCHERS[name][0])]
     if options.against not in options.searchers:
         parser.error(f"--against {options.against!r} must be one of the installed --searchers: {options.searchers}")
+    least = CONFIRMED * (1 + REPEATS) if options.confirm else 1
     if options.quick:
         options.seeds = 1
-        options.trials = 3
+        options.trials = max(3, least)
         options.splits = min(2, options.splits)
+    if options.trials < least:
+        parser.error(f"--confirm needs --trials {least} or more, but got {options.trials}")
     logging.getLogger("minitune").setLevel(logging.ERROR)
     print("\n".join(show(measure(options), options.against, options.trials)))
     return 0

@@ -33,3 +33,13 @@ def test_searchers_are_compared_on_real_models() -> None:
     groups = ["| random | all (2)", "| random | deterministic (1)", "| random | noisy (1)"]
     assert [" | ".join(line.split(" | ")[:2]) for line in truth[4:7]] == groups
     assert [line.split(" | ")[0] for line in medians[4:6]] == ["| minitune auto", "| random"]
+
+
+def test_the_choice_of_a_confirmed_trial_is_compared_with_that_of_the_best_value() -> None:
+    options = ["--quick", "--confirm", "--searchers", "minitune auto", "--tasks", "tree clusters"]
+    done = subprocess.run([sys.executable, str(MODELS), *options], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = done.stdout.partition("chosen trial is truer")[2].splitlines()
+    assert table[2] == "| searcher | chosen by | 12 |"
+    ways = ["| minitune auto | estimate", "| minitune auto | confirm"]
+    assert [" | ".join(line.split(" | ")[:2]) for line in table[4:6]] == ways
