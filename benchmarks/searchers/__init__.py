@@ -91,13 +91,17 @@ class Ours:
 class Optuna:
     """A sampler of Optuna, with its defaults."""
 
-    def __init__(self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler", objectives: int = 1):
+    def __init__(
+        self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler", objectives: int = 1, pruner: Any = None
+    ):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         made = getattr(optuna.samplers, sampler)(seed=seed)
         self._failed = optuna.trial.TrialState.FAIL
-        self._space, self._study = space, optuna.create_study(directions=["minimize"] * objectives, sampler=made)
+        self._pruned = optuna.trial.TrialState.PRUNED
+        self._space = space
+        self._study = optuna.create_study(directions=["minimize"] * objectives, sampler=made, pruner=pruner)
 
     def ask(self) -> tuple[Any, Config]:
         trial = self._study.ask()
@@ -119,6 +123,9 @@ class Optuna:
 
     def fail(self, token: Any) -> None:
         self._study.tell(token, state=self._failed)
+
+    def prune(self, token: Any) -> None:
+        self._study.tell(token, state=self._pruned)
 
 
 class HyperOpt:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "sklearn_search.py"
 MODELS = BENCHMARK.with_name("search_models.py")
+STOPPING = BENCHMARK.with_name("search_stopping.py")
 
 
 def test_the_benchmark_compares_both_searches() -> None:
@@ -43,3 +44,14 @@ def test_the_choice_of_a_confirmed_trial_is_compared_with_that_of_the_best_value
     assert table[2] == "| searcher | chosen by | 12 |"
     ways = ["| minitune auto | estimate", "| minitune auto | confirm"]
     assert [" | ".join(line.split(" | ")[:2]) for line in table[4:6]] == ways
+
+
+def test_searchers_are_compared_while_trials_are_stopped() -> None:
+    command = [sys.executable, str(STOPPING), "--quick", "--workers", "4", "--searchers", "random", "minitune auto"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    seen, truth = done.stdout.split("P(beat) of minitune auto by the truth")
+    header = "| over | 10% | 25% | 50% | 100% | linear digits, 4, 50% |"
+    for lines in (seen.splitlines(), truth.splitlines()):
+        assert lines[2] == header
+        assert lines[4].startswith("| random | ")
