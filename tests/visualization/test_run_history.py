@@ -27,6 +27,7 @@ from kit import (
 
 from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from, uniform
 from minitune.clock import VirtualClock
+from minitune.decision import Decision
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
@@ -76,6 +77,19 @@ def test_the_curve_of_a_long_trial_has_all_its_results() -> None:
     assert list(second.steps) == list(range(1, 41))
     assert all(at_s > 0 for at_s in second.times_s)
     assert second.value == 41
+
+
+def test_the_decisions_on_a_trial_that_has_ended_are_all_there() -> None:
+    def every_other(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+        number = result["training_iteration"]
+        return Decision("CONTINUE", f"reason {number}") if number % 2 else "CONTINUE"
+
+    fit(report_n(300, score=1), scheduler=deciding(every_other), **OBJECTIVE)
+
+    (trial,) = (history := RunHistory(run_path())).trials
+    told = [decision.reason for decision in history.decisions_on(trial) if decision.action == "CONTINUE"]
+    assert told == [f"reason {number}" for number in range(1, 301, 2)]
+    assert len(trial.points) == 300
 
 
 def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch: pytest.MonkeyPatch) -> None:
