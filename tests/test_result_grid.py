@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, report_n, report_state, restore
+from kit import deciding, fit, report_n, report_state, restore, restored_state
 
 from minitune import (
     Checkpoint,
     ExperimentAnalysis,
     Result,
     ResultGrid,
+    Trial,
     TrialError,
     get_context,
     grid_search,
     report,
     with_resources,
 )
+from minitune.decision import Decision
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -500,6 +502,22 @@ def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) 
     shutil.copytree(result.path, tmp_path / "alone")
     (tmp_path / "alone" / "result.json").unlink()
     assert Result.from_path(tmp_path / "alone").config == {"x": 1}
+
+
+def test_the_best_row_has_the_configuration_of_its_report() -> None:
+    """The scheduler changes the configuration after the first report, which was the best one."""
+
+    def explore(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        return Decision("PAUSE", exploit=(trial, {"a": 2})) if result["n"] == 1 else "CONTINUE"
+
+    def train(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 3):
+            report_state(n, {"loss": config["a"], "n": n})
+
+    grid = fit(train, {"a": 1}, scheduler=deciding(explore))
+    for mode, value in (("min", 1), ("max", 2)):
+        (row,) = grid.get_rows("loss", mode)
+        assert (row["loss"], row["config/a"]) == (value, value)
 
 
 def test_rows_have_the_real_values_of_the_last_configuration() -> None:
