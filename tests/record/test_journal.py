@@ -304,6 +304,8 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
 
         with pytest.raises(TuneError, match=r"could not be synced to the disk: .*EIO"):
             log.append(result(1))
+        later = log.fail(log.objects.directory, "written", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        assert "could not be synced" in str(later), "the first failure is the one that counts"
         with pytest.raises(TuneError, match="could not be synced"):
             log.close()
     log.close()

@@ -437,6 +437,7 @@ def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> Non
         '{"a":{"$":["x"],"v":1}}',
         '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
         '{"a":{"$":"date","v":"2024-13-45"}}',
+        '{"a":{"$":"timedelta","v":[1000000000000,0,0]}}',
     ],
 )
 def test_forged_lines_are_refused_as_bad_lines(text: str) -> None:
