@@ -83,6 +83,22 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
     assert not after.interrupted
 
 
+def test_what_a_scheduler_adds_to_a_result_that_it_is_told_again_is_no_metric() -> None:
+    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+        told.append(result["n"])
+        result["added"] = 1
+        return "CONTINUE"
+
+    told: list[int] = []
+    cut(counting(4), {"i": 1}, results=2, scheduler=deciding(decide))
+    for state in run_path().glob("plugins-*"):  # so it hears all from the journal
+        state.unlink()
+    spy = Spy()
+    resume(counting(4), scheduler=deciding(decide), callbacks=[spy])
+    assert told == [1, 2, 1, 2, 3, 4]
+    assert "added" not in spy.trials[0].metric_analysis
+
+
 @pytest.mark.parametrize("how", ["stopper", "time budget", "fail fast"])
 def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
     runs: list[int] = []

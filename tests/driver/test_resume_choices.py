@@ -30,7 +30,9 @@ from kit import (
     make_tuner,
     newest_state,
     report_n,
+    report_state,
     restore,
+    restored_state,
     resume,
     run_path,
 )
@@ -53,6 +55,7 @@ from minitune import (
 )
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
+from minitune.decision import Decision
 from minitune.error import RunLockedError, UntrustedStateError
 from minitune.record.story import read_run
 
@@ -147,6 +150,27 @@ def test_a_searcher_hears_of_the_end_of_those_that_are_left() -> None:
     resume(counting(3), resume_unfinished=False, callbacks=(), **settings)
     assert [line for line in searcher.heard if "complete" in line] == [f"complete {n:05d}" for n in range(4)]
     assert len(set(searcher.heard)) == len(searcher.heard)
+
+
+def test_for_a_trial_that_is_left_its_donor_keeps_no_checkpoint() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 21):
+            if config["i"] == 0:
+                report_state(n, {"n": n})
+            else:
+                report({"n": n})
+
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        donor, taker = context.get_trials()
+        if trial is taker and result["n"] == 3 and taker.attempt.number == 1:
+            return Decision("PAUSE", exploit=(donor, dict(taker.config)))
+        return "CONTINUE"
+
+    cut(train, {"i": grid_search([0, 1])}, results=16, scheduler=deciding(exploit), num_to_keep=1)
+    donor = run_path() / read_run(run_path()).trials[0].local_path
+    assert len(list(donor.glob("checkpoint_*"))) > 1
+    resume(train, resume_unfinished=False)
+    assert len(list(donor.glob("checkpoint_*"))) == 1
 
 
 def test_unfinished_trials_can_be_begun_anew() -> None:

@@ -314,6 +314,7 @@ LARGE: dict[str, Any] = {
     "a list": [n / 7 for n in range(100_000)],
     "a tuple": tuple(range(100_000)),
     "a dict": {str(n): n for n in range(100_000)},
+    "a dict with long keys": {f"{n}" * 500: "text" for n in range(2_000)},
     "a set": set(range(100_000)),
     "much that is small": [[float(n)] * 100 for n in range(2_000)],
 }
