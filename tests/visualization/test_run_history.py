@@ -89,7 +89,7 @@ def test_the_decisions_on_a_trial_that_has_ended_are_all_there() -> None:
     (trial,) = (history := RunHistory(run_path())).trials
     told = [decision.reason for decision in history.decisions_on(trial) if decision.action == "CONTINUE"]
     assert told == [f"reason {number}" for number in range(1, 301, 2)]
-    assert len(trial.points) == 300
+    assert len(trial.steps) == 300
 
 
 def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch: pytest.MonkeyPatch) -> None:
