@@ -80,3 +80,7 @@ class Decision(str):
     def of(cls, value: str) -> Decision:
         """Convert `value` to a Decision, if it is none."""
         return value if isinstance(value, Decision) else cls(value)
+
+
+GO_ON = Decision(CONTINUE)
+"""Continue, without a reason: one shared object, because most results get it."""

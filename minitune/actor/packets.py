@@ -1,7 +1,17 @@
 """Packets: the messages between driver and zygote, some with file descriptors. Linux only.
 
 A packet is a tuple of a kind and its fields, packed by `marshal`: both ends run the same Python. The socket keeps
-packets apart (`SOCK_SEQPACKET`).
+packets apart (`SOCK_SEQPACKET`)::
+
+    driver -> zygote                              zygote -> driver
+    setup  keep_descendants, modules, sys_path
+    preload  a pickled function                   importing  name of a package, while that takes long
+                                                  preloaded  error, why it must not be used
+    fork  token  (+ ends of channels)             refused  token, reason
+    signal  token, number, whole group
+    kill  token
+    ask                                           here
+                                                  ended  token, pid, exit code, peak bytes, CPU s, time, survivors
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ It is a new interpreter, never a fork of the driver, and has one thread: a lock 
 locked in the child for ever, and the parent-death signal fires when the forking *thread* ends. As the parent of the
 workers it gets exact exit statuses, and as child subreaper their orphans, so no descendant escapes.
 
-It talks to the driver over one inherited socket pair that carries packets and descriptors. When that closes, it kills
-its workers and exits.
+It talks to the driver over one inherited socket pair, by `packets`. When that closes, it kills its workers and exits.
 
 A tree is killed in passes, between which the loop continues (`_sweep`): each stops and kills the worker, if it lives,
 and its orphans, with all descendants. A sweep begins when the driver asks for it, or when the worker has died.
@@ -56,18 +55,6 @@ from minitune.actor.surroundings import (
 from minitune.base import processes
 from minitune.base.limits import with_limits
 
-# The packets, of which some carry descriptors:
-#
-#     driver -> zygote                              zygote -> driver
-#     setup  keep_descendants, modules, sys_path
-#     preload  a pickled function                   importing  name of a package, while that takes long
-#                                                   preloaded  error, why it must not be used
-#     fork  token  (+ ends of channels)             refused  token, reason
-#     signal  token, number, whole group
-#     kill  token
-#     ask                                           here
-#                                                   ended  token, pid, exit code, peak bytes, time, survivors
-
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
 # Prefixes of the names of GPU devices: a process that has opened one must not be forked.
@@ -75,7 +62,14 @@ GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
 
 class _Child:
-    """A worker, from its fork until its tree is dead."""
+    """A worker, from its fork until its tree is dead.
+
+    Attributes:
+        exit_code: None until it is reaped; from then on its number may belong to another process.
+        sweep_until: When its sweep gives up, by `time.monotonic`.
+        unknown_passes: How many passes have waited for an unknown process to show its marker.
+        hunt: What the passes have killed so far; None until one has found something.
+    """
 
     def __init__(self, token: int, marker: str, pid: int):
         self.token = token
@@ -142,8 +136,8 @@ class Zygote:
             # In each turn, woken or not: a preload may have taken the signal. After the draining, never before: a death
             # between the two would stay a zombie until the next one.
             self._reap()
-            for tracked in list(self._sweeping.values()):
-                self._sweep(tracked)
+            for child in list(self._sweeping.values()):
+                self._sweep(child)
             self._outbox.flush()
             if self._end.fileno() in ready:
                 forked = self._receive()
@@ -227,21 +221,21 @@ class Zygote:
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
-        tracked = self._workers.get(token)
-        if tracked is None or tracked.exit_code is not None:
+        child = self._workers.get(token)
+        if child is None or child.exit_code is not None:
             return
-        if not (whole_group and process_tree.kill_group(tracked.pid, number)):
-            process_tree.send_signal(tracked.pid, number)
+        if not (whole_group and process_tree.kill_group(child.pid, number)):
+            process_tree.send_signal(child.pid, number)
 
     def _kill(self, token: int) -> None:
-        tracked = self._workers.get(token)
-        if tracked is not None and token not in self._sweeping:
-            self._begin_sweep(tracked)
+        child = self._workers.get(token)
+        if child is not None and token not in self._sweeping:
+            self._begin_sweep(child)
 
-    def _begin_sweep(self, tracked: _Child) -> None:
-        tracked.sweep_until = time.monotonic() + KILL_CONFIRM_S
-        self._sweeping[tracked.token] = tracked
-        self._sweep(tracked)
+    def _begin_sweep(self, child: _Child) -> None:
+        child.sweep_until = time.monotonic() + KILL_CONFIRM_S
+        self._sweeping[child.token] = child
+        self._sweep(child)
 
     def _reap(self) -> None:
         """Collect all dead children; after the end of a worker, start the sweep of its tree."""
@@ -253,41 +247,42 @@ class Zygote:
             if pid == 0:
                 return
             # From now on, its number may belong to another process, so nothing is sent to it any more.
-            tracked = self._by_pid.pop(pid, None)
-            if tracked is None:
+            child = self._by_pid.pop(pid, None)
+            if child is None:
                 continue  # an orphan whose parent we have become
-            tracked.exit_code = os.waitstatus_to_exitcode(status)
-            tracked.peak_bytes = usage.ru_maxrss * 1024
-            tracked.cpu_s = usage.ru_utime + usage.ru_stime
-            tracked.ended_s = time.time()
-            if tracked.token in self._sweeping:
+            child.exit_code = os.waitstatus_to_exitcode(status)
+            child.peak_bytes = usage.ru_maxrss * 1024
+            child.cpu_s = usage.ru_utime + usage.ru_stime
+            child.ended_s = time.time()
+            if child.token in self._sweeping:
                 continue  # `serve` runs the next pass
-            if self._keep_descendants and tracked.exit_code == 0:
-                self._forget(tracked, survivors=False)
+            if self._keep_descendants and child.exit_code == 0:
+                self._forget(child, survivors=False)
             else:
-                self._begin_sweep(tracked)
+                self._begin_sweep(child)
 
-    def _sweep(self, tracked: _Child) -> None:
-        is_alive = tracked.exit_code is None
-        orphans, unknown = self._orphans(tracked)
+    def _sweep(self, child: _Child) -> None:
+        """One pass over the tree of a worker. The last one finds nothing alive, or the time is over."""
+        is_alive = child.exit_code is None
+        orphans, unknown = self._orphans(child)
         if is_alive:
-            orphans.append(tracked.pid)
+            orphans.append(child.pid)
         left = 0
-        if orphans or tracked.hunt is not None:  # most workers leave nothing
-            tracked.hunt = tracked.hunt or process_tree.Hunt()
-            left = tracked.hunt.strike(orphans)
-        if is_alive:  # a process of its group that was just forked is in no list yet
-            process_tree.kill_group(tracked.pid, signal.SIGKILL)
+        if orphans or child.hunt is not None:  # most workers leave nothing
+            child.hunt = child.hunt or process_tree.Hunt()
+            left = child.hunt.strike(orphans)
+        if is_alive:  # a process of its group may have been forked after the search
+            process_tree.kill_group(child.pid, signal.SIGKILL)
         # The unknown process may be a daemon of this worker that is about to show its marker.
-        elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
-            tracked.unknown_passes += 1
+        elif left == 0 and unknown and child.unknown_passes < UNKNOWN_PASSES:
+            child.unknown_passes += 1
         elif left == 0:
-            self._forget(tracked, survivors=False)
+            self._forget(child, survivors=False)
             return
-        if time.monotonic() > tracked.sweep_until:
-            self._forget(tracked, survivors=left + is_alive > 0)
+        if time.monotonic() > child.sweep_until:
+            self._forget(child, survivors=left + is_alive > 0)
 
-    def _orphans(self, tracked: _Child) -> tuple[list[int], bool]:
+    def _orphans(self, child: _Child) -> tuple[list[int], bool]:
         """Our children that are orphans of this worker, and whether another child hides its worker."""
         # They are our children. So none of these numbers can belong to another process before `_reap` has seen its end.
         orphans = []
@@ -296,20 +291,20 @@ class Zygote:
             if pid in self._by_pid:
                 continue
             shown = processes.environment(pid)
-            if processes.session(pid) == tracked.pid or tracked.marker.encode() in shown:
+            if processes.session(pid) == child.pid or child.marker.encode() in shown:
                 orphans.append(pid)
             elif not shown and processes.life(pid):
                 unknown = True
         return orphans, unknown
 
-    def _forget(self, tracked: _Child, survivors: bool) -> None:
+    def _forget(self, child: _Child, survivors: bool) -> None:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed. One that cannot be killed stays in
         `_by_pid`, or it would be taken for an orphan of another worker.
         """
-        self._sweeping.pop(tracked.token, None)
-        self._workers.pop(tracked.token, None)
-        facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.cpu_s, tracked.ended_s, survivors
-        self._outbox.send(("ended", tracked.token, *facts))
+        self._sweeping.pop(child.token, None)
+        self._workers.pop(child.token, None)
+        facts = child.pid, child.exit_code, child.peak_bytes, child.cpu_s, child.ended_s, survivors
+        self._outbox.send(("ended", child.token, *facts))
 
     def _end_all(self) -> NoReturn:
         """Kill everything that was started here, except for descendants to keep, and exit."""
@@ -320,7 +315,7 @@ class Zygote:
             pids = processes.children(self._pid, has_one_thread=True)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
-                pids = [pid for tracked in alive for pid in (tracked.pid, *self._orphans(tracked)[0])]
+                pids = [pid for child in alive for pid in (child.pid, *self._orphans(child)[0])]
             if not pids:
                 break
             hunt.strike(pids)

@@ -162,9 +162,8 @@ class TrialActions:
         """Before a retry, replace a useless newest checkpoint by the one before. `refused`: the attempt failed to load
         it; the last complete one is kept anyway.
         """
-        if (
-            trial.trial_id in self._run.state.inherited
-        ):  # the checkpoint belongs to the donor, which may be able to load it
+        # An inherited checkpoint belongs to the donor, which may be able to load it.
+        if trial.trial_id in self._run.state.inherited:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record

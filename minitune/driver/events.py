@@ -16,7 +16,7 @@ from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
-from minitune.decision import CONTINUE, PAUSE, STOP, Decision
+from minitune.decision import CONTINUE, GO_ON, PAUSE, STOP, Decision
 from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
     Failures,
@@ -46,7 +46,6 @@ from minitune.result import (
     complete,
     flatten,
 )
-from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 _RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 

@@ -376,6 +376,13 @@ class Objectives:
     """Makes the objectives of each result plain numbers, and finds results without them.
 
     A wrong name of a metric ends the run before every trial fails.
+
+    Args:
+        names: The flattened names of the objectives; True for one that each result must have.
+        is_bare: Whether there is a mode but no metric, so that the first result is looked at.
+
+    Attributes:
+        is_over: Whether there is nothing to look for in results.
     """
 
     def __init__(self, names: Mapping[str, bool], *, is_bare: bool = False):

@@ -18,7 +18,7 @@ from minitune.base import forks
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
 from minitune.base.user_code import user_code
 from minitune.callback import Callback
-from minitune.decision import CONTINUE, STOP, Decision
+from minitune.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.driver.state import Request, RunState
 from minitune.error import DiskError, TuneError
 from minitune.experiment.endings import Ending, EndKind
@@ -29,7 +29,6 @@ from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
-from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.settings import number_setting
@@ -388,8 +387,8 @@ class Hooks:
         if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
-            # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the
-            # result at that time.
+            # `done` says here that the scheduler has stopped the trial: then the searcher hears of its end only. Any
+            # other stop came after the searcher had heard of the result.
             if not result.get(DONE):
                 self._call(searcher, trial, trial.trial_id, told)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune.base.json_text import MAX_DEPTH, PLAIN, json_chunks, try_chunks
-from minitune.decision import CONTINUE, Decision
+from minitune.decision import CONTINUE, GO_ON, Decision
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -28,7 +28,6 @@ _MAX_TEXT = 50_000
 """A report with more characters takes the general path, which stores large values in their own files."""
 _SHAPES_KEPT = 256
 """How many shapes are kept for later trials."""
-_CONTINUE = Decision(CONTINUE)
 _TEXT = frozenset((str,))
 _compact = json_chunks(separators=(",", ":"))
 _one_per_line = json_chunks(separators=("\n", ":"))
@@ -54,7 +53,7 @@ class _ReportText:
         """The record of a report of the current attempt, with `%s` for the number and each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
-        record = records.result(trial.trial_id, trial.attempt.number, 0, metrics, _CONTINUE)
+        record = records.result(trial.trial_id, trial.attempt.number, 0, metrics, GO_ON)
         return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:

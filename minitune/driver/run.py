@@ -229,6 +229,10 @@ class Driver:
         self._closing.callback(self.executor.shutdown)
         check_requests(self.plan, self.executor)  # last, because only the executor knows the resources
 
+    def make_plugins(self) -> None:
+        """Create the plug-ins."""
+        self.components = build_components(self.plan, self.seed)
+
     def description(self) -> RunDescription:
         """What this driver runs. Valid between `make_parts` and `put_together`, which may add samples."""
         search_alg = self.components.search_alg
@@ -278,10 +282,6 @@ class Driver:
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)
-
-    def make_plugins(self) -> None:
-        """Create the plug-ins."""
-        self.components = build_components(self.plan, self.seed)
 
     def make_state(self) -> None:
         """Make the state of a run without trials, and connect it with the plug-ins."""

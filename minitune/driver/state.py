@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitune.base.read_only import ReadOnlyList
 from minitune.base.shared_values import ObjectRef
 from minitune.config import CheckpointConfig, FailureConfig
-from minitune.decision import CONTINUE, Decision
+from minitune.decision import GO_ON, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
@@ -139,19 +139,18 @@ class TrialQueue:
         return heads[0] if heads else None
 
 
-_GO_ON = Decision(CONTINUE)
-
-
 @dataclass
 class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
+        decision: The one on its last report, which is carried out after a save that is due.
         requested: A request from elsewhere (a scheduler's hook for another trial, the end of the run), which waits for
             the call in flight.
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
         idle: True while no call is in flight: only while an event is handled.
+        has_reported: Whether this attempt has written a result: from the second one on, there may be a `path`.
         path: The fast path of reports like the previous one; None if there is none.
         look_s: With it: when to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the worker was told to end, then the trial fails.
@@ -160,7 +159,7 @@ class RunningTrial:
 
     trial: Trial
     actor_id: str
-    decision: Decision = _GO_ON
+    decision: Decision = GO_ON
     requested: Decision | None = None
     ends_by_itself: bool = False
     allocation: Allocation | None = None

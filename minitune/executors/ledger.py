@@ -28,7 +28,7 @@ Placement = tuple[tuple[str, ...], ...]
 PATIENCE = 16
 """How many times a waiter is overtaken before it is owed: `benchmarks/FINDINGS.md`, *overtaken*."""
 _WATCHED = 32
-"""Of so many kinds of requests, the oldest ones, overtaking is counted. Not measured: each start looks at all of them.
+"""Overtaking is counted for so many distinct requests, the oldest ones. Not measured: each start looks at all of them.
 """
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
 """If one of these variables is on, the ledger does not change the visible devices of workers."""
@@ -97,8 +97,8 @@ class WaitingLine:
 
     - A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is owed
       too early, but never too late.
-    - Only 32 requests are watched, those that have been in the line longest, and others when one of these has no waiter
-      left. So they starve only if waiters with all 32 requests come for ever.
+    - Only 32 requests are watched, those that have been in the line longest. When one of them has no waiter left, the
+      next one is watched. So a request may starve only while waiters with all 32 others come for ever.
 
     Attributes:
         requests: The request of each waiter.
@@ -135,8 +135,8 @@ class WaitingLine:
             del self._groups[request]
 
     def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
-        """Count the waiters that `admitted` overtakes, before it takes its resources. One that
-        `has_room` is not overtaken: the scheduler has chosen another trial.
+        """Count the waiters that `admitted` overtakes, before it takes its resources. A waiter for which there is room
+        is not overtaken: it does not start because the scheduler has chosen another trial.
         """
         request = self.requests.get(admitted)
         position = math.inf  # behind all others
@@ -253,7 +253,7 @@ class Ledger:
         Args:
             request: The resources.
             waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
-            again: See `acquire`. If only these devices are missing, the caller does not become a waiter.
+            again: See `acquire`. With it, the caller does not become a waiter: it can ask without it, for any devices.
 
         Raises:
             TuneError: If the request can never fit.
@@ -358,7 +358,7 @@ class Ledger:
         required = request.required_resources
         if GPU in required and not self._gpu_total:
             self._look_for_gpus()
-        self._make_room(required.get(CPU, 0))
+        self._raise_cpus(required.get(CPU, 0))
         demand = self._count(request)
         fits = all(count <= self._total.get(name, 0) for name, count in demand.units.items())
         if not fits or place(demand.gpus, self._gpu_total) is None:
@@ -375,7 +375,7 @@ class Ledger:
             self._gpu_total = dict.fromkeys(find(), UNIT)
             self._gpu_free = dict(self._gpu_total)
 
-    def _make_room(self, cpus: float) -> None:
+    def _raise_cpus(self, cpus: float) -> None:
         """Raise the total of CPUs up to `cpu_limit`, as this process's share may be too small."""
         more = _total_units(cpus) - self._total.get(CPU, 0)
         if more > 0 and cpus <= self._cpu_limit:
@@ -420,16 +420,16 @@ class Ledger:
         return placement if is_free(demand.gpus, self._gpu_free, placement) else None
 
     def _has_room(self, request: Resources) -> bool:
-        """Whether there is room for a request now, or never, since it must not wait."""
+        """Whether a request has no reason to wait: there is room for it now, or will never be."""
         try:
             return self._place(self._demand(request)) is not None
-        except TuneError:  # it gets this error at its next question, for which it must not wait
+        except TuneError:  # never: it gets this error at its next question
             return True
 
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand leaves room for the owed request.
 
-        Only resources that both need count, and none that the owed one lacks is given away.
+        Only resources that both need count. Of one that the owed request still lacks, nothing is given away.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():

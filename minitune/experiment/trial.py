@@ -43,7 +43,9 @@ _READ_ONLY = (
     "change a copy of it: dict(trial.config)"
 )
 _STORY_LENGTH = 20
+"""How many of its last transitions a trial keeps, for errors. Not measured: more take memory of each trial."""
 _SHARED_LENGTH = 100
+"""Shorter texts of last results are shared by all trials. Not measured: longer ones are seldom equal."""
 _PHASE_OF = {
     lifecycle.PENDING: Phase.QUEUED,
     lifecycle.RUNNING: Phase.TRAINING,
@@ -288,6 +290,10 @@ class Trial:
         if len(self.story) > _STORY_LENGTH:
             del self.story[0]
 
+    def begin_attempt(self, number: int) -> None:
+        """Begin an attempt, with the present configuration and a new name for its actor."""
+        self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.current_config)
+
     def format_story(self) -> str:
         """The last transitions, one per line: time in seconds, phase, reason."""
         return "\n".join(f"  {at:.3f} {phase.name}: {reason}" for at, phase, reason in self.story) or "  (none yet)"
@@ -360,10 +366,6 @@ class Trial:
         return self.phase is Phase.RESTORING
 
     # -- read and set by plug-ins ------------------------------------------------------------------------------
-
-    def begin_attempt(self, number: int) -> None:
-        """Begin an attempt, with the present configuration and a new name for its actor."""
-        self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.current_config)
 
     @property
     def start_time(self) -> float | None:
@@ -513,6 +515,7 @@ class Trial:
         """Mark the last result of a finished trial as `done`."""
         if not self.progress.metrics:
             return
+        # All ended trials stay in memory with their last results, of which the names and short texts are mostly equal.
         shared: dict[str, Any] = {}
         for name, value in self.progress.metrics.items():
             if type(value) is str and len(value) <= _SHARED_LENGTH:

@@ -17,7 +17,6 @@ from minitune.base.checks import is_real, is_whole, require, require_metric, sho
 from minitune.base.numbers import known_number
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
-from minitune.decision import Decision
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
@@ -26,8 +25,7 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
-CONTINUE = Decision(decision.CONTINUE)
-"""Continue, without a reason: one shared object, because most results get it."""
+CONTINUE = decision.GO_ON
 
 
 class ResourceTotals(Protocol):

@@ -39,10 +39,10 @@ _ROUNDING = 1e-9
 class AutoSearch(TPESearch):
     """Needs few trials and no other library: a Gaussian process takes turns with Parzen estimators, or with evolution.
 
-    All models learn from all trials. The first trial has the middle of each range. After
-    half of `n_initial_points` trials, every other suggestion comes from the process, which searches a region around
-    the best trial. The others are drawn from the space, and after `n_initial_points` trials come from the estimators
-    (`TPESearch`); with 16 or more numbers and no choices, from the evolution strategy, which searches alone beyond 60.
+    All models learn from all trials. The first trial has the middle of each range. After half of `n_initial_points`
+    trials, every other suggestion comes from the process, which searches a region around the best trial. The others are
+    drawn from the space, and after `n_initial_points` trials come from the estimators (`TPESearch`); with 16 or more
+    numbers and no choices, from the evolution strategy, which searches alone beyond 60.
 
     The estimators search alone with several objectives, with choices among more than 60 parameters, and if trials are
     stopped early. The process avoids points where most trials have failed. No configuration is tried twice, unless

@@ -25,8 +25,8 @@ FEWEST = 12
 _MOST = 100
 _MOST_FITTED = 50
 """How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number.
-The second is not measured. For the first, and the scales, the noise and the offsets below: `benchmarks/FINDINGS.md`,
-*long runs*.
+The second number is not measured. For the first one, and for the scales, noises and offsets below, see
+`benchmarks/FINDINGS.md`, *long runs*.
 """
 _FITS = 100
 """How many length scales and noises are compared, after the first ones."""
@@ -284,6 +284,7 @@ class _Surface:
         least, best = min((self.fit(logs, few).loss, logs) for logs in starts)
         bounds = [_LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
         steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
+        # One coordinate after the other. A step that helps grows; one that does not turns round and becomes smaller.
         for number in range(_FITS):
             axis = number % (count + 1)
             low, high = bounds[axis]
@@ -305,7 +306,7 @@ class _Surface:
         inputs = [tuple(map(mul, self._inputs[number], weights)) for number in among]
         covariance = Covariance(inputs, math.exp(logs[-1]))
         variance = covariance.solve([self._values[number] for number in among]) / len(inputs) + 1e-12
-        prior = sum(0.2 * math.cosh(each) for each in logs[:-1])
+        prior = sum(0.2 * math.cosh(each) for each in logs[:-1])  # that of `GaussianProcess`
         prior += 0.5 * ((logs[-1] - _USUAL_NOISE) / _NOISE_SD) ** 2
         loss = 0.5 * len(inputs) * math.log(variance) + covariance.log_determinant + prior
         return _Fit(loss, variance, covariance, inputs)

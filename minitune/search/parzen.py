@@ -288,7 +288,12 @@ class GoodSide:
 
 
 class Kernels:
-    """The kernels of all observations of a group, in order of time. All have the same bandwidth."""
+    """The kernels of all observations of a group, in order of time. All have the same bandwidth.
+
+    Attributes:
+        scaled: Their coordinates, divided by the deviations.
+        corrections: What each density is multiplied by, since a part of the kernel is outside of the domain.
+    """
 
     def __init__(self, kernel_space: KernelSpace):
         self.kernel_space = kernel_space
@@ -297,7 +302,7 @@ class Kernels:
         self.numbers: list[int] = []
         self.bits: list[int] = []
         self.scaled: list[tuple[float, ...]] = []
-        self.shares: list[float] = []
+        self.corrections: list[float] = []
         self.bandwidth = 0.0  # 0 until a suggestion sets it
         self.deviations: list[float] = []
         self.factors: list[float] = []
@@ -316,7 +321,7 @@ class Kernels:
             index = bisect_left(self.numbers, number)
             del self.numbers[index], self.bits[index]
             if self.bandwidth:
-                del self.scaled[index], self.shares[index]
+                del self.scaled[index], self.corrections[index]
 
     def set_bandwidth(self, bandwidth: float) -> None:
         """Set the bandwidth, and scale all points."""
@@ -326,13 +331,13 @@ class Kernels:
         self.deviations = self.kernel_space.widened([bandwidth] * len(self.kernel_space.axes))
         self.factors = [1 / each for each in self.deviations]
         self.scaled = []
-        self.shares = []
+        self.corrections = []
         for point in self.points.values():
             self._scale(point)
 
     def _scale(self, point: Point) -> None:
         self.scaled.append(tuple(map(mul, point.coordinates, self.factors)))
-        self.shares.append(math.exp(-self.kernel_space.log_mass(point.coordinates, self.deviations)))
+        self.corrections.append(math.exp(-self.kernel_space.log_mass(point.coordinates, self.deviations)))
 
 
 class BadSide:
@@ -403,7 +408,7 @@ class BadSide:
             rise = (1 - 1 / count) / max(ramp - 1, 1)
         weights = [step / count + step * rise * (index - first) for index in span if index < first + ramp]
         weights += [float(step)] * (len(span) - len(weights))
-        heights = list(map(mul, kernels.shares[span.start : span.stop : step], weights))
+        heights = list(map(mul, kernels.corrections[span.start : span.stop : step], weights))
         for index, weight in self._special:
             if index in span:
                 heights[span.index(index)] *= weight
@@ -472,7 +477,7 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
 
 
 def _gaps(coordinates: Sequence[float]) -> list[float]:
-    """The bandwidths on one axis: the larger gap to a neighbour, from 1 / min(100, n + 2) to 1."""
+    """The bandwidths on one axis: the larger gap to a neighbour, from 1 / min(100, n + 2), as in HyperOpt, to 1."""
     count = len(coordinates)
     if count == 1:
         return [1.0]
