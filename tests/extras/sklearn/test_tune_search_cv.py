@@ -377,6 +377,16 @@ def test_iterations_are_divided_among_the_steps(max_iter: int, iterations: list[
     assert last_steps(search) == [3]
 
 
+def test_the_times_of_a_training_in_steps_are_those_of_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(*arguments: Any, **options: Any) -> dict[str, Any]:
+        return {**_fit_and_score(*arguments, **options), "fit_time": 1.0, "score_time": 2.0}
+
+    monkeypatch.setattr("minitune.sklearn.training._fit_and_score", timed)
+    options = {"n_iter": 1, "cv": 2, "early_stopping": True, "max_iters": 3, "refit": False}
+    search = TuneSearchCV(SGDClassifier(), {"alpha": [0.1]}, **options).fit(X, Y)
+    assert [search.cv_results_[f"mean_{name}_time"][0] for name in ("fit", "score")] == [3, 6]
+
+
 def test_a_paused_training_continues_from_its_checkpoint() -> None:
     model, distributions = SGDClassifier(random_state=0), {"alpha": [1e-4, 1e-3, 1e2, 1e3]}
     arguments = {"n_iter": 4, "cv": 2, "max_iters": 9, "random_state": 0}
@@ -431,6 +441,10 @@ def test_parameters_of_fit_reach_the_last_step_of_a_pipeline() -> None:
     ("changes", "message"),
     [
         ({"early_stopping": True}, "needs an estimator with partial_fit"),
+        (
+            {"early_stopping": True, "estimator": LogisticRegression(solver="liblinear"), "param_distributions": {}},
+            "needs an estimator with partial_fit",  # each fit of this solver begins anew
+        ),
         ({"search_alg": "tpr"}, "did you mean 'tpe'"),
         ({"search_alg": "tpe", "param_distributions": {"n_neighbors": stats.poisson(5)}}, "'poisson' does not tell it"),
         ({"param_distributions": {"n_neighbors": minitune.sample_from(lambda config: 3)}}, "sample_from computes it"),
@@ -541,6 +555,16 @@ def test_a_run_can_be_kept(tmp_path: Path) -> None:
     kept = minitune.ExperimentAnalysis(search.run_path_, default_metric="score", default_mode="max")
     assert kept.best_result["score"] == pytest.approx(search.best_score_)
     assert kept.best_config["params"] == search.best_params_
+
+
+@pytest.mark.parametrize(("cpus", "share"), [(1.0, 0.5), (5.0, 2)])
+def test_candidates_share_the_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: float, share: float) -> None:
+    monkeypatch.setattr("minitune.sklearn.search_cv.cluster_resources", lambda: {"CPU": cpus})
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", str(int(cpus)))
+    options = {"n_iter": 2, "n_jobs": 2, "storage_path": tmp_path, "cv": 2, "refit": False}
+    search = TuneSearchCV(NEAREST, NEIGHBOURS, **options).fit(X, Y)
+    trials = minitune.ExperimentAnalysis(search.run_path_).trials
+    assert [trial.resources.required_resources["CPU"] for trial in trials] == [share, share]
 
 
 def test_verbose_shows_the_progress(capfd: pytest.CaptureFixture[str]) -> None:
