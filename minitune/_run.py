@@ -25,7 +25,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
-from minitune.settings import RESUME, shared_variable
+from minitune.settings import RESUME, is_outcome_wanted, shared_variable
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
@@ -182,15 +182,19 @@ def run(
     with plan.start_ahead():
         # imported now, while the parent process of the workers starts
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
-        from minitune.analysis.summary import log_failures, tell_run_ended
 
         outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
-    tell_run_ended(analysis._run, outcome.took_s, outcome.interrupted)
+    if is_outcome_wanted():
+        from minitune.analysis.summary import tell_run_ended
+
+        tell_run_ended(analysis._run, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
         _raise_incomplete(outcome)
-    elif plan.is_silent:
+    elif plan.is_silent and any(trial.error is not None for trial in outcome.trials):
+        from minitune.analysis.summary import log_failures
+
         log_failures(analysis._run)
     return analysis
 

@@ -119,6 +119,11 @@ def shared_variable(name: str) -> str:
     return os.environ.get(name, "")
 
 
+def is_outcome_wanted() -> bool:
+    """Whether the outcome of a run goes to a file; see `summary.tell_run_ended`."""
+    return bool(shared_variable(STEP_SUMMARY) or shared_variable(ENDED_RUNS))
+
+
 def is_on(name: str) -> bool:
     """Whether a setting is on: not empty, `0` or `false`."""
     return setting(name).lower() not in ("0", "false", "")

@@ -30,7 +30,6 @@ if sys.platform != "linux":
 
 from minitune.actor import process_tree
 from minitune.actor.channel import Ends, worker_sockets
-from minitune.actor.doubt import Doubt
 from minitune.actor.launcher import End, Launcher, OnEnd
 from minitune.actor.loop import READ, WRITE, Loop, TimeLimit
 from minitune.actor.messages import (
@@ -49,6 +48,7 @@ from minitune.base.descriptors import has_room_for_worker
 from minitune.base.limits import with_limits
 
 if TYPE_CHECKING:
+    from minitune.actor.doubt import Doubt
     from minitune.actor.interpreter_launcher import InterpreterLauncher
 
 _log = logging.getLogger("minitune")
@@ -200,6 +200,8 @@ class ZygoteLauncher(Launcher):
     def _question(self, zygote: ZygoteProcess) -> Doubt:
         doubt = self._doubts.get(zygote)
         if doubt is None:
+            from minitune.actor.doubt import Doubt  # most runs have none
+
             is_busy = partial(self._preload.is_loading_in, zygote)
             doubt = self._doubts[zygote] = Doubt(self._loop, is_busy, partial(self._end_stuck, zygote))
             self.send(zygote, ("ask",))

@@ -258,10 +258,8 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
 
     A run within a trial appends nothing. A file that cannot be written causes one warning.
     """
-    page = shared_variable(STEP_SUMMARY)
-    record = shared_variable(ENDED_RUNS)
     # A trial may run a tuning of its own, which is not what the job is about.
-    if not (page or record) or current_session() is not None:
+    if current_session() is not None:
         return
     try:
         summary = Summary.of(results, elapsed_s, is_interrupted)
@@ -270,8 +268,10 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
     except Exception as error:  # a user's values may raise anything, but the run itself has finished
         warn_once(f"there is no summary of {results.path}: {error!r}", about="summary")
         return
+    page = shared_variable(STEP_SUMMARY)
     if page:
         append_to(page, markdown + "\n", STEP_SUMMARY, limit_bytes=_FILE_LIMIT_BYTES)
+    record = shared_variable(ENDED_RUNS)
     if record:
         append_to(record, json.dumps(line) + "\n", ENDED_RUNS)
 

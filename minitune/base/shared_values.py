@@ -19,7 +19,6 @@ import errno
 import io
 import itertools
 import math
-import mmap
 import os
 import pickle
 import re
@@ -29,12 +28,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.forks import only_here
 from minitune.base.pickling import dump, dump_for_later, load
 from minitune.error import ObjectLostError
+
+if TYPE_CHECKING:
+    import mmap
 
 # Magic, token, size of the pickle in bytes, number of buffers.
 _HEADER = struct.Struct("<8s16sQQ")
@@ -49,6 +51,8 @@ _OWN_BUFFER_BYTES = 64 * 1024
 _PROCESSES = "/proc/"
 # If all buffers together are smaller than this, they are read, because a mapping needs a descriptor.
 _MAP_BYTES = 1 << 20
+# A mapping must begin at a multiple of this.
+_MAP_STEP_BYTES = os.sysconf("SC_PAGE_SIZE")
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
 # By path, offset and token: the values that callers in this process share, and whether each has mapped buffers.
@@ -355,6 +359,8 @@ def _content(
     begin = spans[0][0]
     end = spans[-1][1]
     if maps and end - begin >= _MAP_BYTES:
+        import mmap  # few values are so large
+
         try:
             return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset
         except OSError:  # the file system has no mappings, or no descriptor is left
@@ -381,7 +387,7 @@ class _OpenFile:
 
     def append(self, value: Any, what: str, most_bytes: float = math.inf) -> ObjectRef:
         """Append a value, unless the file would become larger than `most_bytes`. After an error, it is as before."""
-        offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
+        offset = _aligned(self._end, _MAP_STEP_BYTES)
         token, self._end = write_value(self._descriptor, offset, value, what, most_bytes=most_bytes - offset)
         return ObjectRef(self.path, offset, token)
 

@@ -28,7 +28,6 @@ from minitune.space.domains import (
     grid_search,
     random_generator,
 )
-from minitune.space.guesses import noted_guesses
 from minitune.space.tree import (
     PLAIN,
     ConfigView,
@@ -119,8 +118,12 @@ class VariantTable:
         self.position = Position()
         self._seed = seed
         self._constant_grid_search = constant_grid_search
-        # A value outside of the space, or in place of another constant, is used.
-        self._plans = [_Plan(guess.space, guess.fixed) for guess in noted_guesses(space, points, whole=True)]
+        self._plans: list[_Plan] = []
+        if points:
+            from minitune.space.guesses import noted_guesses  # most runs have none
+
+            # A value outside of the space, or in place of another constant, is used.
+            self._plans = [_Plan(guess.space, guess.fixed) for guess in noted_guesses(space, points, whole=True)]
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
         self._round_plan: _Plan | None = None
