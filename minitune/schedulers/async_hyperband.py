@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
+from minitune.base.text import number_text
 from minitune.decision import Decision
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
@@ -32,7 +33,6 @@ from minitune.schedulers.trial_scheduler import (
     SchedulerContext,
     has_failed_for_good,
     number_above,
-    number_text,
     supply_of,
 )
 

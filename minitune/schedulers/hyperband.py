@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from minitune import decision
 from minitune.base.calls import explains_calls
+from minitune.base.text import number_text
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
@@ -27,7 +28,6 @@ from minitune.schedulers.trial_scheduler import (
     CONTINUE,
     SchedulerContext,
     has_failed_for_good,
-    number_text,
     supply_of,
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
+from minitune.base.text import number_text
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
@@ -23,7 +24,6 @@ from minitune.schedulers.trial_scheduler import (
     SchedulerContext,
     has_failed_for_good,
     number_above,
-    number_text,
     supply_of,
 )
 

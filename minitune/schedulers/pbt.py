@@ -26,7 +26,7 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
-from minitune.base.text import warn_once
+from minitune.base.text import number_text, warn_once
 from minitune.decision import Decision
 from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
@@ -49,7 +49,6 @@ from minitune.schedulers.trial_scheduler import (
     MetricScheduler,
     SchedulerContext,
     number_above,
-    number_text,
 )
 from minitune.space.tree import copy_tree, format_vars
 

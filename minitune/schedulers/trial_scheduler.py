@@ -16,7 +16,7 @@ from minitune.base import files
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.numbers import known_number
 from minitune.base.pickling import dumps_by_value
-from minitune.base.text import warn_once
+from minitune.base.text import number_text, warn_once
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
@@ -408,13 +408,3 @@ def number_above(name: str, value: Any, least: float, *, or_equal: bool = False)
     if is_whole(value):
         return int(value)
     return float(value)
-
-
-def number_text(number: float) -> str:
-    """A number as text, whatever its size."""
-    try:
-        return f"{number:.6g}"
-    except OverflowError:
-        if number > 0:
-            return "a number above 1e308"
-        return "a number below -1e308"
