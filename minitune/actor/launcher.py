@@ -117,10 +117,7 @@ def nesting_depth() -> int:
 
 
 def starting_directory() -> str | None:
-    """The directory in which to start an interpreter; None keeps the driver's.
-
-    If the driver's directory was removed, this is the root:
-    """
+    """The directory in which to start an interpreter: None keeps the driver's, unless that was removed."""
     try:
         os.getcwd()
     except OSError:

@@ -25,7 +25,10 @@ TRIAL_VARIABLE = "MINITUNE_TRIAL"
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
+# Seconds between two looks at the kernel's count of kills. Not measured: with more, an earlier kill may be taken for
+# that of a new worker.
 _LOOK_S = 0.5
+# The longest pause between two passes. Not measured: a longer one delays the report, a shorter one costs searches.
 _LONGEST_PAUSE_S = 0.2
 # Linux's number of the `prctl` that sets the parent-death signal.
 PR_SET_PDEATHSIG = 1

@@ -315,9 +315,8 @@ class RemoteActor:
 
     def _reject(self, reason: str) -> None:
         """The process cannot run this actor: report that, and kill it."""
-        self.phase = TRANSITIONS[self.phase][
-            NotReset
-        ]  # first: the end of the process must not be told as the end of this actor
+        # First of all: the end of the process must not be told as the end of this actor.
+        self.phase = TRANSITIONS[self.phase][NotReset]
         self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
         self.process.kill()
 

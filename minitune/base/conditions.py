@@ -180,6 +180,7 @@ class _Reader:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def either(self) -> Test:
+        # This method and the next two are the rules of the grammar with these names.
         tests = [self._both()]
         while self.now is not None and self.now.is_keyword("or"):
             self.at += 1

@@ -14,6 +14,8 @@ import sys
 _PER_WORKER = 3
 # Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state.
 _FOR_A_MOMENT = 12
+# Reserved for files that stay open, by `share`, or 3/16 of the limit if that is less. Not measured: with more, fewer
+# are left for workers.
 _MOST_FOR_FILES = 192
 # The directory that lists the open descriptors of the calling process.
 _TABLE = "/dev/fd"

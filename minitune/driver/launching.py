@@ -195,6 +195,7 @@ class TrialLauncher:
                     break
 
     def _start_one(self) -> bool:
+        """Start a waiting trial that has room, the scheduler's choice first; False if there is none."""
         state = self._run.state
         chosen: Trial | None = None
         candidates = state.waiting.queue.heads()
@@ -251,6 +252,7 @@ class TrialLauncher:
         return True
 
     def _start_worker(self, trial: Trial, directory: str) -> None:
+        """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
         kind = self._worker_kind(trial)
         info = TrialInfo(
             trial.trial_id,

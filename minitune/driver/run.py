@@ -354,6 +354,7 @@ class Driver:
         )
 
     def _begin(self) -> None:
+        """Make the controller, and tell callbacks and the user that the run begins."""
         plan = self.plan
         total = self.known_total()
         if total is None:
@@ -392,6 +393,7 @@ class Driver:
         )
 
     def _run_all(self) -> None:
+        """Take turns of the loop until all trials have ended, and wait for the workers that were stopped."""
         state = self.state
         controller = self.controller
         progress = self._progress
@@ -614,6 +616,9 @@ class Interrupts:
             os.kill(os.getpid(), self._again)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal, perhaps between any two instructions of ours: so it sets fields, wakes the loop, and raises
+        only while the user's code runs.
+        """
         if not self._origin.is_here():  # a child that a plug-in forked inherited this handler
             signal.signal(number, self._previous.get(number, signal.SIG_DFL))
             os.kill(os.getpid(), number)

@@ -172,6 +172,7 @@ class SnapshotKeeper:
         self._write(Snapshot(self._last.offset, states))
 
     def _states_of(self, components: Iterable[str]) -> dict[str, PluginState]:
+        """The states of components. One that cannot be saved gets a warning, and is left out from now on."""
         found = {}
         for component in components:
             if component in self._unfit:

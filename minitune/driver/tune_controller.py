@@ -114,6 +114,7 @@ class TuneController:
         self._run.hooks.iteration += 1
 
     def _launch(self) -> None:
+        """Start trials, and carry out what the scheduler has requested meanwhile."""
         state = self._run.state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
         if not has_to_wait and (self._has_news or self._may_ask()):
@@ -149,6 +150,7 @@ class TuneController:
         return not may_start or (backoff.is_hopeless and bool(self._run.state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
+        """Wait for events, and apply them. Their records are written before the workers are answered."""
         state = self._run.state
         events = self._run.executor.wait(timeout_s)
         # In logical order there is one event at a time.

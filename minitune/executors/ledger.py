@@ -352,6 +352,7 @@ class Ledger:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _demand(self, request: Resources) -> _Demand:
+        """The request in units, computed once. TuneError: it can never be met."""
         demand = self._demands.get(request)
         if demand is not None:
             return demand

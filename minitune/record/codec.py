@@ -108,6 +108,8 @@ def by_reference(record: Mapping[str, Any], objects: ObjectStore) -> dict[str, A
 
 
 class _Lightening:
+    """Copies a tree with references in place of its large parts. What has none is not copied."""
+
     def __init__(self, store: ObjectStore):
         self._store = store
         self._nodes = 0
@@ -265,7 +267,7 @@ class Pickled:
 
 
 class _TooComplex(Exception):
-    pass
+    """A value is nested too deeply, or has too many parts."""
 
 
 class _Tagger:

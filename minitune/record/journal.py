@@ -36,7 +36,8 @@ logger = logging.getLogger("minitune")
 _FLAGS = os.O_RDWR | os.O_APPEND
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
-"""How often a write checks the file."""
+"""Seconds between two checks of the file. Not measured: with more, more is written that is lost."""
+# For copies, and for reading line by line. Not measured.
 _CHUNK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
 

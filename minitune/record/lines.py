@@ -30,6 +30,7 @@ _STATUS = b'{"%b":"%b",' % (records.KIND.encode(), records.STATUS.encode())
 _START = records.START.encode()
 _CONFIGURES = frozenset(kind.encode() for kind in (records.TRIAL, records.CHANGE, records.EXPLOIT))
 _ID = BODY + len(_RESULT)
+# A span has the offset of a line above its length, which takes so many bits: one int is much smaller than a tuple.
 _LENGTH_BITS = 24
 _NEWLINE = ord("\n")
 _MOST_BYTES = (1 << _LENGTH_BITS) - 1

@@ -31,6 +31,7 @@ from minitune.settings import is_on
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+# Start times that differ by less may be of one process: see `Holder.is_alive`.
 _CLOCK_STEP_S = 5.0
 
 logger = logging.getLogger("minitune")

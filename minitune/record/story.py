@@ -946,7 +946,12 @@ class TrialDecision:
 
 @dataclass
 class _History:
-    """The decisions about one trial so far, and the state that later ones depend on."""
+    """The decisions about one trial so far, and the state that later ones depend on.
+
+    Attributes:
+        is_open: Whether the transition to which the last one leads is still to come. It is no decision of its own.
+        unpaused: Why the trial was unpaused, until its start follows.
+    """
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None

@@ -132,10 +132,10 @@ class GaussianProcess:
     """The model of the objective for one suggestion.
 
     Args:
-    points: The measured points: first the better half, the best one first, then the others, the newest first.
-    values: Their values. Smaller is better.
-    taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
-        the largest expected improvement, above all at an edge of the space.
+        points: The measured points: first the better half, the best one first, then the others, the newest first.
+        values: Their values. Smaller is better.
+        taken: Points that are not suggested, as long as others are found. With noise, the best point itself often has
+            the largest expected improvement, above all at an edge of the space.
     """
 
     def __init__(

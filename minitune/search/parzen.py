@@ -917,6 +917,7 @@ class Model:
     def _draw(
         self, sample: Callable[[Group], dict[str, Any]], fixed: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
+        # The categories above decide which groups exist, so a group is sampled when its first parameter is needed.
         values: dict[str, Any] = {}
         drawn: dict[str, Any] = {}
 

@@ -35,6 +35,8 @@ def code_hash(trainable: Any) -> str:
 
 
 class _Code:
+    """The parts of a hash: what `add` finds, from object to object."""
+
     def __init__(self) -> None:
         self.parts: set[bytes] = set()
         self._waiting: list[Any] = []

@@ -44,6 +44,7 @@ PROGRAM_CHECKPOINT = "program_checkpoint"
 _LINES_SHOWN = 20
 _COLUMNS_SHOWN = 500
 _KEPT_BYTES = 1 << 16
+# The most that one read takes: as much as a pipe holds.
 _CHUNK_BYTES = 1 << 16
 # Signals that are often sent to all processes of a run.
 _FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
