@@ -279,9 +279,17 @@ class Driver:
             tune,
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
             raises_after_interrupt=plan.raises_after_interrupt,
+            is_program=self._is_program,
             outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)
+
+    @property
+    def _is_program(self) -> bool:
+        """Whether the run is that of a command, which no Python code resumes."""
+        trainable = self.plan.experiment.trainable
+        function = getattr(trainable, "_tune_function", trainable)
+        return getattr(getattr(function, "function", function), "is_program", False)
 
     def make_state(self) -> None:
         """Make the state of a run without trials, and connect it with the plug-ins."""
@@ -336,7 +344,7 @@ class Driver:
         except BaseException as error:
             if recorder.is_ours:
                 if isinstance(error, KeyboardInterrupt):
-                    tell_resume(self.opened.run.path, interrupts.told())
+                    tell_resume(self.opened.run.path, interrupts.told(), self._is_program)
                 self.hooks.experiment_ends(state.trials, after_error=True)
             raise
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.

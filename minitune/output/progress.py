@@ -61,6 +61,7 @@ class ProgressDisplay:
     tune_config: TuneConfig
     raises: bool = False
     raises_after_interrupt: bool = False
+    is_program: bool = False
     outputs: Sequence[str] = ()
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
     _loop_end_s: float | None = None
@@ -159,7 +160,7 @@ class ProgressDisplay:
             for line in (total_time_line(took_s, loop_s), *remarks, *shows):
                 call_plugin(reporter.say, None, line)
         if interrupted_by is not None:
-            tell_resume(self.run.path, interrupted_by)
+            tell_resume(self.run.path, interrupted_by, self.is_program)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
         """Log at once that a signal has arrived, and running trials have `grace_s` seconds to end."""
@@ -170,14 +171,15 @@ class ProgressDisplay:
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 
 
-def tell_resume(run_path: str, how: str) -> None:
+def tell_resume(run_path: str, how: str, is_program: bool) -> None:
     """Log how to resume a run that a signal has ended."""
     import shlex
 
+    in_python = "" if is_program else f"Tuner.restore({run_path!r}, trainable).fit(), or on the command line: "
     logger.warning(
-        "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: minitune resume %s",
+        "interrupted by %s; resume with %sminitune resume %s",
         how,
-        run_path,
+        in_python,
         shlex.quote(run_path),
         extra={"run_path": run_path},
     )

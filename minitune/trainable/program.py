@@ -66,6 +66,8 @@ _COPIES = 5
 class Program:
     """A trainable function that runs a command. It can be pickled."""
 
+    is_program = True
+
     def __init__(self, command: CommandLine, directory: str, pattern: str | None = None):
         self.command = command
         self.directory = directory

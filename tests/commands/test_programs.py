@@ -581,8 +581,9 @@ def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> No
         )
     )
     driver.send_signal(signal.SIGINT)
-    script.finish(driver)
+    _, stderr = script.finish(driver)
     assert driver.returncode == 4
+    assert f"interrupted by SIGINT; resume with minitune resume {script.storage / 'run'}\n" in stderr
 
     assert script.run_minitune("resume", "run").returncode == 0
     shown = script.run_minitune("logs", "run").stdout
