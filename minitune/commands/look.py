@@ -460,7 +460,8 @@ def compare(options: argparse.Namespace) -> int:
         )
         return 0
     columns = [compared(run, state, metric, mode, _earlier_best_of(run, metric, mode)) for run, state in found]
-    names = list(dict.fromkeys(name for column in columns for name in column))
+    told = dict.fromkeys(name for column in columns for name in column)
+    names = [name for name in told if any(column.get(name) not in (None, "") for column in columns)]
     # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):

@@ -603,13 +603,15 @@ class MetricChoice {
     this.fill();
   }
   fill() {
-    const names = [...new Set(this.runs.flatMap((run) => run.metricNames))], key = names.join("\n");
+    // Runs with different objectives begin with these.
+    const isMixed = new Set(this.runs.map((run) => run.data.metric)).size > 1;
+    const names = [...new Set([...(isMixed ? [""] : []), ...this.runs.flatMap((run) => run.metricNames)])], key = names.join("\n");
     this.root.hidden = names.length < 2;
     if (this.choice.dataset.key !== key) {
       this.choice.dataset.key = key;
-      this.choice.replaceChildren(...names.map((name) => el("option", { value: name }, cut(name, 40))));
+      this.choice.replaceChildren(...names.map((name) => el("option", { value: name }, cut(name, 40) || "that of each run")));
     }
-    this.choice.value = this.runs[0].metricShown;
+    this.choice.value = isMixed ? this.runs[0].metric || "" : this.runs[0].metricShown;
   }
 }
 // Levels of colour: 0 for the best trial, the last for the worst one. By rank, so that one diverged trial leaves the colours
@@ -1755,7 +1757,7 @@ function sideBySide(runs, host, only) {
   if (!only || only.view === "edf") addEdf(runs, add);
   if (only) { host.append(el("div", { className: "cards alone" }, ...made.map((card) => card.root))); return; }
   // The same rows and texts as those of `minitune compare`.
-  const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))];
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.data.compared)))].filter((name) => runs.some((run) => run.data.compared[name]));
   const table = el("table", { className: "side" }, el("thead", {}, el("tr", {}, el("th"), ...runs.map((run, index) => el("th", { scope: "col" }, el("span", { className: `key run${index % 8}` }), run.data.name)))),
     el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), ...runs.map((run) => el("td", {}, run.data.compared[name] ?? ""))))));
   const metric = new MetricChoice(runs, () => { for (const table of tables) table.refresh(); });

@@ -1083,6 +1083,28 @@ def test_runs_side_by_side_have_their_counts_and_their_best(chromium: Browser, t
     assert [one["cls"] for one in layers(page, "history")] == ["run1"], "the first one is off"
 
 
+def test_runs_of_different_objectives_are_compared_by_their_own_or_by_one_metric(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    first = run_of([{"curve": [float(n)]} for n in range(3)], name="a")
+    others = [{"curve": [n / 9], "metrics": {"loss": 5.0 - n}} for n in range(3)]
+    second = run_of(others, name="b", metric="acc", mode="max", metrics=["loss"])
+    page = opened(chromium, tmp_path, {**first, "compared": {}}, {**second, "compared": {}})
+    choice = "document.querySelector('[data-name=metric]')"
+    assert page.run(f"[...{choice}.options].map((one) => one.value)") == ["", "loss", "acc"]
+    name = "document.querySelector('[data-view=history]').card.charts[0].spec.y.name"
+    for metric, axis, lines in (
+        ("", "loss, acc", [[[0, 0], [1, 0], [2, 0]], [[0, 0], [1, 1 / 9], [2, 2 / 9]]]),
+        ("loss", "loss", [[[0, 0], [1, 0], [2, 0]], [[0, 5], [1, 4], [2, 3]]]),
+        ("", "loss, acc", [[[0, 0], [1, 0], [2, 0]], [[0, 0], [1, 1 / 9], [2, 2 / 9]]]),
+    ):
+        if page.run(f"{choice}.value") != metric:
+            choose_metric(page, metric)
+        assert page.run(name) == axis
+        assert [layer["lines"][0] for layer in layers(page, "history")] == lines
+    assert page.errors == []
+
+
 @pytest.mark.parametrize("width", [1265, 390])
 def test_a_link_leads_to_the_head_of_its_part(chromium: Browser, tmp_path: Path, width: int) -> None:
     trials = [{"curve": [n / 10], "params": dict.fromkeys("abcdefgh", n)} for n in range(20)]
