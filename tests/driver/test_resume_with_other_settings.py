@@ -94,6 +94,12 @@ def test_a_metric_that_no_earlier_result_has_is_refused(go_on: Way) -> None:
         go_on(metric="loss", mode="min", num_samples=3)
 
 
+def test_of_several_metrics_an_earlier_result_must_have_all() -> None:
+    cut(counting(2), SPACE, results=3, num_samples=3, max_concurrent_trials=1, **OBJECTIVE)
+    with pytest.raises(TuneError, match="none of its results has n and loss"):
+        resume(counting(2), callbacks=(), metric=["n", "loss"], mode=["max", "min"], num_samples=3)
+
+
 def test_a_misspelt_metric_is_corrected_and_the_correction_is_kept() -> None:
     with pytest.raises(TuneError, match="Did you mean 'score'"):
         fit(counting(2), SPACE, metric="scroe", mode="max", num_samples=3, max_concurrent_trials=1)
