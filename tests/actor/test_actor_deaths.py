@@ -18,7 +18,7 @@ from selectors import DefaultSelector
 import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
-from actor_samples import Counter, Family, Hosted, Sleeper
+from actor_samples import FOREVER_S, Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, Script, is_gone, marked_processes, raiser, read_pids, wait_until
 
 from minitune.actor import interpreter_launcher, process_tree
@@ -275,6 +275,22 @@ def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_pat
         assert [member for member in family if not is_gone(member)] == [], end
         assert not event.survivors
         assert event.kind == ("stopped" if end in ("stop", "term") else "died")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
+def test_a_process_with_an_environment_of_its_own_is_gone_with_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
+    with Group() as group:
+        driver = Driver(group)
+        pid = driver.start("a")
+        child = driver.call("a", "call", _start_with_an_environment)
+        os.kill(pid, signal.SIGKILL)
+        assert not driver.ended("a").survivors
+        assert is_gone(child)
+
+
+def _start_with_an_environment() -> int:
+    return subprocess.Popen(["sleep", str(FOREVER_S)], env={"LANG": "C"}).pid
 
 
 def test_descendants_may_outlive_a_normal_end_but_not_a_crash(start_method: str, tmp_path: Path) -> None:
