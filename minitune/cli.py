@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Wraps the lines of a help, except those of examples; see `commands.add_examples`."""
+    """Wraps the lines of a help, except those of examples; see `commands.set_command`."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("minitune "):

@@ -29,7 +29,7 @@ class PluginError(TuneError):
 
 
 def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a hook of a plug-in.
+    """Call a hook of a plug-in. For events, `driver.hooks` has a faster form, which looks up once what is overridden.
 
     Raises:
         ConstraintError: If a constraint of the search raises an error.

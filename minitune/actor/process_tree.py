@@ -184,7 +184,7 @@ class MemoryKills:
 
 
 def _group_counters(proc: str, cgroups: str) -> list[str]:
-    """The file that counts the kills in our control group; None for version 1."""
+    """The files that count the kills in our control group; none with version 1."""
     try:
         with open(os.path.join(proc, "self", "cgroup"), "rb") as file:
             lines = os.fsdecode(file.read()).splitlines()

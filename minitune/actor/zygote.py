@@ -341,7 +341,7 @@ class Zygote:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()  # otherwise each worker would print it again
-        self._take_signals()
+        self._take_signals()  # the foreign code may have changed them
         gc.freeze()
         return failure[-PACKET_BYTES // 4 :], _why_unsafe()
 

@@ -17,7 +17,7 @@
     earlier_results    results of equal configurations
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
-    transitions        `take`: a transition, its record, the hooks around it
+    transitions        Run, what all parts work on; `take`: a transition, its record, the hooks around it
     actions            TrialActions: decisions and commands to workers
     report_path        ReportPath: plain reports, by a shorter way
     failure            Failures: failed attempts, lost workers

@@ -1,7 +1,7 @@
 """Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` continue an earlier run.
 
 Searcher, scheduler, stopper and callbacks load their states, or the journal is replayed to them (`Fresh` says which).
-The run's lock keeps a second driver out.
+The run's lock keeps a second driver out. `docs/records.md` has the order of a resume.
 
 The present search space may differ. If the call names the run, it continues with a warning. `minitune resume SCRIPT`
 has to find the run, and refuses one with another space.

@@ -21,7 +21,7 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
 CONFIRMED = 3
-"""How many trials a run repeats with `TuneConfig.confirm`."""
+"""How many trials a run repeats with `TuneConfig.confirm`: `benchmarks/FINDINGS.md`, *Confirm*."""
 _NAMES_SHOWN = 10
 _NAME_LENGTH = 40
 _T = TypeVar("_T")
@@ -218,6 +218,23 @@ def best_trial(
     return best_of(scored, mode)
 
 
+def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
+    """The item of (value, item) pairs with the best value, the first one of equals; None if there are no pairs."""
+    best: tuple[Any, _T] | None = None
+    for value, item in scored:
+        if best is None or (value > best[0] if mode == "max" else value < best[0]):
+            best = (value, item)
+    return None if best is None else best[1]
+
+
+def scored_by(pairs: Iterable[tuple[Any, _T]]) -> Iterator[tuple[float, _T]]:
+    """The pairs of a value and an item whose values can be sorted."""
+    for value, item in pairs:
+        number = sortable(value)
+        if number is not None:
+            yield number, item
+
+
 class Confirmation(NamedTuple):
     """A promising trial that was run again with other seeds; see `TuneConfig.confirm`.
 
@@ -369,20 +386,3 @@ def _earlier(trials: Sequence[Trial], metric: str) -> str:
     if best_trial(trials, metric, "max", "all") is None:
         return ""
     return "; earlier results had finite values, which scope='all' uses"
-
-
-def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
-    """The item of (value, item) pairs with the best value, the first one of equals; None if there are no pairs."""
-    best: tuple[Any, _T] | None = None
-    for value, item in scored:
-        if best is None or (value > best[0] if mode == "max" else value < best[0]):
-            best = (value, item)
-    return None if best is None else best[1]
-
-
-def scored_by(pairs: Iterable[tuple[Any, _T]]) -> Iterator[tuple[float, _T]]:
-    """The pairs of a value and an item whose values can be sorted."""
-    for value, item in pairs:
-        number = sortable(value)
-        if number is not None:
-            yield number, item

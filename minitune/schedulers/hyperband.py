@@ -39,7 +39,7 @@ _DROPPED = "it was not among the best when its rung ended"
 
 @dataclass(slots=True)
 class BracketMember:
-    """One live trial in a bracket."""
+    """One live trial in a bracket; `entry` is None while it trains towards its rung."""
 
     rung: int = 0
     time: float = -math.inf
@@ -78,7 +78,11 @@ class Bracket:
     Trials that left in another way count as members of the rung, but cannot be kept.
 
     Attributes:
+        index: Its number s in the paper: it has at most s rungs below the end.
+        band: How many rounds of all brackets came before.
         times: Its rungs, ascending; the last one is the end.
+        leaving: The ids of trials that were dropped and are not stopped yet.
+        ended: How many of its trials have ended, by status.
         ready: The trials that were kept and have not run again since, best first, each with the rung's time, its rank
             there, and the number of ranked trials.
         entered: The number of trials that the present rung compares, with those that have left since.
