@@ -568,7 +568,8 @@ class Interrupts:
         self._previous: dict[int, Any] = {}
         self._origin = Origin()
         self._restoring = threading.Lock()
-        self._looks_again = False  # whether code had just begun when a signal came that ends the process
+        self._young: object = None  # the code that had just begun when a signal came that ends the process
+        self._is_again = False  # whether `_look_again` has sent the next signal
 
     @contextmanager
     def handled(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -635,6 +636,10 @@ class Interrupts:
             self.has_requests = True
             self._wake()
             return
+        if self._is_again and number == self._again:
+            self._is_again = False
+            if user_code.running is not self._young:  # it has come back
+                return
         name = signal.Signals(number).name
         self.name = self.name or name
         self._wake()
@@ -651,8 +656,8 @@ class Interrupts:
             self.lets_unwind = is_last
             self._hung = f" in {hook_name(what)}, which had run for {taken_s:.1f} s"
             raise KeyboardInterrupt
-        if is_last and not self._looks_again:
-            self._looks_again = True
+        if is_last and self._young is None:
+            self._young = user_code.running
             _thread.start_new_thread(self._look_again, (number,))  # no lock: the code may hold that of `threading`
         if taken_s >= _TOLD_S:
             logger.warning(
@@ -670,6 +675,7 @@ class Interrupts:
         time.sleep(_HANGS_S)
         with self._restoring:  # afterwards the signal would end the process
             if number in self._previous:
+                self._is_again = True
                 os.kill(os.getpid(), number)
 
 
