@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from minitune.base import files, json_text
+from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
@@ -89,7 +90,9 @@ def write_report(
         TuneError: If a journal cannot be read.
     """
     target = local_path(path)
-    atomic_write(target, report_page(read_histories(runs, metric, mode)))
+    with collector_paused():
+        page = report_page(read_histories(runs, metric, mode))
+    atomic_write(target, page)
     return target
 
 
