@@ -350,8 +350,7 @@ class Driver:
         # Only now, so that a hook that hangs does no harm: the record is closed, and one Ctrl-C ends the process again.
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
-        commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
-        progress.end(state.trials, interrupted_by, self.hooks.search_alg, commands)
+        progress.end(state.trials, interrupted_by, self.hooks.search_alg, self.hooks.commands_to_show())
         return Outcome(
             self.opened.run,
             state.trials,

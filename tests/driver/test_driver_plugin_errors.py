@@ -220,6 +220,13 @@ def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
     assert ended == ["last", "last"]
 
 
+def test_the_error_names_a_callback_that_cannot_say_how_to_show_its_files() -> None:
+    with pytest.raises(TuneError, match=r"Spoiled\.how_to_show raised Bad: oops") as caught:
+        run_with("callback", "how_to_show", Bad("oops"))
+    assert isinstance(caught.value.__cause__, Bad)
+    assert [record["ending"] for record in journal_of(RUN) if record["type"] == "close"] == ["finished"]
+
+
 def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
     for name, value, text in (
         (
