@@ -199,12 +199,12 @@ class ReportHandler:
             state.backoff.reported(trial.trial_id, trial.progress.num_reports, is_done=is_done)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
-        path = None
-        if checkpoint is None and running.path is not None:
-            shape = running.path
+        report_path = None
+        if checkpoint is None and running.report_path is not None:
+            shape = running.report_path
             if tuple(result) == shape.names and tuple(map(type, result.values())) == shape.kinds:
-                path = shape
-        if path is None or time.monotonic() >= running.look_s:
+                report_path = shape
+        if report_path is None or time.monotonic() >= running.look_s:
             running.look_s = time.monotonic() + LOOK_S
             if not self._failures.is_sound(running, result):
                 return
@@ -227,7 +227,7 @@ class ReportHandler:
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)
-        if path is None or ends is not None or not path.write(result, decision):
+        if report_path is None or ends is not None or not report_path.write(result, decision):
             self._write(running, result, checkpoint, ends)
         if is_to_be_saved:
             self._actions.save(running)
@@ -259,8 +259,9 @@ class ReportHandler:
         self._run.hooks.log(trial, completed)
         # The first report of an attempt makes no path yet: many trials report only once.
         add_encoded = self._run.recorder.add_encoded if running.has_reported and checkpoint is None else None
-        if add_encoded is not None and (running.path is None or not running.path.fits(result)):
-            running.path = ReportPath.after(trial, result, self._run.hooks.logs, add_encoded)
+        known = running.report_path
+        if add_encoded is not None and (known is None or not known.fits(result)):
+            running.report_path = ReportPath.after(trial, result, self._run.hooks.logs, add_encoded)
         running.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))

@@ -150,8 +150,8 @@ class RunningTrial:
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
         idle: True while no call is in flight: only while an event is handled.
-        has_reported: Whether this attempt has written a result: from the second one on, there may be a `path`.
-        path: The fast path of reports like the previous one; None if there is none.
+        has_reported: Whether this attempt has written a result: from the second one on, there may be a `report_path`.
+        report_path: The fast path of reports like the previous one; None if there is none.
         look_s: With it: when to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the worker was told to end, then the trial fails.
         is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
@@ -165,7 +165,7 @@ class RunningTrial:
     allocation: Allocation | None = None
     idle: bool = False
     has_reported: bool = False
-    path: ReportPath | None = None
+    report_path: ReportPath | None = None
     look_s: float = 0.0
     overdue: Overdue | None = None
     is_cut_short: bool = False

@@ -1,8 +1,17 @@
 """Trials as values, which know neither the driver nor plug-ins.
 
-A trial has a state (`trial`), a lifecycle (`lifecycle`), reasons why it ends (`endings`) and statistics of its metrics
-(`metric_analysis`). `trial_maker` makes the trials. `trial_info` is what a worker gets of one, and `parameter_files`
-writes its configuration. `goal` says what a run optimises, and which trials are the best.
+::
+
+    trial            Trial: one configuration, its status and its results
+    lifecycle        Phase, Transition: which transitions a trial may take
+    endings          Ending: why a trial, an attempt or a run has ended
+    states           the words for a trial's state that views show
+    metric_analysis  statistics of a trial's metrics
+    goal             Goal: what a run optimises; `best_trial` decides which trial is the best
+    trial_maker      makes the trials of an experiment
+    trial_info       what a worker gets of a trial
+    parameter_files  a trial's configuration as files
+    run_description  what a driver runs, as far as a resume compares it
 """
 
 from minitune._alias import listing, submodules

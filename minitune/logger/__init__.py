@@ -4,6 +4,7 @@
 
     logger                    LoggerCallback, their base: `log_trial_start`, `log_trial_result`, `log_trial_end`
     json, csv, tensorboardx   one file format each
+    reconcile                 makes their files match the journal, at a resume
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searchers by their names."""
+"""Searchers by their names, for `search_alg="auto"` and `create_searcher`."""
 
 from __future__ import annotations
 
