@@ -299,10 +299,11 @@ class _Reader:
     def _value(self, column: Column, after: str) -> _Token:
         # The value that begins here: a text of several words if a row has it.
         token = self._need_value(after)
-        count = self._plain_words()
+        count = sum(1 for _ in itertools.takewhile(lambda token: token.kind == "word", self.tokens[self.at :]))
         if token.number is None and count > 1:
             texts = {_text_of(value).lower() for value in map(column.value, self._rows) if value is not None}
-            count = next((count for count in range(count, 1, -1) if self._joined(0, count).lower() in texts), 1)
+            alone = 2 if token.is_keyword("not") else 1  # not started
+            count = next((count for count in range(count, 1, -1) if self._joined(0, count).lower() in texts), alone)
             token = _Token("word", self._joined(0, count))
             self.at += count - 1
         self.at += 1

@@ -1146,10 +1146,12 @@ function filterOf(words, columns, rows) {
   const valuesOf = (column) => rows.map((row) => column.get(row)).filter((value) => isThere(column, value));
   // The value that begins here: a text of several words if a row has it.
   function valueAfter(column, after) {
-    let token = needValue(after), count = plainWords();
+    let token = needValue(after), count = 0;
+    while (tokens[at + count]?.kind === "word") count++;
     if (numberOf(token) === null && count > 1) {
       const texts = new Set(valuesOf(column).map((value) => text(value).toLowerCase()));
       while (count > 1 && !texts.has(joined(0, count).toLowerCase())) count--;
+      if (count === 1 && isKeyword(token, "not")) count = 2;  // not started
       token = { kind: "word", value: joined(0, count) };
       at += count - 1;
     }
