@@ -519,13 +519,15 @@ def test_a_hint_to_a_key_names_at_most_twenty_others(count: int, more: str) -> N
     assert str(result.error).endswith("it has " + ", ".join(f"a{number}" for number in range(20)) + more)
 
 
-def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death() -> None:
+@pytest.mark.parametrize("pid", [17, 0])
+def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death(pid: int) -> None:
     class Lost(Counter):
         def step(self) -> dict[str, Any]:
-            raise Dies(CRASHED | {"counts": False, "ended_s": 12.5})
+            raise Dies(CRASHED | {"counts": False, "ended_s": 12.5, "pid": pid})
 
     (result,) = fit(Lost, executor=Dying())
-    assert "has lost its worker 10 times in a row without a new report" in str(result.error)
+    text = f"has lost its worker 10 times in a row without a new report, the last one (pid {pid or os.getpid()})"
+    assert text in str(result.error)
     (trial,) = read_run(run_path()).trials
     assert trial.ending is not None
     assert trial.ending.facts["died_at"] == 12.5

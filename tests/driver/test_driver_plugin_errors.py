@@ -173,6 +173,7 @@ def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
         (FIFOScheduler, "on_trial_result", "GO ON", "returned no decision about trial SavedCounter_.*_00000"),
         (FIFOScheduler, "on_trial_result", 7, "returned no decision about trial SavedCounter_.*_00000"),
         (FIFOScheduler, "choose_trial_to_run", "the best one", "must return a trial or None, but returned 'the"),
+        (FIFOScheduler, "choose_trial_to_run", False, "must return a trial or None, but returned False"),
         (Searcher, "suggest", [1, 2], "raised TypeError"),
     ],
 )

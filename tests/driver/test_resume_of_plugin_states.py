@@ -14,6 +14,7 @@ import pytest
 from kit import (
     CutAfter,
     Learner,
+    SavedCounter,
     Spy,
     counting,
     cut,
@@ -114,12 +115,23 @@ def test_searcher_gets_the_results_after_its_last_state(
     assert [line for line in heard if "complete" in line] == [line for line in whole if "complete" in line]
 
 
+class Scoring(SavedCounter):
+    """Counts to three, and is saved when a signal comes."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup({"end": 3})
+
+    def step(self) -> dict[str, Any]:
+        return {**super().step(), "score": self.n * self.config["i"]}
+
+
+@pytest.mark.parametrize("trainable", [counting(3), Scoring], ids=["function", "class"])
 @pytest.mark.parametrize("results", [2, 3, 5])
-def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results: int) -> None:
-    whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
-    cut(counting(3), None, results=results, how="SIGINT", search_alg=Learner(5), num_samples=3, **ONE_BY_ONE)
+def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(trainable: Any, results: int) -> None:
+    whole = fit(trainable, None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
+    cut(trainable, None, results=results, how="SIGINT", search_alg=Learner(5), num_samples=3, **ONE_BY_ONE)
     assert list(run_path().glob("plugins-*")), "it was saved before it was told"
-    grid = resume(counting(3), callbacks=())
+    grid = resume(trainable, callbacks=())
     assert [result.config for result in grid] == [result.config for result in whole]
     assert newest_state("searcher")["heard"] == newest_state("searcher", run_path("whole"))["heard"]
 

@@ -156,6 +156,15 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
         RunLock(tmp_path / "gone" / "lock").acquire()
 
 
+def test_an_error_of_the_file_system_is_no_lack_of_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(fcntl, "lockf", raiser(OSError(errno.EIO, os.strerror(errno.EIO))))
+    lock = RunLock(tmp_path / "lock")
+    with pytest.raises(TuneError, match=r"lock cannot be taken \(Input/output error\)"):
+        lock.acquire()
+    assert lock.holder is None
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are only shown on Linux")
 def test_no_program_inherits_the_file(tmp_path: Path) -> None:
     script = "import os; print([os.path.realpath(f'/proc/self/fd/{number}') for number in range(100)])"

@@ -55,6 +55,12 @@ def test_a_run_that_got_more_samples_goes_on_with_them_after_it_was_killed() -> 
     assert len(resume(counting(2), stop=EndAfter(99))) == 5
 
 
+def test_a_timestamp_of_the_users_that_is_no_number_is_no_time_of_the_run() -> None:
+    fit(report_n(1, timestamp="late"))
+    run = read_run(run_path())
+    assert run.updated_s == run.noted_s > 0
+
+
 def test_an_unfinished_run_has_changed_when_its_journal_has() -> None:
     journal = Path(fit(report_n(1)).experiment_path, "journal")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
