@@ -20,7 +20,8 @@ __all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(host, *args, allocation=allocation)`.
 
-`args` are those of the `ActorSpec`. The object's methods are called one at a time, on one thread, and may block.
+`args` are those of the `ActorSpec`. The driver calls the object's methods `train`, `save` and `restore`, one at a time.
+They run on one thread, and may block.
 `host.exchange` answers before a method returns, `host.is_stopped` tells whether the actor must end; see `Host`. At the
 end, its method `stop` is called, if it has one; a parked actor gets `reset`, which returns whether it can be used
 again. On a machine that does not see the actor's directory, both get `directory=`, the path of one that stands for it.

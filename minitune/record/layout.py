@@ -23,6 +23,7 @@ from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock, check_own_directory
+from minitune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
 from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
@@ -406,7 +407,7 @@ def append_error(
         OSError: If the directory cannot be written.
     """
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
-    path = os.path.join(trial_directory, "error.txt")
+    path = os.path.join(trial_directory, EXPR_ERROR_FILE)
     # The text comes first: people read it, and it is there even if the exception cannot be pickled.
     with files.open_to_append(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
@@ -414,13 +415,13 @@ def append_error(
     if data is None:
         remove_error_pickle(trial_directory)
     else:
-        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE)
+        files.atomic_write(os.path.join(trial_directory, EXPR_ERROR_PICKLE_FILE), data, files.BLOB_MODE)
 
 
 def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
     """The last entry of a trial's `error.txt`, without its heading; empty if there is none."""
     try:
-        with files.open_to_read(os.path.join(trial_directory, "error.txt")) as file:
+        with files.open_to_read(os.path.join(trial_directory, EXPR_ERROR_FILE)) as file:
             entry = file.read().decode("utf-8", "replace").rpartition("Failure # ")[2]
     except OSError:
         return ""
@@ -436,7 +437,7 @@ def _pickle_error(error: BaseException) -> bytes | None:
 
 def remove_error_pickle(trial_directory: str) -> None:
     """Remove `error.pkl`; `error.txt` stays."""
-    files.remove_file(os.path.join(trial_directory, "error.pkl"))
+    files.remove_file(os.path.join(trial_directory, EXPR_ERROR_PICKLE_FILE))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------

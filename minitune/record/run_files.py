@@ -254,7 +254,7 @@ def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
     Raises:
         TypeError: If one cannot be pickled, with the path to the offending member.
     """
-    # A pickle, and its buffers, which are in the pickle now.
+    # A pickle, and its buffers: earlier versions stored those apart, and now they are in the pickle.
     kept: list[tuple[bytes, list[bytes]] | str] = []
     for bare in trainables:
         content = dumps_small(bare.trainable, "the trainable", _LIMIT_BYTES)

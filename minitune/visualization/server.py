@@ -33,7 +33,7 @@ from minitune.error import TuneError
 from minitune.experiment.goal import best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.output.colors import DAMAGED
-from minitune.record.layout import find_runs
+from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.standing import RUNNING, Standing, put_back, read_on, state_of
 from minitune.record.story import RunFollower, Story, read_overview
 from minitune.visualization.history import RunHistory
@@ -177,7 +177,7 @@ class RunList:
 
     def _row(self, name: str, path: str) -> ListedRun:
         try:
-            found = os.stat(os.path.join(path, "journal"))
+            found = os.stat(RunDirectory(path).journal)
             key = found.st_size, found.st_mtime_ns
             if path in self._known and self._known[path][0] == key and self._known[path][1].state != RUNNING:
                 return self._known[path][1]
