@@ -72,7 +72,7 @@ class Backoff:
         as hopeless.
         """
         self.is_active = True
-        wait_s = _step(self._in_row[trial_id])
+        wait_s = _wait_after(self._in_row[trial_id])
         self._in_row[trial_id] += 1
         if by_signal:
             return max(wait_s, BACKOFF_AFTER_SIGNAL_S)
@@ -123,7 +123,7 @@ class Backoff:
         if self._no_start_before_s is not None and now_s < self._no_start_before_s:
             return
         self.is_active = True
-        self._no_start_before_s = now_s + _step(self._num_refused)
+        self._no_start_before_s = now_s + _wait_after(self._num_refused)
         self._num_refused += 1
         self._in_vain.append(cause)
 
@@ -170,7 +170,7 @@ class Backoff:
         )
 
 
-def _step(num_before: int) -> float:
+def _wait_after(num_before: int) -> float:
     return BACKOFF_S[min(num_before, len(BACKOFF_S) - 1)]
 
 

@@ -185,11 +185,11 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
     return rank
 
 
-def earlier_best_text(trial: Trial, metric: str, mode: str, step: float | None) -> str:
-    """The text on the trial that was once better than the best one, see `goal.earlier_best`; `step` may be unknown."""
+def earlier_best_text(trial: Trial, metric: str, mode: str, iteration: float | None) -> str:
+    """The text on the trial of `goal.earlier_best`. The iteration may be unknown."""
     text = f"trial {trial.number} was at {format_cell(trial.progress.analysis.get(metric, mode), 20)}"
-    if step is not None:
-        text += f" in step {number_text(step)}"
+    if iteration is not None:
+        text += f" in iteration {number_text(iteration)}"
     return text
 
 

@@ -26,7 +26,7 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
-from minitune.base.text import number_text, warn_once
+from minitune.base.text import number_text, plain_or_short, warn_once
 from minitune.decision import Decision
 from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
@@ -599,7 +599,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._num_perturbations += 1
         facts["donor"] = donor.trial_id
         facts["perturbed"] = {
-            "/".join(path): [_fact_value(old), _fact_value(new)] for path, (old, new, _) in changes.items()
+            "/".join(path): [plain_or_short(old), plain_or_short(new)] for path, (old, new, _) in changes.items()
         }
         standing = self._standing(facts)
         if donor is member:
@@ -671,9 +671,3 @@ class PopulationBasedTraining(MetricScheduler):
 
 def _turns(time: float, interval: float) -> int:
     return math.floor(time / interval + _ROUNDING)
-
-
-def _fact_value(value: Any) -> Any:
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return shown(value)

@@ -737,7 +737,7 @@ function plotsOf(run, open, redraw, only) {
       for (const kind of ["stopped", "failed"]) layers.push({ kind: "points", style: "marks", mark: kind, cls: kind, points: trials.length <= 100 ? ends(kind) : [] });
       if (best && curves.has(best)) layers.push({ kind: "lines", style: "thick", cls: "best", lines: [axisPoints(x, y, broken(best, curves.get(best)))] });
       const hits = trials.flatMap((trial) => curves.get(trial).map(([step, value]) => ({ x: x.at(step), y: y.at(value), trial,
-        text: () => `step ${number(step)}: ${number(value)}\n${run.about(trial)}${trial.why ? `\n${cut(trial.why, 160)}` : ""}` })));
+        text: () => `iteration ${number(step)}: ${number(value)}\n${run.about(trial)}${trial.why ? `\n${cut(trial.why, 160)}` : ""}` })));
       kindChips(card, run, redraw);
       const breaks = trials.filter((trial) => exploitsOf(trial).length).flatMap((trial) => curves.get(trial).filter((_, index, all) => isNewBegin(exploitsOf(trial), all, index)));
       if (breaks.length) layers.push({ kind: "points", style: "marks", mark: "interrupted", cls: "best", points: axisPoints(x, y, breaks) });
@@ -792,7 +792,7 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, layers, hits: points.map(([a, b, , trial]) => hit(run, a, b, trial)) });
       card.levels(run, trials.map((trial) => values.get(trial)));
       const left = run.shown.length - values.size;
-      card.note.textContent = `${isStrip ? "Each point is a trial" : "The colour is a weighted mean of the trials near it; the points are the trials"}${step === null ? "" : `, by their values at step ${number(step)}`}.${left > 0 ? ` ${counted(left, "trial")} without both parameters${step === null ? "" : " or that step"}, or failed, ${left === 1 ? "is" : "are"} not there.` : ""}`;
+      card.note.textContent = `${isStrip ? "Each point is a trial" : "The colour is a weighted mean of the trials near it; the points are the trials"}${step === null ? "" : `, by their values at iteration ${number(step)}`}.${left > 0 ? ` ${counted(left, "trial")} without both parameters${step === null ? "" : " or that iteration"}, or failed, ${left === 1 ? "is" : "are"} not there.` : ""}`;
     }, { there: () => run.params.length > 1 && run.scored.length > 2 });
     const names = run.params.map((name) => [name, name]);
     const choose = () => { own.isChosen = true; card.mark(); };
@@ -878,7 +878,7 @@ function plotsOf(run, open, redraw, only) {
         { kind: "lines", cls: "faint", lines: trials.map((trial) => [[0, trial.number], [last(trial), trial.number]]) },
         { kind: "lines", style: "thick", cls: "finished", lines: copies.map(([donor, step, own]) => [[step, donor], [step, own]]) },
         { kind: "points", style: "marks", mark: "running", cls: "finished", points: copies.map(([, step, own]) => [step, own]) }],
-        hits: [...copies.map(([donor, step, own]) => ({ x: step, y: own, trial: run.byNumber.get(own), text: () => `trial ${own} continued from trial ${donor} after step ${number(step)}` })),
+        hits: [...copies.map(([donor, step, own]) => ({ x: step, y: own, trial: run.byNumber.get(own), text: () => `trial ${own} continued from trial ${donor} after iteration ${number(step)}` })),
           ...trials.map((trial) => hit(run, last(trial), trial.number, trial))] });
     }, { there: () => only || copiesOf().length > 0 });
   }
@@ -1536,7 +1536,7 @@ async function openTrial(run, trial) {
   shown.forEach(([name, values], index) => {  // once all are there, since a plot is as wide as what it stands in
     const x = numberAxis("training iteration", values.map(([step]) => step), { isInteger: true }), y = numberAxis(name, values.map(([, value]) => value));
     new Chart(hosts[index]).draw({ x, y, height: 190, layers: [{ kind: "lines", style: "thick", cls: KINDS[kind], lines: [broken(trial, values)] }, { kind: "points", style: "marks", cls: KINDS[kind], points: values.length < 60 ? values : [] }],
-      hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `step ${number(step)}: ${number(value)}` })) });
+      hits: values.map(([step, value]) => ({ x: step, y: value, text: () => `iteration ${number(step)}: ${number(value)}` })) });
   });
 }
 dialog.addEventListener("close", () => { opened = null; trialShown(false); });

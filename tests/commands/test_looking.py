@@ -519,7 +519,7 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     path = grid.experiment_path
     best, better = (result.metrics["trial_id"] for result in (grid.get_best_result(), grid[1]))
     earlier_best = {"trial": 1, "trial_id": better, "value": 0.0749, "iteration": 2}
-    line = "trial 1 was at 0.0749 in step 2"
+    line = "trial 1 was at 0.0749 in iteration 2"
 
     for command in ("best", "show"):
         assert f"\nearlier best    {line}\n" in minitune(command, path)[1]

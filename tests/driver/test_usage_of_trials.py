@@ -45,7 +45,7 @@ def test_cpu_time_and_peak_memory_of_a_trial_are_recorded_and_shown(capsys: pyte
     assert cli.main(["show", str(run_path()), "1"]) == 0
     assert f" {large.peak_bytes / MIB:.0f} MiB\n" in capsys.readouterr().out
     history = history_of(str(run_path()), "loss", "min")
-    assert trial_details(history, history.trials[1])["peak_bytes"] == f"{large.peak_bytes / MIB:.0f} MiB"
+    assert trial_details(history, history.trials[1]).peak_bytes == f"{large.peak_bytes / MIB:.0f} MiB"
     assert cli.main(["ls", str(run_path()), "--columns", "trial,peak_bytes"]) == 0
     assert str(large.peak_bytes) in capsys.readouterr().out
 

@@ -81,7 +81,7 @@ def test_an_actor_that_waits_on_purpose_is_counted_when_there_is_room_for_it(clu
     ledger = ClusterLedger(cluster)
     start(ledger, "a#1")
     start(ledger, "b#1")
-    ledger.note_place("a#1", "0")
+    ledger.note_node("a#1", "0")
     assert ledger.queued() == {"b#1"}
 
     ledger.release("a#1")
@@ -169,7 +169,7 @@ def test_a_request_that_a_lost_node_could_hold_waits_with_one_warning(cluster, c
     assert "({CPU: 4}) waits: the nodes of the Ray cluster that could hold it are gone" in record.getMessage()
 
     cluster.cpus.append(4)
-    ledger.note_place("a#2", "1")
+    ledger.note_node("a#2", "1")
     assert not ledger.queued()
 
 
@@ -214,7 +214,7 @@ def test_actors_with_room_on_a_node_are_about_to_start(cluster):
     ledger = ClusterLedger(cluster)
     for name in "abcd":
         start(ledger, f"{name}#1")
-    ledger.note_place("a#1", "0")
+    ledger.note_node("a#1", "0")
 
     assert ledger.queued() == {"d#1"}
 
@@ -225,7 +225,7 @@ def test_an_actor_that_fits_into_the_sum_and_into_no_node_is_queued(cluster):
     two_cpus = Resources([{"CPU": 2}])
     for name, node in (("a", "0"), ("b", "1")):
         start(ledger, f"{name}#1", two_cpus)
-        ledger.note_place(f"{name}#1", node)
+        ledger.note_node(f"{name}#1", node)
     start(ledger, "c#1", two_cpus)
 
     assert ledger.queued() == {"c#1"}
@@ -240,7 +240,7 @@ def test_an_actor_that_waits_for_long_is_queued(cluster):
     ledger.note_slow("a#1")
     assert ledger.queued() == {"a#1"}
 
-    ledger.note_place("a#1", "0")
+    ledger.note_node("a#1", "0")
     assert not ledger.queued()
 
 
@@ -257,7 +257,7 @@ def test_bundles_of_a_gang_may_lie_on_several_nodes(cluster):
     ledger = ClusterLedger(cluster)
     gang = Resources([{"CPU": 1}, {"CPU": 1}])
     start(ledger, "a#1", gang)
-    ledger.note_place("a#1", "1")
+    ledger.note_node("a#1", "1")
     start(ledger, "b#1", gang)
 
     assert not ledger.queued()
@@ -280,12 +280,12 @@ def test_the_reason_of_a_wait_says_no_more_than_the_sums_show(cluster, cpus, use
     assert re.search(reason, ledger.why_waits("a#1"))
 
 
-def test_a_place_beyond_the_room_is_the_news_of_another_node(cluster):
+def test_a_start_beyond_the_room_is_the_news_of_another_node(cluster):
     ledger = ClusterLedger(cluster)
     start(ledger, "a#1")
     start(ledger, "b#1")
     cluster.cpus.append(2)
-    ledger.note_place("b#1", "1")
+    ledger.note_node("b#1", "1")
 
     assert ledger.totals()["CPU"] == 3
     assert ledger.free()["CPU"] == 1

@@ -125,7 +125,7 @@ def test_all_views_call_the_same_trial_best(ended: tuple[ResultGrid, str], capsy
     assert json.loads(call("best", "--json"))["trial_id"] == trial_id
     assert table_in(call("compare"))
     assert page["best"] == number
-    once = f"trial {SMALL} was at 1e-07 in step 2"
+    once = f"trial {SMALL} was at 1e-07 in iteration 2"
     assert page["earlier_best"] == once
     assert all(once in call(command) for command in ("show", "best", "compare"))
 

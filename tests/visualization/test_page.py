@@ -331,7 +331,7 @@ def test_the_page_names_a_trial_that_was_once_better() -> None:
 
     fit(peak, {"losses": grid_search([[0.5, 0.4], [0.0749, 0.8]])}, **OBJECTIVE)
 
-    assert run_of()["earlier_best"] == "trial 1 was at 0.0749 in step 1"
+    assert run_of()["earlier_best"] == "trial 1 was at 0.0749 in iteration 1"
 
 
 def test_the_page_says_that_the_best_value_was_lucky() -> None:

@@ -346,7 +346,7 @@ def test_curves_are_drawn_at_their_steps_and_the_best_one_is_thick(chromium: Bro
         ("lines", "interrupted", [[[1, 8]]]),
         ("lines", "best", [[[10, 5], [30, 1]]]),
     ]
-    assert hits(page, "curves")[3].startswith("step 30: 1\ntrial 1 · finished\nloss: 1\n")
+    assert hits(page, "curves")[3].startswith("iteration 30: 1\ntrial 1 · finished\nloss: 1\n")
 
     page.click("[data-view=curves] [data-name=isLogCurves]")
     assert layers(page, "curves")[-1]["lines"] == [[[10, pytest.approx(0.69897)], [30, 0]]]
@@ -408,7 +408,7 @@ def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: P
     training, copy, end = layers(page, "lineage")
     assert training["lines"] == [[[0, 0], [2, 0]], [[0, 1], [30, 1]], [[0, 2], [1, 2]]]
     assert (copy["lines"], end["points"]) == ([[[2, 1], [2, 0]]], [[2, 0]])
-    assert hits(page, "lineage")[0] == "trial 0 continued from trial 1 after step 2"
+    assert hits(page, "lineage")[0] == "trial 0 continued from trial 1 after iteration 2"
 
 
 def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path) -> None:
@@ -867,10 +867,10 @@ def test_a_map_compares_trials_at_one_step_and_leaves_out_what_it_cannot_place(
     trials[-1] |= {"status": "failed"}
     page = opened(chromium, tmp_path, run_of(trials, best=0))
     shown = page.run("document.querySelector('[data-view=contour]').card.charts[0].hits.map((hit) => hit.trial.number)")
-    assert shown == [0, 1, 2, 3, 4, 5], "half of them have reached step 3"
+    assert shown == [0, 1, 2, 3, 4, 5], "half of them have reached iteration 3"
     note = page.run("document.querySelector('[data-view=contour] .note').textContent")
-    assert "by their values at step 3." in note
-    assert "3 trials without both parameters or that step, or failed, are not there." in note
+    assert "by their values at iteration 3." in note
+    assert "3 trials without both parameters or that iteration, or failed, are not there." in note
     cells = [box for one in layers(page, "contour") if one["kind"] == "cells" for box in one["boxes"]]
     assert 0 < len(cells) < 28 * 28, "there is no colour far from the data"
 
