@@ -244,7 +244,7 @@ class Trial:
         self.custom_dirname: str | None = None  # None as long as it has no directory
         # How it goes.
         self.phase = Phase.QUEUED
-        self.story: list[tuple[float, Phase, str]] = []
+        self.story: list[tuple[float, Phase, str]] = []  # its last transitions: the time, the new phase, and why
         self.ending: Ending | None = None  # why it, or its last attempt, has ended; None while it runs
         self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()

@@ -18,7 +18,7 @@ from minitune.base.text import number_text
 from minitune.experiment.goal import best_trial
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
-from minitune.search.gaussian_process import SQRT_5, Covariance, Vector, cut_off
+from minitune.search.gaussian_process import LENGTH_BOUNDS, SQRT_5, Covariance, Vector, cut_off
 
 FEWEST = 12
 """From how many trials values are estimated. Not measured: a surface through fewer is a guess."""
@@ -32,12 +32,11 @@ _FITS = 100
 """How many length scales and noises are compared, after the first ones."""
 _LENGTHS = (-1.0, 1.0)
 _FIRST_STEP = 1.5
-_LENGTH_BOUNDS = (-6.0, 8.0)
-"""Logarithms of inverse squared length scales: the first ones, the first step, and the smallest and the largest."""
+"""Logarithms of inverse squared length scales: the first ones, and the first step."""
 _NOISES = (-9.0, -4.0, -1.0, 1.0)
 _FIRST_NOISE_STEP = -3.0
 _NOISE_BOUNDS = (math.log(1e-6), math.log(30))
-"""The same for the logarithm of the noise's variance, as a share of the surface's."""
+"""The same for the logarithm of the noise's variance, as a share of the surface's, and its bounds."""
 _USUAL_NOISE = -4.0
 _NOISE_SD = 2.0
 """The mean and the standard deviation of its prior."""
@@ -282,7 +281,7 @@ class _Surface:
         count = len(self._inputs[0])
         starts = [[length] * count + [noise] for noise in _NOISES for length in _LENGTHS]
         least, best = min((self.fit(logs, few).loss, logs) for logs in starts)
-        bounds = [_LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
+        bounds = [LENGTH_BOUNDS] * count + [_NOISE_BOUNDS]
         steps = [*[_FIRST_STEP] * count, _FIRST_NOISE_STEP]
         # One coordinate after the other. A step that helps grows; one that does not turns round and becomes smaller.
         for number in range(_FITS):

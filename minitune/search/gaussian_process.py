@@ -38,6 +38,10 @@ _FIRST_FITS = 30
 """How many length scales are tried for a suggestion, and for the first one. Seven times as many gained nothing:
 `benchmarks/FINDINGS.md`, *other starts*.
 """
+LENGTH_BOUNDS = (-6.0, 8.0)
+"""The bounds of the logarithm of an inverse squared length scale: from 20 ranges down to a fiftieth of one. Not
+measured: with longer ones a parameter has no effect, with shorter ones no trial says anything about another.
+"""
 _NOISE = 1e-3
 _LEAST_NOISE = 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
@@ -238,6 +242,7 @@ class GaussianProcess:
     def _learn(self, scales: Scales, inputs: Sequence[Vector], values: Sequence[float]) -> None:
         """Search for more likely length scales, by a (1+1) evolution strategy whose steps grow with success."""
         rng = self._rng
+        low, high = LENGTH_BOUNDS
         count = self._parameters
         is_first = len(scales.logs) != count + 1
         if is_first:
@@ -245,7 +250,7 @@ class GaussianProcess:
             scales.step = 1.0
         if scales.has_numpy:
             widths = [*[1] * len(self._kernel_space.axes), *self._widths()]
-            bounds = [*[(-6.0, 8.0)] * count, (math.log(_LEAST_NOISE), 0.0)]
+            bounds = [*[LENGTH_BOUNDS] * count, (math.log(_LEAST_NOISE), 0.0)]
             rounds = FIRST_ROUNDS if is_first else ROUNDS
             scales.logs = likely_logs(inputs, widths, values, scales.logs, bounds, rounds)
             return
@@ -256,7 +261,7 @@ class GaussianProcess:
             moved = []
             for each in scales.logs[:-1]:
                 if rng.random() < share:
-                    each = min(8.0, max(-6.0, each + rng.gauss(0, scales.step)))
+                    each = min(high, max(low, each + rng.gauss(0, scales.step)))
                 moved.append(each)
             noise = scales.logs[-1]
             if rng.random() < 0.3:
