@@ -171,7 +171,7 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
             ),
         ),
     )
-    return tuner.fit()
+    return tuner.fit(raise_on_interrupt=False)
 
 
 def show(grid: ResultGrid, seed: int) -> None:
@@ -232,6 +232,8 @@ def count(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run the example with the options of a command line; returns the exit status."""
     grid = tune(options.seed, options.num_samples, options.storage)
+    if grid.interrupted:
+        return 4
     if grid.errors:
         print(f"minitune: {len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
         return 1

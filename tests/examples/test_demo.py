@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import statistics
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,18 @@ def test_demo_ends_with_commands_that_work_without_minitune_on_path(
     for command in commands:
         done = script.run_command(["sh", "-c", command])
         assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def test_ctrl_c_ends_the_demo_with_the_results_so_far(script: Script, tmp_path: Path) -> None:
+    demo = script.start_minitune("demo", "--num-samples", "200", "--storage", str(tmp_path))
+    script.wait_until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/*/result.json")))
+    demo.send_signal(signal.SIGINT)
+    stdout, stderr = script.finish(demo)
+    assert demo.returncode == 4
+    assert "Ended early: interrupted by SIGINT" in stdout
+    assert "minitune resume" in stderr
+    assert "Traceback" not in stderr
+    assert "the script goes on" not in stderr
 
 
 def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:

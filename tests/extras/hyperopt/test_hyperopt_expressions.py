@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hyperopt import hp
 
-from minitune import choice, loguniform, quniform, randint, randn, uniform
+from minitune import Tuner, choice, loguniform, quniform, randint, randn, uniform
 from minitune.space.distributions import own_space
 
 
@@ -30,3 +30,8 @@ def test_an_expression_of_hyperopt_becomes_a_domain(expression: Any, domain: Any
 def test_other_expressions_of_hyperopt_are_refused(expression: Any) -> None:
     with pytest.raises(ValueError, match=r"give the whole space to HyperOptSearch\(space=...\)"):
         own_space({"x": expression})
+
+
+def test_a_whole_space_of_hyperopt_is_pointed_to_its_searcher() -> None:
+    with pytest.raises(ValueError, match=r"a space of HyperOpt as a whole goes to HyperOptSearch\(space=...\)"):
+        Tuner(lambda config: config, param_space=hp.choice("m", [{"x": hp.uniform("x", 0, 1)}]))
