@@ -40,7 +40,7 @@ each reader of the journal parses it; with less, a run has many files.
 """
 
 INLINE_LIMIT_BYTES = 64 * 1024
-"""Pickles up to this size are written into the record itself. Not measured; the same as above."""
+"""Pickles up to this size are written into the record itself. Not measured: the same as above."""
 
 TEXT_LIMIT = 200
 """The largest number of characters of an object's text that is recorded with its pickle."""
@@ -48,44 +48,44 @@ TEXT_LIMIT = 200
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 """The version of this Python, recorded with each pickle."""
 
-# The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
-_STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
-
-# The approximate size of a small value in a record.
-_ITEM_BYTES = 16
-
-_SMALL = frozenset({int, float, bool, type(None)})
-_WALKED = frozenset({dict, list, tuple})
-
-# Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together.
-_SHORT = 1_000
-_FEW = 500
-
-# The approximate size of one element in bytes, by type.
-_SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
-
-_REPR = ShortRepr(TEXT_LIMIT)
-
-TAG = "$"
-
 # Values that are nested more deeply are pickled, because JSON parsers and Python's stack have limits.
 _DEPTH_LIMIT = 40
 
 # Larger structures are pickled whole. A small object with many references to itself may expand without end.
 _NODE_LIMIT = 200_000
 
+# The types whose values are small, about so many bytes in a record; and the containers whose members are looked at.
+_SMALL = frozenset({int, float, bool, type(None)})
+_ITEM_BYTES = 16
+_WALKED = frozenset({dict, list, tuple})
+
+# The approximate size of one element in bytes, by type.
+_SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
+
+# Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together.
+_SHORT = 1_000
+_FEW = 500
+
 _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
     f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
 )
 
-_MARK = '{"$":'
+_REPR = ShortRepr(TEXT_LIMIT)
+
+# How tags look in the text of a record.
+TAG = "$"
 _TAG_KEY = '"$":'
+_MARK = '{"$":'
+
+# The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
+_STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
 
 # The statistics are the last field of a sum of results, which is the last one of its record.
 _STATUS = f'{{"{records.KIND}":"{records.STATUS}",'
 _STATISTICS = ',"analysis":{'
 _METRICS = ',"metrics":'
 
+# The records whose objects are kept once loaded, since many trials share them.
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 _plain_chunks = json_chunks(separators=(",", ":"))
@@ -530,7 +530,6 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     try:
         record = _read_sum(text) if text.startswith(_STATUS) else _read_json(text)
         if _MARK in text:
-            # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
             record = _Reader(unpickle, objects, keep).value(record)
     # A checksum shows that a line is whole, not that we have written it. So any content may come here.
