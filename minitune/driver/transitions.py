@@ -3,7 +3,8 @@
 Some hooks are called before it, because plug-ins see the trial as it was, others after it and its record. Two tables
 say which, for a run and for the replay of its journal: a plug-in hears the same in both.
 
-The retry of a worker that was lost, or could not start, is told to no plug-in.
+The retry of a worker that was lost, or could not start, is told to no plug-in. After a signal, trials end without this:
+`TrialActions` calls `Hooks.interrupted`, and the record keeps them unfinished.
 """
 
 from __future__ import annotations
