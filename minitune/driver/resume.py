@@ -122,7 +122,7 @@ class ResumedDriver(Driver):
         # Before a file of the run is unpickled here.
         check_own_directory(run.path)
         check_trusted(run.path)
-        offer(plan)
+        offer(plan)  # as in `Driver.open`
         trainables = dump_trainables(plan.bare_trainables())
         if has_other_space is None:
             changes = _changes(plan, run)

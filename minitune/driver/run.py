@@ -201,8 +201,8 @@ class Driver:
         """Create a new run in a new directory."""
         plan = self.plan
         first = self.plan.experiment
+        offer(plan)  # a command that only wants the plan of the script ends it here
         # An object that cannot be pickled must raise its error before there is a directory.
-        offer(plan)
         trainables = dump_trainables(plan.bare_trainables())
         recorded = dump_tuner(plan.recorded())
         self.make_parts(base_seed(plan.tune_config.seed))

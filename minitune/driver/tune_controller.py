@@ -132,8 +132,8 @@ class TuneController:
             self._check_stuck()
 
     def _may_ask(self) -> bool:
-        """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: a
-        plug-in that draws at each call would draw more on a slow machine, where more waits time out.
+        """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: a plug-in
+        that draws at each call would draw more on a slow machine, where more waits time out.
         """
         state = self._run.state
         is_idle = not (state.running or state.waiting.leaving)

@@ -293,8 +293,8 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...]:
-    """The ids of the GPUs, in order, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`, which runs
-    without a device file only if a trial has `asked` for one. Empty if they cannot be determined. May block for 10 s.
+    """The ids of the GPUs, in order, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`, which runs without a device
+    file only if a trial has `asked` for one. Empty if they cannot be determined. May block for 10 s.
     """
     host = host or MachineFiles()
     visible = visible_devices(host.environ)

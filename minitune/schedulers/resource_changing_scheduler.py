@@ -235,8 +235,8 @@ class ResourceChangingScheduler(TrialScheduler):
     Args:
         base_scheduler: Makes the other decisions; FIFO by default.
         resources_allocation_function: Gets the context, the trial, its result and this scheduler; returns a request (a
-            dict or a `PlacementGroupFactory`), or None if nothing changes. Without a function
-            no resources change, with a warning.
+            dict or a `PlacementGroupFactory`), or None if nothing changes. Without a function no resources
+            change, with a warning.
     """
 
     def __init__(

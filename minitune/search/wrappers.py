@@ -166,8 +166,8 @@ class Repeater(SearcherWrapper):
     Args:
         searcher: The inner searcher.
         repeat: How often each suggestion runs.
-        set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a
-            seed. Without it all repeats are equal.
+        set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a seed. Without
+            it all repeats are equal.
 
     Raises:
         ValueError: If `repeat` is not positive.
