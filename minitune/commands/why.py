@@ -90,8 +90,8 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "importance",
         description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
-        epilog="Needs scikit-learn: pip install scikit-learn; the exit status is 1 if there is no such run or too few "
-        "trials, else 0.",
+        epilog="Without scikit-learn (pip install scikit-learn), each parameter is looked at alone. The exit status is "
+        "1 if there is no such run or too few trials, else 0.",
     )
     add_run(parser)
     add_objective(parser)
@@ -289,10 +289,15 @@ def report(options: argparse.Namespace) -> int:
 def importance(options: argparse.Namespace) -> int:
     """Run `minitune importance`."""
     from minitune.visualization.history import RunHistory
-    from minitune.visualization.importances import get_param_importances
+    from minitune.visualization.importances import get_param_importances, rank_importances, without_model_text
 
     history = RunHistory(existing_run(options.run), options.metric, options.mode)
-    found = get_param_importances(history)
+    has_model = True
+    try:
+        found = get_param_importances(history)
+    except ImportError:
+        has_model = False
+        found = rank_importances(history)
     if options.json:
         print_json(
             {
@@ -300,12 +305,19 @@ def importance(options: argparse.Namespace) -> int:
                 "metric": history.metric,
                 "mode": history.mode,
                 "trials": found.num_trials,
-                "r2": found.r2,
+                "r2": found.r2 if has_model else None,
                 "importances": [
-                    {"parameter": name, "mean": mean, "std": found.std[name]} for name, mean in found.mean.items()
+                    {"parameter": name, "mean": mean, "std": found.std[name] if has_model else None}
+                    for name, mean in found.mean.items()
                 ],
             }
         )
         return 0
-    echo(found)
+    if has_model:
+        echo(found)
+        return 0
+    width = max(map(len, found.mean))
+    for name, mean in found.mean.items():
+        echo(f"{name:<{width}}  {mean:6.3f}")
+    echo(without_model_text(found))
     return 0

@@ -16,6 +16,7 @@ from minitune.base.checks import is_real
 from minitune.base.table import Column, Table, as_html
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
 
+WITHOUT_MODEL = "`pip install scikit-learn` adds a model, which knows interactions"
 _FEWEST = 10
 _FEWEST_RANKED = 3
 _GROUPS = 6
@@ -157,6 +158,11 @@ def _compared(history: RunHistory, fewest: int) -> tuple[list[TrialHistory], lis
     if not names:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
     return trials, names
+
+
+def without_model_text(found: Importances, why: str = WITHOUT_MODEL) -> str:
+    """What importances by ranks are worth, and why there are no others."""
+    return f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
 
 
 def rank_importances(history: RunHistory) -> Importances:

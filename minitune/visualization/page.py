@@ -36,7 +36,12 @@ from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
-from minitune.visualization.importances import get_param_importances, rank_importances
+from minitune.visualization.importances import (
+    WITHOUT_MODEL,
+    get_param_importances,
+    rank_importances,
+    without_model_text,
+)
 from minitune.visualization.page_data import (
     Page,
     PageImportances,
@@ -184,15 +189,14 @@ def _importances_of(history: RunHistory) -> PageImportances:
         found = get_param_importances(history)
         return PageImportances(found.confidence, found.mean, found.std)
     except ImportError:
-        why = "`pip install scikit-learn` adds a model, which knows interactions"
+        why = WITHOUT_MODEL
     except ValueError as error:
         why = str(error)
     try:
         found = rank_importances(history)
     except ValueError:
         return PageImportances(why)
-    note = f"by the ranks of {found.num_trials} trials, each parameter alone; {why}"
-    return PageImportances(note, found.mean, found.std)
+    return PageImportances(without_model_text(found, why), found.mean, found.std)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,23 @@ def test_importance_prints_an_object_with_the_keys_of_the_manual(minitune: Minit
     value = told(minitune, "importance", str(path))
     assert set(value) == keys_in_manual("`importance`")
     assert value["importances"][0]["parameter"] == "x"
+
+
+def test_importances_without_scikit_learn_are_of_each_parameter_alone(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    space = {"x": tune.uniform(0, 1), "yy": tune.uniform(0, 1)}
+    fit(lambda config: {"loss": config["x"]}, space, num_samples=20, metric="loss", mode="min", storage_path=tmp_path)
+    (path,) = tmp_path.iterdir()
+    value = told(minitune, "importance", str(path))
+    assert (value["importances"][0]["parameter"], value["importances"][0]["std"], value["r2"]) == ("x", None, None)
+    status, out, _ = minitune("importance", str(path))
+    assert status == 0
+    first, second, note = out.splitlines()
+    assert first.startswith("x    ")
+    assert second.startswith("yy   ")
+    assert note.startswith("by the ranks of 20 trials, each parameter alone; `pip install scikit-learn` adds a model")
 
 
 def test_every_command_that_shows_data_has_it() -> None:
