@@ -131,6 +131,12 @@ def test_a_package_that_is_broken_does_not_end_the_command(
     assert second.startswith(f"{script}:3: module 'minitune' has no attribute 'nothing'")
 
 
+def test_a_version_below_ray_is_that_of_its_module(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from ray.train import __version__\n")
+    assert "+from minitune.train import __version__\n" in minitune("port", script)[1]
+
+
 def test_the_module_for_ray_has_the_version_of_ray(minitune: Minitune, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -407,6 +407,7 @@ def test_python_code_reports_without_a_buffer(run: Run) -> None:
         (f"echo report v=1; kill -{signal.SIGRTMIN + 3} $$", "the program was killed by SIGRTMIN+3\n", "report v=1"),
         (r"printf '1%%\r\033[31m2%%\033[m\r\nend\n' >&2; exit 3", "the program ended with exit status 3", "2%\n  end"),
         ("echo hello", "the program ended without a report: it must print a line such as", "hello"),
+        ("echo warned >&2", "the program ended without a report: it must print a line such as", "warned"),
     ],
 )
 def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message: str, last: str) -> None:

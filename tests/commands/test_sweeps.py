@@ -383,6 +383,7 @@ HUGE = "1" + "0" * 30
         (f'command = ["a", "--args=${{args}}"]\n{BASE}{X}', "command passes no parameter to the program"),
         (f"command = []\n{BASE}{X}", "command must be a list of words, but got []"),
         (f'command = ["a", ["b"]]\n{BASE}{X}', "a word of command must be a text, but got ['b']"),
+        (f'command = ["a", true]\n{BASE}{X}', "a word of command must be a text, but got True; put it into quotes"),
         (f'command = ["a\\u0000"]\n{BASE}{X}', "a word of command must have no NUL"),
         (f"{BASE.replace('run_cap = 5', '')}{X}", "a sweep without run_cap has no end"),
         (BASE.replace("5", "0") + X, "run_cap must be a whole number above 0"),

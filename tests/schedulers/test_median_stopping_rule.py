@@ -62,6 +62,15 @@ def test_only_those_are_compared_with_that_have_come_as_far() -> None:
     assert ask(scheduler, flat, 101, 0) == "STOP"
 
 
+def test_trials_are_compared_at_each_of_many_iterations() -> None:
+    scheduler = rule(min_samples_required=1)
+    jumping, flat = make_trial(1), make_trial(2)
+    for t in range(1, 201):
+        ask(scheduler, jumping, t, 0 if t < 200 else 1000)
+    said = [ask(scheduler, flat, t, 1) for t in range(1, 201)]
+    assert said == [*["CONTINUE"] * 199, "STOP"]
+
+
 def test_nothing_is_stopped_or_counted_in_the_grace_period() -> None:
     scheduler = rule(grace_period=2.5)
     for trial in two_curves(scheduler):

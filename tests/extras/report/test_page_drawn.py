@@ -765,7 +765,9 @@ def test_one_outlier_does_not_squeeze_the_shares_of_trials(chromium: Browser, tm
 def test_an_update_keeps_a_selected_text(chromium: Browser, tmp_path: Path) -> None:
     page = opened(chromium, tmp_path, run_of([{"curve": [2.0], "params": {"x": 1}}], best=0, bestConfig={"x": 1}))
     page.run("host = document.createElement('p'); document.body.append(host); put(host, '1', () => ['one'])")
-    page.run("getSelection().selectAllChildren(host); put(host, '2', () => ['two'])")
+    page.run("getSelection().selectAllChildren(host); tell(host, 'one')")
+    assert page.run("getSelection().toString()") == "one"
+    page.run("put(host, '2', () => ['two'])")
     assert page.run("host.textContent") == "one"
     page.run("getSelection().removeAllRanges()")
     page.wait_for("host.textContent === 'two'")
