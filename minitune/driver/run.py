@@ -221,6 +221,7 @@ class Driver:
         """Create the plug-ins and the executor, and check that this machine can run the plan. Writes nothing."""
         self.seed = seed
         self.make_plugins()
+        # The settings from the environment; each of these raises or warns.
         check_numbers()
         warn_of_unknown()
         identifier_limit()
