@@ -192,7 +192,7 @@ def run(
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
         _raise_incomplete(outcome)
-    elif plan.is_silent and any(trial.error is not None for trial in outcome.trials):
+    elif plan.is_silent and [trial for trial in outcome.trials if trial.error is not None]:
         from minitune.analysis.summary import log_failures
 
         log_failures(analysis._run)

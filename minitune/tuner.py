@@ -147,7 +147,7 @@ class Tuner:
         outcome.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)
-        elif self._plan.is_silent and self._grid.num_errors:
+        elif self._plan.is_silent and [trial for trial in outcome.trials if trial.error is not None]:
             from minitune.analysis.summary import log_failures
 
             log_failures(self._grid._run, may_print=self._plan.verbose > 0)

@@ -11,9 +11,9 @@
               | word                                    adam: a text in any cell of the row
 
 A name is that of a column in any case, or its last part if that is unique. A name or a text of several words needs
-quotes only where no column or no row has it. So the meaning of a condition depends on the table.
+quotes only where no column or no row has it: the meaning of a condition depends on the table.
 
-The page reads the same language in `page.js`. One table of cases tests both readers.
+The page reads the same language in `page.js`.
 """
 
 from __future__ import annotations

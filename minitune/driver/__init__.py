@@ -13,13 +13,13 @@
     state              RunState: settings, trials, requests; WaitingTrials
     tune_controller    TuneController: one turn of the loop
     events             EventHandler, ReportHandler: what follows from an event
-    launching          TrialSource draws trials, TrialLauncher starts them
+    launching          TrialSource draws trials, TrialLauncher starts
     earlier_results    results of equal configurations
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
     transitions        Run, what all parts work on; `take`: a transition, its record, the hooks around it
     actions            TrialActions: decisions and commands to workers
-    report_path        ReportPath: plain reports, by a shorter way
+    report_path        ReportPath: plain reports, a shorter way
     failure            Failures: failed attempts, lost workers
     limits             Backoff and Deadlines
 """

@@ -145,15 +145,14 @@ class RunningTrial:
 
     Attributes:
         decision: The one on its last report, which is carried out after a save that is due.
-        requested: A request from elsewhere (a scheduler's hook for another trial, the end of the run), which waits for
-            the call in flight.
+        requested: A request from elsewhere (a hook for another trial, the end of the run), until the call ends.
         ends_by_itself: True if the trainable has reported that it is done.
-        allocation: The actor's resources; None until it is ready.
-        idle: True while no call is in flight: only while an event is handled.
+        allocation: The actor's resources, once it is ready.
+        idle: Whether no call is in flight: only while an event is handled.
         has_reported: Whether this attempt has written a result: from the second one on, there may be a `report_path`.
-        report_path: The fast path of reports like the previous one; None if there is none.
+        report_path: The fast path of reports like the previous one.
         look_s: With it: when to check the trial's directory again, by `time.monotonic`.
-        overdue: The exceeded time limit: the worker was told to end, then the trial fails.
+        overdue: The exceeded time limit: the trial fails when its worker has ended.
         is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
     """
 
