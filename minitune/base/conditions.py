@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitune.base.checks import did_you_mean
+from minitune.base.checks import did_you_mean, is_real
 from minitune.base.text import number_text
 
 Row = Any
@@ -156,13 +156,9 @@ def _tokens_of(words: str) -> list[_Token]:
 
 
 def _text_of(value: Any) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_real(value):
         return number_text(value)
     return str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class _Reader:
@@ -314,7 +310,7 @@ class _Reader:
         wanted = token.value.lower()
         there = [value for value in map(column.value, self._rows) if value is not None]
         # A text can only be compared with a column of numbers by mistake. An empty table would hide it.
-        if limit is None and there and all(map(_is_number, there)):
+        if limit is None and there and all(map(is_real, there)):
             raise ConditionError(f"{column.name} holds numbers, and {token.value} is none")
         has_numbers = any(isinstance(value, (int, float)) for value in there)
 
