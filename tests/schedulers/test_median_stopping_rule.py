@@ -209,6 +209,9 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
     assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "no one waits"
     second.move(Transition.PAUSE)
     assert ask(scheduler, first, 9, 1, context) == "PAUSE", "a paused one waits, too"
+    first.move(Transition.PAUSE)
+    run_trial(first)
+    assert [ask(scheduler, first, t, 1, context) for t in (10, 12, 13)] == ["CONTINUE", "CONTINUE", "PAUSE"]
 
 
 def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:

@@ -81,7 +81,7 @@ def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> N
     }
     scheduler = pb2(hyperparam_bounds=bounds, quantile_fraction=0.5, synch=True)
     configs = [{"x": n / 3, "n": n + 1, "log": 0.01, "width": 16, "deep": {"y": 0.0}, "kept": "k"} for n in range(4)]
-    configs[0]["log"] = 0.0  # outside of its bounds, which have a logarithm
+    configs[2]["log"] = 0.0  # outside of its bounds, which have a logarithm
     loop = Loop(scheduler, configs, {"score": 0.0}, climb())
     new: list[dict[str, Any]] = []
     for _ in range(24):
