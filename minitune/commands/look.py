@@ -223,7 +223,9 @@ class Listing:
         # Words are sought in those that are shown by default.
         columns = self.columns()
         return [
-            conditions.Column(name, _value_of(name), _further_names(name), name in self.usual)
+            conditions.Column(
+                name, _value_of(name), _further_names(name), name in self.usual or name == "error_message"
+            )
             for name in dict.fromkeys((*columns, *self.usual))
             # Those that libraries report are columns only of runs that have them.
             if name in columns or name not in USUAL_METRICS or name in _FURTHER_NAMES

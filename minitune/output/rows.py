@@ -149,6 +149,7 @@ def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
         **flat_row({CONFIG: trial.reported_config}),
         **{f"{CONFIG}/{name}": value for name, value in shown_params(trial, trial.evaluated_params).items()},
         "failures": trial.num_failures,
+        "error_message": last_line(trial) or None,  # "error" is a usual name of a metric
         "cpu_s": None if trial.usage is None else trial.usage.cpu_s,
         "peak_bytes": None if trial.usage is None else trial.usage.peak_bytes,
         "logdir": trial.local_path if trial.has_started else None,
