@@ -106,7 +106,7 @@ def test_rows_are_sorted_by_several_columns_and_turned_round(minitune: Minitune)
         ("x > 0 and status != failed or loss < 2", [0, 1]),
         ("(failed or x = 0) iter >= 1", [0, 2]),
         ("zerodivisionerror", [2]),
-        ('error = "ZeroDivisionError: nothing left"', [2]),
+        ('error_message = "ZeroDivisionError: nothing left"', [2]),
         ("loss in 1..1.5", [0]),
         ("run", []),
     ],
