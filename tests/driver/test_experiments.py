@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import CutAfter, SavedCounter, journal_of, run_path
+from kit import Counter, CutAfter, SavedCounter, journal_of, run_path
 
 from minitune import CheckpointConfig, TuneError, grid_search, report, run, uniform
 from minitune._run import run_experiments
@@ -219,3 +219,9 @@ def test_files_of_prints_of_a_later_experiment_are_warned_of(caplog: pytest.LogC
 def test_a_spec_names_the_files_of_prints_only_if_they_were_asked_for() -> None:
     assert Experiment("a", count).spec["log_to_file"] == (None, None)
     assert Experiment("a", count, log_to_file=True).spec["log_to_file"] == ("stdout", "stderr")
+
+
+def test_a_class_that_cannot_be_saved_is_refused_where_it_should_be() -> None:
+    text = "must not be set for this class, but got checkpoint_frequency=2, checkpoint_at_end=None; Counter does not"
+    with pytest.raises(ValueError, match=text):
+        Experiment("one", Counter, checkpoint_config=CheckpointConfig(checkpoint_frequency=2))
