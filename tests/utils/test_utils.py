@@ -113,6 +113,7 @@ def test_a_key_with_the_delimiter_is_refused_if_asked_to():
     assert flatten_dict({"a/b": {"c": 1}}) == {"a/b/c": 1}
     with pytest.raises(ValueError, match="'a/b'"):
         flatten_dict({"x": {"a/b": 1}}, prevent_delimiter=True)
+    assert flatten_dict({"x": {1: 2}}, prevent_delimiter=True) == {"x/1": 2}
 
 
 def test_keys_that_lead_through_values_cannot_be_unflattened():
@@ -133,6 +134,14 @@ def test_deep_update_says_which_keys_are_new():
     assert deep_update({"a": {"b": 1}}, {"a": {"c": 1}}, override_all_key_list=["a"]) == {"a": {"c": 1}}
     other = {"a": {"type": "y"}}
     assert deep_update({"a": {"type": "x", "b": 1}}, other, override_all_if_type_changes=["a"]) == other
+
+
+def test_deep_update_replaces_as_a_whole_only_what_it_was_told_to():
+    deep = {"a": {"b": {"c": 1}}}
+    assert deep_update(deep, {"a": {"b": {"d": 2}}}, True, override_all_key_list=["b"]) == {"a": {"b": {"d": 2}}}
+    without_type = {"a": {"b": 1}}
+    update = {"a": {"type": "x"}}
+    assert deep_update(without_type, update, True, override_all_if_type_changes=["a"]) == {"a": {"b": 1, "type": "x"}}
 
 
 def test_a_value_is_found_by_its_path():
