@@ -107,3 +107,19 @@ def test_a_journal_that_was_replaced_meanwhile_is_named(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(JournalCorruptError, match="was changed while it was read"):
         list(journal.pick(path, places))
+
+
+def test_the_results_of_a_trial_are_all_found_in_order(path: Path) -> None:
+    spans = journal.index_of(path).results()
+
+    found = {trial: [record["number"] for _, record in journal.pick(path, spans[trial])] for trial in spans}
+    assert found == {b"a": [1, 2, 3, 4], b"b": [1, 2]}
+
+
+def test_a_line_whose_end_is_damaged_is_no_good_line(path: Path) -> None:
+    whole = journal.index_of(path).end
+    (begin,) = write(path, result("b", 3))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+    assert begin == whole
+    assert journal.index_of(path).end == begin
