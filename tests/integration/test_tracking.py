@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from kit import CutAfter, PauseOnce, fit, report_n, resume
 from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
-from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_of
+from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_of, plain_config
 
 
 class Memory(TrackerCallback):
@@ -172,6 +173,12 @@ def test_trackers_get_the_numbers_of_a_result() -> None:
     assert list(numbers_of(result)) == ["loss", "on", "nan"]
     assert begins_with("a/b", ("a",))
     assert not begins_with("ab", ("a",))
+
+
+def test_trackers_get_the_configuration_as_plain_values() -> None:
+    scalar = SimpleNamespace(shape=(), item=lambda: 3)
+    config = {"size": scalar, "net": {"layers": [1, 2]}, "none": None}
+    assert plain_config(config) == {"size": 3, "net/layers": "[1, 2]", "none": None}
 
 
 CALLBACKS = [
