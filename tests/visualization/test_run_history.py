@@ -25,7 +25,7 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from, uniform
+from minitune import Callback, ResultGrid, choice, clock, grid_search, report, sample_from, uniform
 from minitune.clock import VirtualClock
 from minitune.decision import Decision
 from minitune.executors.devices import Machine
@@ -315,17 +315,13 @@ def test_a_grid_that_was_moved_can_be_read(tmp_path: Path) -> None:
     assert RunHistory(moved).name == "moved"
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     grid: ResultGrid = fit(report_n(1, score=1), **OBJECTIVE)
     for name in ("sklearn", "sklearn.ensemble"):
         monkeypatch.setitem(sys.modules, name, None)
 
-    status = cli.main(["importance", grid.experiment_path])
-
-    assert status == 1
-    assert "need scikit-learn: pip install scikit-learn\n" in capsys.readouterr().err
+    with pytest.raises(ImportError, match="need scikit-learn: pip install scikit-learn$"):
+        grid.importances()
 
 
 def test_a_live_run_shows_its_results() -> None:
