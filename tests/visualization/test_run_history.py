@@ -320,7 +320,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
     for name in ("sklearn", "sklearn.ensemble"):
         monkeypatch.setitem(sys.modules, name, None)
 
-    with pytest.raises(ImportError, match="need scikit-learn: pip install scikit-learn$"):
+    with pytest.raises(ImportError, match=r"need scikit-learn: pip install scikit-learn$"):
         grid.importances()
 
 
