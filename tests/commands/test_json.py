@@ -70,7 +70,8 @@ def test_importance_prints_an_object_with_the_keys_of_the_manual(minitune: Minit
 def test_importances_without_scikit_learn_are_of_each_parameter_alone(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for name in ("sklearn", "sklearn.compose"):
+        monkeypatch.setitem(sys.modules, name, None)
     space = {"x": tune.uniform(0, 1), "yy": tune.uniform(0, 1)}
     fit(lambda config: {"loss": config["x"]}, space, num_samples=20, metric="loss", mode="min", storage_path=tmp_path)
     (path,) = tmp_path.iterdir()
