@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pandas
 
-    from minitune.record.story import TrialDecision
+    from minitune.record.decisions import TrialDecision
     from minitune.search.estimate import Estimate
     from minitune.visualization.importances import Importances
     from minitune.visualization.plots import Plot
@@ -201,7 +201,7 @@ class Result:
         Raises:
             FileNotFoundError: If there is no journal.
         """
-        from minitune.record.story import read_decisions
+        from minitune.record.decisions import read_decisions
 
         run_path, name = os.path.split(self.path)
         return list(read_decisions(run_path).by_directory.get(name, ()))

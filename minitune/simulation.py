@@ -31,8 +31,10 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import RUNNING
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
+from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory, create_run_directory
-from minitune.record.story import Decisions, PastRun, Story
+from minitune.record.past_run import PastRun
+from minitune.record.story import Story
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import MISSING, TRAINING_ITERATION, lookup
 from minitune.result_grid import ResultGrid

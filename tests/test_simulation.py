@@ -29,7 +29,8 @@ from minitune import (
     uniform,
 )
 from minitune.decision import PAUSE, Decision
-from minitune.record.story import PastRun, read_run
+from minitune.record.past_run import PastRun
+from minitune.record.story import read_run
 from minitune.simulation import Simulation, simulate
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -86,7 +86,7 @@ def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
     Raises:
         TuneError: If the journal is damaged or cannot be read.
     """
-    from minitune.record.story import read_reports
+    from minitune.record.reports import read_reports
 
     run_path, name = os.path.split(directory)
     try:

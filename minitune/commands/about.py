@@ -20,9 +20,10 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
 from minitune.output.table import earlier_best_text, error_groups, facts_of_errors, rerun_command
+from minitune.record.decisions import TrialDecision
 from minitune.record.layout import last_error_text
 from minitune.record.standing import FINISHED_RUN, Standing
-from minitune.record.story import Story, TrialDecision
+from minitune.record.story import Story
 from minitune.result import EXPR_COMMAND_FILE, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
 

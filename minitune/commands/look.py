@@ -64,10 +64,11 @@ from minitune.output.rows import (
     trials_table,
 )
 from minitune.output.table import best_first
+from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
 from minitune.record.standing import RUNNING as RUNNING_RUN
 from minitune.record.standing import put_back, read_standing, state_of
-from minitune.record.story import Decisions, Story, read_overview
+from minitune.record.story import Story, read_overview
 from minitune.result import (
     CONFIG,
     TIME_TOTAL_S,

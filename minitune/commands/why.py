@@ -32,9 +32,10 @@ from minitune.commands.selecting import (
 )
 from minitune.experiment.endings import EndKind
 from minitune.experiment.goal import Goal
+from minitune.record.decisions import Decisions
 from minitune.record.layout import LAST
+from minitune.record.past_run import PastRun
 from minitune.record.standing import read_standing
-from minitune.record.story import Decisions, PastRun
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import TrialScheduler

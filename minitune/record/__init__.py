@@ -14,6 +14,8 @@
     housekeeper         the thread that syncs and removes files
     run_files           what else a resume needs
     story               Story: the state of a run, from its records
+    reports, decisions  views of it: the results of a trial, why things were decided
+    past_run            the learning curves of a run, for simulations
     standing            whether a run is running, has ended, or was interrupted
 
 Writing: Recorder, `records`, `codec`; `Recorder.write` writes all added lines at once. Then checkpoints are removed.

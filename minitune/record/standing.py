@@ -14,8 +14,9 @@ from minitune.experiment import states
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
+from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory
-from minitune.record.story import Decisions, RunFollower, Story
+from minitune.record.story import RunFollower, Story
 
 RUNNING = "running"
 FINISHED_RUN = "finished"

@@ -3,15 +3,15 @@
 A `Story` applies records, and says what each has changed by an `Effect`. All other views use these:
 
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
-* `Replay` (in `driver.replay`) also calls the plug-ins;
-* `Reports` returns the results of one trial as the loggers got them;
-* `Decisions` has the reasons of decisions;
-* `PastRun` has the learning curves for simulations.
+* `driver.replay.Replay` also calls the plug-ins;
+* `reports.Reports` returns the results of one trial as the loggers got them;
+* `decisions.Decisions` has the reasons of decisions;
+* `past_run.PastRun` has the learning curves for simulations.
 
 A new kind of record needs a function in `records` and a handler here.
 
 Each view skips lines that it does not need: `read_overview` all results, `read_run` those of a trial whose last record
-has their sum, `Decisions` those without a decision.
+has their sum, `Decisions` those without a decision. A `Listener` hears what a `RunFollower` reads.
 
 Objects are unpickled only on request. A torn end and records of unknown kinds are ignored.
 """
@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -30,9 +29,8 @@ from typing import Any
 from minitune.base.checks import require, shown
 from minitune.base.collecting import collector_paused
 from minitune.base.files import local_path
-from minitune.base.numbers import known_number
-from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
-from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
+from minitune.decision import STOP
+from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import (
@@ -57,9 +55,6 @@ from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
     DONE,
-    EXPERIMENT_TAG,
-    TIME_THIS_ITER_S,
-    TRAINING_ITERATION,
     flatten,
 )
 
@@ -711,12 +706,29 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
     return found
 
 
-class RunFollower:
-    """Reads a run on which a driver may be running, and later only the new records. Takes no lock. `decisions` are
-    filled in the same pass. Pass `unpickle` only after `lock.check_trusted`.
+class Listener:
+    """Hears each effect of a story while its records are read.
+
+    Class attributes:
+        needs_results: Whether it also hears of the results that the story skips, by `tell_summed_up`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None):
+    needs_results = False
+
+    def tell(self, effect: Effect) -> None:
+        """A record has been applied. Those of results without a decision may be skipped."""
+
+    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
+        """A result without a decision that a later sum of its trial covers."""
+
+
+class RunFollower:
+    """Reads a run on which a driver may be running, and later only the new records. Takes no lock.
+
+    Pass `unpickle` only after `lock.check_trusted`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, listener: Listener | None = None):
         directory = local_path(path)
         if os.path.isfile(directory):
             directory = os.path.dirname(directory)
@@ -726,7 +738,7 @@ class RunFollower:
             raise FileNotFoundError(no_run(directory))
         self.run = Story(directory)
         self._unpickle = unpickle
-        self._decisions = decisions
+        self._listener = listener
         self._last: int | None = None  # the offset of the last applied record
         self._size_bytes = -1
 
@@ -744,15 +756,15 @@ class RunFollower:
         self._size_bytes = size_bytes
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
-        decisions = self._decisions
+        listener = self._listener
         found: Iterable[tuple[int, records.Record]]
         if before is not None:
             found = journal.scan(self._journal, self._unpickle, begin=before)
-        elif decisions is not None and decisions.needs_results:
-            summed_up = SummedUp(self._journal, decisions.tell_summed_up)
+        elif listener is not None and listener.needs_results:
+            summed_up = SummedUp(self._journal, listener.tell_summed_up)
             found = journal.scan(self._journal, self._unpickle, leaves_out=summed_up.takes)
         else:
-            spans = _cached_index(*_version(self._directory.path)).spans(needs_decisions=decisions is not None)
+            spans = cached_index(*journal_version(self._directory.path)).spans(needs_decisions=listener is not None)
             found = journal.pick(self._journal, spans, self._unpickle)
 
         def new_records() -> Iterator[records.Record]:
@@ -764,8 +776,8 @@ class RunFollower:
 
         with collector_paused():
             for effect in self.run.follow(new_records()):
-                if decisions is not None:
-                    decisions.tell(effect)
+                if listener is not None:
+                    listener.tell(effect)
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before
@@ -797,405 +809,14 @@ class SummedUp:
         return True
 
 
-# -- the results of one trial ------------------------------------------------------------------------------------------
-
-
-def logged_reports(
-    journal_records: Iterable[records.Record],
-) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield (trial id, metrics, configuration) for each report, including the reports of failed attempts.
-
-    `minitune.result.complete` makes what the loggers got of them.
-    """
-    for effect in Story("", has_details=False).follow(journal_records):
-        if effect.kind == records.RESULT:
-            metrics = effect.record["metrics"]
-            metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
-            assert effect.trial is not None
-            yield effect.trial.trial_id, metrics, effect.trial.attempt.config
-
-
-class Reports:
-    """The reports of each trial of a run.
-
-    It keeps where their records are; `of` then reads those of one trial.
-    """
-
-    def __init__(self, path: str, index: lines.LineIndex):
-        self._path = path
-        self._index = index
-        self._results = index.results()
-        starts = [record for _, record in journal.pick(path, index.starts)]
-        self._trial_ids = {record["directory"]: record["trial"] for record in starts if record.get("directory")}
-
-    def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
-        """All reports of a trial in order, also of failed attempts: pairs of nested metrics and the configuration,
-        which many share; None if no trial has this directory. Objects stay pickled. Blocks.
-        """
-        trial_id = self._trial_ids.get(directory)
-        if trial_id is None:
-            return None
-        written = json.dumps(trial_id)[1:-1].encode("ascii")
-        results = self._results.get(written, array("Q"))
-        if last_only:
-            results = results[-1:]
-        found = journal.pick(self._path, sorted([*results, *self._index.configures.get(written, ())]))
-        return [(metrics, config) for _, metrics, config in logged_reports(record for _, record in found)]
-
-
-def read_reports(path: str | os.PathLike[str]) -> Reports:
-    """Read the reports of a run. A driver may be running. Blocks, unless the same journal was read last time.
-
-    Raises:
-        FileNotFoundError: If there is no journal.
-        JournalCorruptError, TuneError: See `journal.read`.
-    """
-    return _cached_reports(*_version(path))
-
-
-@lru_cache(maxsize=1)
-def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
-    return Reports(file, _cached_index(file, size_bytes, changed_ns))
-
-
 @lru_cache(maxsize=1)  # so that results, and then the reports of their trials, take one reading
-def _cached_index(file: str, size_bytes: int, changed_ns: int) -> lines.LineIndex:
+def cached_index(file: str, size_bytes: int, changed_ns: int) -> lines.LineIndex:
+    """The index of a journal in this version."""
     return journal.index_of(file)
 
 
-def _version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
+def journal_version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
     """The journal of the run in a directory, its size in bytes, and when it was changed, in nanoseconds."""
     file = RunDirectory(local_path(path)).journal
     found = os.stat(file)
     return file, found.st_size, found.st_mtime_ns
-
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
-
-# The journal has each decision on a result with its reason and facts, each change of a trial's status with its cause,
-# each exploit, and each start with the reason of the scheduler that has chosen the trial.
-
-EXPLOIT = "EXPLOIT"
-"""The trial continues from a checkpoint of another trial."""
-
-EXPLORE = "EXPLORE"
-"""The trial continues from its own checkpoint with other hyperparameters."""
-
-START = "START"
-"""A trial starts that the scheduler has chosen, with its reason."""
-
-RESUME = "RESUME"
-"""A paused trial continues."""
-
-PROMOTE = "PROMOTE"
-"""A paused trial continues because of its rank at a rung."""
-
-RETRY = "RETRY"
-"""The trial failed and is tried again."""
-
-FAIL = "FAIL"
-"""The trial failed for good."""
-
-_VERBS = {
-    CONTINUE: "goes on",
-    PAUSE: "paused",
-    STOP: "stopped",
-    EXPLOIT: "exploits another trial",
-    EXPLORE: "explores",
-    START: "started",
-    RESUME: "resumed",
-    PROMOTE: "promoted",
-    RETRY: "tried again",
-    FAIL: "failed for good",
-}
-
-
-@dataclass(frozen=True)
-class TrialDecision:
-    """One decision about a trial. `str()` makes a sentence of it.
-
-    Attributes:
-        action: `CONTINUE` (only with a reason), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or
-            `FAIL`.
-        facts: Plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`, `bracket`, `band`, `cutoff`,
-            `rank`, `of`, `donor` and `checkpoint`.
-        kind: The kind of the ending, if something ended with this decision.
-    """
-
-    action: str
-    reason: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    iteration: int | None = None
-    kind: EndKind | None = None
-
-    def __str__(self) -> str:
-        if self.iteration is None:
-            when = "at the start"
-        else:
-            when = f"after iteration {self.iteration}"
-        verb = _VERBS[self.action]
-        if self.kind is EndKind.CRITERION and "criterion" in self.facts:
-            return f"{when}: {verb} because {self.facts['criterion']}"
-        if self.kind in (EndKind.RETURNED, EndKind.DONE):
-            verb = "finished"  # nothing has stopped it
-        reason = self.reason or ", ".join(f"{name}={value}" for name, value in self.facts.items())
-        if reason:
-            return f"{when}: {verb}: {reason}"
-        return f"{when}: {verb}"
-
-
-@dataclass
-class _History:
-    """The decisions about one trial so far, and the state that later ones depend on.
-
-    Attributes:
-        is_open: Whether the transition to which the last one leads is still to come. It is no decision of its own.
-        unpaused: Why the trial was unpaused, until its start follows.
-    """
-
-    decisions: list[TrialDecision] = field(default_factory=list)
-    iteration: int | None = None
-    is_open: bool = False
-    unpaused: str = ""
-
-    def add(
-        self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None, kind: EndKind | None = None
-    ) -> None:
-        self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration, kind))
-
-
-class Decisions:
-    """The decisions of a run. Call `tell` with each effect of its story.
-
-    Class attributes:
-        needs_results: Whether `tell_summed_up` must be called with each other result.
-    """
-
-    needs_results = False
-
-    def __init__(self) -> None:
-        self.by_trial: dict[str, list[TrialDecision]] = {}
-        self.by_directory: dict[str, list[TrialDecision]] = {}
-        self._histories: dict[str, _History] = {}
-
-    def tell(self, effect: Effect) -> None:
-        """Add the decision of an effect, if it has one."""
-        kind = effect.kind
-        trial = effect.trial
-        if trial is None:
-            return
-        if (history := self._histories.get(trial.trial_id)) is None:
-            history = _History()
-            self._histories[trial.trial_id] = history
-            self.by_trial[trial.trial_id] = history.decisions
-        if kind == records.RESULT:
-            self._on_result(history, effect.record)
-            if effect.transition is not None:
-                self._on_transition(history, effect, "")
-        elif kind == records.EXPLOIT:
-            self._on_exploit(history, effect.record)
-        elif kind == records.NOTE:
-            history.add(STOP, effect.record["text"])
-        elif kind == records.START:
-            self._on_start(history, effect.record)
-            if trial.custom_dirname:
-                self.by_directory[trial.custom_dirname] = history.decisions
-        elif kind == records.STATUS:
-            total = effect.record.get(records.SUM)
-            if total is not None:  # the reader may have skipped its last results
-                history.iteration = total["last"].get(TRAINING_ITERATION, total["count"])
-            self._on_transition(history, effect, effect.record["cause"])
-
-    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
-        """Add a result without a decision that a later sum covers."""
-
-    def _on_result(self, history: _History, record: records.Record) -> None:
-        history.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
-        action = record["decision"]
-        reason = record["reason"]
-        facts = record.get(records.FACTS)
-        if (action == CONTINUE and not (reason or facts)) or action == NOOP:
-            return
-        kind = None
-        if action == STOP:
-            ending = records.ending_of(record)
-            kind = ending.kind
-            facts = ending.facts
-        history.add(action, reason, facts, kind)
-        history.is_open = action in (PAUSE, STOP)
-
-    def _on_start(self, history: _History, record: records.Record) -> None:
-        reason = record.get("reason", "")
-        facts = record.get(records.FACTS, {})
-        if history.unpaused:
-            history.add(PROMOTE if "rung" in facts else RESUME, reason or history.unpaused, facts)
-        elif reason:
-            history.add(START, reason, facts)
-        history.unpaused = ""
-
-    def _on_exploit(self, history: _History, record: records.Record) -> None:
-        donor = record["donor"]
-        number = record["checkpoint"]
-        facts = {"donor": donor, "checkpoint": number}
-        reason = record.get("reason") or f"continues from checkpoint {number} of trial {donor}"
-        if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for the exploit
-            last = history.decisions.pop()
-            facts = {**last.facts, **facts}
-            reason = last.reason or reason
-        history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
-        history.is_open = True
-
-    def _on_transition(self, history: _History, effect: Effect, cause: str) -> None:
-        transition = effect.transition
-        kind = None
-        if effect.ending is not None:
-            kind = effect.ending.kind
-            cause = effect.ending.text
-        was_open = history.is_open
-        history.is_open = False
-        if transition is Transition.PAUSE and not was_open:
-            history.add(PAUSE, cause)
-        elif transition is Transition.STOP and not (was_open and history.decisions[-1].action == STOP):
-            history.add(STOP, cause, None if effect.ending is None else effect.ending.facts, kind)
-        elif transition is Transition.FAIL:
-            history.add(FAIL, cause, kind=kind)
-        elif transition is Transition.UNPAUSE:
-            history.unpaused = cause
-        elif transition is Transition.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
-            history.add(RETRY, cause, kind=kind)
-
-
-def read_decisions(path: str | os.PathLike[str]) -> Decisions:
-    """Read the decisions of a run. Blocks, and raises, as `read_reports`."""
-    return _cached_decisions(*_version(path))
-
-
-@lru_cache(maxsize=1)
-def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
-    decisions = Decisions()
-    for effect in Story(os.path.dirname(file), has_details=False).follow(journal.read(file)):
-        decisions.tell(effect)
-    return decisions
-
-
-# -- learning curves ---------------------------------------------------------------------------------------------------
-
-# The keys of a result that depend on the run and are not a part of the learning curve.
-_RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
-
-# The endings of trials whose learning curve is whole. A scheduler's `max_t` cuts it: another scheduler may differ.
-_WHOLE = frozenset((EndKind.RETURNED, EndKind.DONE, EndKind.CRITERION))
-
-Curve = list[tuple[dict[str, Any], float]]
-"""(metrics, seconds) for each result."""
-
-
-@dataclass
-class PastRun:
-    """The learning curves of a past run. `simulate` accepts it as a curve.
-
-    Attributes:
-        curves: By trial id in order of submission, (metrics, seconds) for each result. Those that a rollback has
-            undone, and all after an exploit, are left out.
-        cut: The ids of trials that ended before the end of the trainable, a stop criterion, or the length of the
-            longest curve.
-        num_workers: The largest number of trials that ran at the same time.
-    """
-
-    path: str
-    curves: dict[str, Curve] = field(default_factory=dict)
-    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    cut: frozenset[str] = frozenset()
-    metric: str | None = None
-    mode: str | None = None
-    took_s: float = 0.0
-    num_workers: int = 1
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> PastRun:
-        """Read the run in a directory. Blocks. A driver may be running. Unpickles nothing.
-
-        Raises:
-            FileNotFoundError: If the directory holds no run.
-            TuneError: If the run has no results, or its journal cannot be read.
-        """
-        directory = run_path(path)
-        run = RunDirectory(directory)
-        file = run.journal
-        if not os.path.isfile(file):
-            raise FileNotFoundError(no_run(directory))
-        past = cls(directory)
-        story = Story(directory, has_details=False)
-        past._fill(story.follow(journal.read(file)))
-        if not story.trials and run.has_trials():
-            raise run.lost_journal()
-        if not past.curves:
-            raise TuneError(f"the run in {directory} has no results yet")
-        past.metric = story.setup.goal.metric
-        past.mode = story.setup.goal.mode
-        past.took_s = story.worked_s
-        return past
-
-    def _fill(self, effects: Iterable[Effect]) -> None:
-        curves = self.curves
-        ended: set[str] = set()  # ids of trials with a whole curve
-        exploited: set[str] = set()
-        running: set[str] = set()
-        for effect in effects:
-            kind = effect.kind
-            trial = effect.trial
-            # The workers of the driver before have ended with it.
-            if kind == records.OPEN:
-                running.clear()
-            if trial is None:
-                continue
-            trial_id = trial.trial_id
-            if effect.transition is Transition.TRAIN:
-                running.add(trial_id)
-                self.num_workers = max(self.num_workers, len(running))
-            elif effect.transition is not None:
-                running.discard(trial_id)
-            # From here on its curve belongs to two configurations.
-            if trial_id in exploited:
-                continue
-            if kind == records.TRIAL:
-                if effect.replaced is not None:
-                    curves.pop(effect.replaced.trial_id, None)
-                curves[trial_id] = []
-                self.configs[trial_id] = trial.current_config
-            elif kind == records.RESULT:
-                record = effect.record
-                metrics = effect.record["metrics"]
-                seconds = known_number(metrics.get(TIME_THIS_ITER_S)) or 0.0
-                kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
-                curves[trial_id].append((kept, max(0.0, float(seconds))))
-                if records.ENDING in record or record["decision"] == STOP:
-                    has_whole_curve = records.ending_of(record).kind in _WHOLE
-                    if has_whole_curve:
-                        ended.add(trial_id)
-            elif kind == records.ROLLBACK:
-                del curves[trial_id][effect.record["number"] :]
-                ended.discard(trial_id)
-            elif kind == records.EXPLOIT:
-                exploited.add(trial_id)
-            elif effect.transition is Transition.STOP and effect.ending is not None and effect.ending.kind in _WHOLE:
-                ended.add(trial_id)
-            elif effect.transition is Transition.FAIL:
-                ended.discard(trial_id)
-        self.curves = {trial_id: curve for trial_id, curve in curves.items() if curve}
-        longest = max(map(len, self.curves.values()), default=0)
-        self.cut = frozenset(
-            trial_id
-            for trial_id, curve in self.curves.items()
-            if trial_id in exploited or (trial_id not in ended and len(curve) < longest)
-        )
-
-    @property
-    def num_results(self) -> int:
-        """The number of results of all curves together."""
-        return sum(map(len, self.curves.values()))
-
-    @property
-    def training_s(self) -> float:
-        """The training time of all curves together, in seconds."""
-        return sum(seconds for curve in self.curves.values() for _, seconds in curve)

@@ -23,9 +23,10 @@ from minitune.output.comparison import compared
 from minitune.output.rows import metrics_of, own_metrics, parameter_names, row_of
 from minitune.output.table import earlier_best_text
 from minitune.record import records
+from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, read_on
-from minitune.record.story import Decisions, Effect, RunFollower, TrialDecision, read_description
+from minitune.record.story import Effect, RunFollower, read_description
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 from minitune.space.tree import value_at_text
 

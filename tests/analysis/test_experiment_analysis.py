@@ -25,8 +25,9 @@ from minitune import (
     report,
 )
 from minitune.error import JournalCorruptError
+from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal
-from minitune.record.story import Story, read_decisions, read_overview, read_run
+from minitune.record.story import Story, read_overview, read_run
 
 
 @pytest.mark.usefixtures("forbid_unpickling")

@@ -23,7 +23,8 @@ from minitune.base.text import without_codes
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.story import PastRun, read_earlier
+from minitune.record.past_run import PastRun
+from minitune.record.story import read_earlier
 from minitune.visualization import RunHistory
 
 

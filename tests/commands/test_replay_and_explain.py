@@ -29,7 +29,7 @@ from minitune import (
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.story import PastRun
+from minitune.record.past_run import PastRun
 from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
