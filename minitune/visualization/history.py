@@ -146,7 +146,7 @@ class RunHistory:
             goal = read_description(self.path).goal
             metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         self._reader = _HistoryReader(metric)
-        self._follower = RunFollower(self.path, decisions=self._reader)
+        self._follower = RunFollower(self.path, listener=self._reader)
         _, self.state = read_on(self._follower)
         self.story = self._follower.run
         story = self.story
