@@ -75,7 +75,8 @@ def test_a_trial_ends_with_its_results_and_the_others_go_on(executor: Any) -> No
     assert not os.path.exists(RunDirectory(str(run_path())).requests)
 
 
-def test_a_trial_that_hangs_ends_at_once() -> None:
+def test_a_trial_that_hangs_ends_after_the_time_for_its_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.2")
     grid = fit(hangs, {"x": grid_search([0, 1])}, executor="local", callbacks=[asking(second_of_trial_1)], **RUN)
     assert states(grid) == ["finished", "stopped"]
     assert grid[1].metrics["loss"] == 2
