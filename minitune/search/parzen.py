@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 from minitune.base.checks import shown
 from minitune.base.numbers import known_number
+from minitune.experiment.goal import non_dominated
 from minitune.space.domains import Categorical, Float, Integer
 from minitune.space.parameters import Axis, Parameter, Searchable, draw, parameters
 
@@ -80,6 +81,11 @@ _SQRT_2 = math.sqrt(2)
 
 _FAR_SDS = 6.0
 """How many standard deviations a border must be away to be ignored."""
+
+_BAD_WIDTH = 0.12
+"""The bandwidth of the bad side with one observation. The rule is in `benchmarks/FINDINGS.md`, *TPE: weights*; the
+number alone was not measured: smaller kernels leave gaps between bad trials, larger ones cover good points.
+"""
 
 _LOG_STEP = 0.05
 """The step of the shared bandwidth's logarithm. With steps, scaled coordinates can be reused. Not measured: smaller
@@ -370,7 +376,7 @@ class BadSide:
         count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's: with many axes, kernels are wide. The bandwidth changes in steps: see `_LOG_STEP`.
         dimensions = len(kernel_space.axes) + len(kernel_space.sizes)
-        bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
+        bandwidth = _BAD_WIDTH * max(1, count - 1) ** (-1 / (dimensions + 4))
         kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
         self._heights: list[list[float]] = []
         contrast = max(1, min(count, _MOST_CONTRAST))
@@ -680,21 +686,15 @@ class _Rungs:
 def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
     """The best ranks: by front, and within a front those first that add most to the volume."""
     spans = [(min(values), max(values)) for values in zip(*(key for key, _, _ in ranks), strict=True)]
-    left = sorted(ranks)
+    # Of equal points, the earlier one comes first.
+    left = sorted(ranks, key=lambda rank: (rank[1], rank[0], rank[2]))
     chosen: list[int] = []
     while left and len(chosen) < count:
-        front: list[Rank] = []
-        rest: list[Rank] = []
-        for rank in left:  # in this order, no rank dominates an earlier one
-            rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives, the last has the smallest second
-            is_beaten = any(
-                other[0] != rank[0] and all(a <= b for a, b in zip(other[0], rank[0], strict=True)) for other in rivals
-            )
-            (rest if is_beaten else front).append(rank)
-        front.sort(key=lambda rank: rank[1])  # of equal ranks, the earlier one comes first
+        front = non_dominated([([-loss for loss in rank[0]], rank) for rank in left])
         points = [tuple(map(_share_of, key, spans)) for key, _, _ in front]
         chosen += [front[index][2] for index in _by_volume(points, count - len(chosen))]
-        left = rest
+        in_front = {number for _, _, number in front}
+        left = [rank for rank in left if rank[2] not in in_front]
     return chosen
 
 
