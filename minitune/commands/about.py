@@ -15,7 +15,6 @@ from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
 from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, scored_by, why_no_best
-from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
@@ -92,7 +91,7 @@ def about_run(run: Story, state: Standing) -> Facts:
         front = goal.front(run.trials)
         numbers = ", ".join(str(trial.number) for trial in front)
         facts["front"] = Said([identity_of_trial(trial) for trial in front], numbers or "none yet")
-    groups = error_groups(trial for trial in run.trials if trial.status == ERROR)
+    groups = error_groups(run.trials)
     lines = [line for alike in groups[:_ERRORS_SHOWN] for line in _error_lines(alike)]
     if len(groups) > _ERRORS_SHOWN:
         lines.append(f"and {len(groups) - _ERRORS_SHOWN} more kinds")

@@ -374,7 +374,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
 
 
 def error_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
-    """The trials that have an error by its kind, the most frequent kind first."""
+    """The trials that have failed, by the kind of their errors, the most frequent kind first."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.error is not None:

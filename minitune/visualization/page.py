@@ -28,7 +28,6 @@ from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
-from minitune.experiment.lifecycle import ERROR
 from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
 from minitune.output.rows import LISTED, infer_metrics, shown_metric
 from minitune.output.table import error_groups, facts_of_errors, rerun_command
@@ -262,12 +261,11 @@ class RunData:
         story = history.story
         best = history.best
         times = times_of(story, history.state)
-        failed = [trial for trial in story.trials if trial.status == ERROR]
         importances = None
         if self.importances is not None:
             importances = {name: as_json(each) for name, each in self.importances.items()}
         errors = []
-        for alike in map(facts_of_errors, error_groups(failed)):
+        for alike in map(facts_of_errors, error_groups(story.trials)):
             errors.append({**alike, "rerun": f"{alike['rerun']} --pdb"})
         return PageRun(
             name=history.name,
