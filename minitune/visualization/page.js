@@ -121,7 +121,9 @@ function linearTicks(low, high, count, isInteger) {
   let step = niceStep(high - low, count);
   if (isInteger) step = Math.max(1, Math.round(step));
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push([i * step, number(i * step, 8)]);
+  // So many digits that neighbours differ: a few for 2e+08 and 4e+08, all of them for time stamps.
+  const digits = Math.min(8, Math.max(3, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / step)) + 1));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push([i * step, number(i * step, digits)]);
   return found;
 }
 function power(exponent) {
@@ -1028,11 +1030,15 @@ function kneeText(run, best, scores, names) {
 function addFront(run, open, add, settings, redraw) {
   const names = Object.keys(run.data.objectives);
   const { complete, scoresOf } = objectivesOf(run);
-  const own = { x: names[0], y: names[1] };
+  const own = { x: names[0], y: names[1], isWhole: false };
   const front = add("front", "Front", () => {
     const { trials, scores, best } = frontOf(run);
-    const x = numberAxis(`${own.x} (${run.data.objectives[own.x]})`, trials.map((trial) => metricOf(run, trial, own.x)));
-    const y = numberAxis(`${own.y} (${run.data.objectives[own.y]})`, trials.map((trial) => metricOf(run, trial, own.y)));
+    const axisOf = (name) => {
+      const mode = run.data.objectives[name];
+      return valueAxis(`${name} (${mode})`, trials.map((trial) => metricOf(run, trial, name)), mode === "max" ? -1 : 1, { isWhole: own.isWhole });
+    };
+    const x = axisOf(own.x), y = axisOf(own.y);
+    const atEdge = front.edge({ isCut: x.isCut || y.isCut, beyond: x.beyond + y.beyond }, own);
     const point = (trial) => [x.at(metricOf(run, trial, own.x)), y.at(metricOf(run, trial, own.y))];
     const shown = trials.filter((trial) => run.isChosen(trial));
     const line = best.map(point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
@@ -1040,14 +1046,16 @@ function addFront(run, open, add, settings, redraw) {
     front.chart(0, open).draw({ x, y, layers: [...markLayers(run, shown, point), ...(names.length === 2 ? [{ kind: "lines", cls: "best", lines: [line] }] : []),
       { kind: "points", style: "thick", mark: "running", cls: "best", points: line }],
       hits: shown.map((trial) => ({ ...hit(run, ...point(trial), trial), text: () => `${best.includes(trial) ? "on the front: " : ""}${names.map((name) => `${name} ${number(metricOf(run, trial, name))}`).join(", ")}\n${run.about(trial)}` })) });
-    front.note.textContent = best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.number).join(", "), 120)}).${kneeText(run, best, scores, names)}` : "";
+    front.note.textContent = atEdge + (best.length ? `On the front: ${best.length} of ${trials.length} trials (${cut(best.map((trial) => trial.number).join(", "), 120)}).${kneeText(run, best, scores, names)}` : "");
   }, { there: () => complete().length > 0 });
   if (names.length > 2) for (const name of ["x", "y"]) front.select(name, own, name, names.map((one) => [one, one]));
   if (settings.view) return;
   const volume = add("hypervolume", "Hypervolume", () => {
     const trials = complete();
     const scores = trials.map(scoresOf);
-    const worst = names.map((_, i) => range(scores.map((score) => score[i]))[1]);
+    // One diverged trial must not decide the volume.
+    const axes = names.map((name, i) => valueAxis(name, scores.map((score) => score[i]), 1));
+    const worst = axes.map((axis, i) => axis.isCut ? axis.high : range(scores.map((score) => score[i]))[1]);
     let best = [], now = 0;
     const line = trials.map((trial, i) => {
       if (!best.some((other) => dominates(other, scores[i]) || other.every((value, k) => value === scores[i][k]))) {
@@ -1059,7 +1067,7 @@ function addFront(run, open, add, settings, redraw) {
     const x = numberAxis("trial", line.map(([at]) => at), { isInteger: true }), y = numberAxis("hypervolume", line.map(([, value]) => value), { fromZero: true });
     volume.chart(0, open).draw({ x, y, layers: [{ kind: "lines", style: "thick", cls: "finished", isStep: true, lines: [line] }],
       hits: line.map(([at, value], i) => ({ x: at, y: value, trial: trials[i], text: () => `after trial ${at}: ${number(value)}` })) });
-    volume.note.textContent = "The part of the space of objectives, up to the worst value of each, that the front dominates.";
+    volume.note.textContent = `The part of the space of objectives, up to the worst value of each${axes.some((axis) => axis.isCut) ? " that is not far beyond the others" : ""}, that the front dominates.`;
   }, { there: () => complete().length > 1 });
 }
 

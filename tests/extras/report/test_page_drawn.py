@@ -148,6 +148,9 @@ AXES = {
     "linearTicks(0, 3, 10, true)": [[0, "0"], [1, "1"], [2, "2"], [3, "3"]],
     "linearTicks(0.1, 0.3, 2)": [[0.1, "0.1"], [0.2, "0.2"], [0.30000000000000004, "0.3"]],
     "linearTicks(5, 5, 4)": [[5, "5"]],
+    "linearTicks(0, 1e9, 5).map(([, label]) => label)": ["0", "2e+08", "4e+08", "6e+08", "8e+08", "1e+09"],
+    "linearTicks(-1e9, 0, 2).map(([, label]) => label)": ["-1e+09", "-5e+08", "0"],
+    "linearTicks(1.7e9, 1.7e9 + 100, 2).map(([, label]) => label)": ["1700000000", "1700000050", "1700000100"],
     "logTicks(-5, -2, 9).map(([, label]) => label)": ["1e-5", "1e-4", "0.001", "0.01"],
     "logTicks(3, 5, 9).map(([, label]) => label)": ["1000", "10000", "1e5"],
     "logTicks(0, 8, 3)": [[0, "1"], [3, "1000"], [6, "1e6"]],
@@ -475,6 +478,24 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
     assert page.run("['loss', 'gain', 'x'].map((name) => tables[0].run.signOf(name))") == [1, -1, 1]
     (line,) = layers(page, "hypervolume")
     assert line["lines"] == [[[0, 0], [1, 2], [2, 2], [3, 2]]]
+
+
+def test_one_outlier_does_not_squeeze_a_front_or_decide_its_volume(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [n / 10], "metrics": {"gain": n / 10}} for n in range(20)]
+    trials.append({"curve": [1e9], "metrics": {"gain": -1e9}})
+    page = opened(chromium, tmp_path, run_of(trials, objectives=OBJECTIVES, metrics=["loss", "gain"]))
+    front = "document.querySelector('[data-view=front]').card.charts[0].spec"
+    note = "document.querySelector('[data-view={}] .note').textContent"
+    assert page.run(f"{front}.x.high") < 10
+    assert page.run(f"{front}.y.low") > -10
+    assert page.run(note.format("front")).startswith("2 much worse values lie at the edge. On the front: 20 of 21")
+    page.click("[data-view=front] [data-name=isWhole]")
+    assert page.run(f"{front}.x.high") > 1e9
+    assert page.run(f"{front}.y.low") < -1e9
+    assert page.run(note.format("front")).startswith("On the front: 20 of 21")
+    (line,) = layers(page, "hypervolume")
+    assert 0 < line["lines"][0][-1][1] < 100
+    assert "up to the worst value of each that is not far beyond the others" in page.run(note.format("hypervolume"))
 
 
 def test_a_finger_opens_a_trial_with_its_second_tap(chromium: Browser, tmp_path: Path) -> None:
