@@ -1,4 +1,4 @@
-"""The driver: one run, from its plan to its last record. It calls plug-ins, executors and the record.
+"""The driver: one run, from its plan to its last record.
 
 `docs/how-it-works.md` follows a configuration through these modules.
 
@@ -7,6 +7,7 @@
     experiment, plan   what the user wants
     parts              the plug-ins and the executor of a plan
     run                Driver: `open`, `loop`, `close`
+    interrupts         signals during a run
     open_run           directory, lock and journal
     resume, replay     ResumedDriver; the journal, told to trials and plug-ins
     snapshot           the states of plug-ins

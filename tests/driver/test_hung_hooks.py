@@ -135,8 +135,8 @@ def resumed() -> list[int]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook hangs as soon as it has begun, and states are saved in each turn."""
-    monkeypatch.setattr("minitune.driver.run._TOLD_S", 0)
-    monkeypatch.setattr("minitune.driver.run._HANGS_S", 0)
+    monkeypatch.setattr("minitune.driver.interrupts._TOLD_S", 0)
+    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
 
@@ -360,7 +360,7 @@ def test_sigterm_ends_a_hook_that_hangs_and_comes_again_after_the_run(sent_again
 def test_sigterm_does_not_end_a_hook_that_has_just_begun(
     sent_again: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.driver.run._HANGS_S", 60)
+    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 60)
     hanging = Hanging(signal.SIGTERM, signal.SIGTERM)
     grid = run_with("callbacks", "on_trial_result", hanging)
     assert hanging.come_back
@@ -371,7 +371,7 @@ def test_sigterm_does_not_end_a_hook_that_has_just_begun(
 def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(
     sent_again: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.driver.run._HANGS_S", 0.1)
+    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
     heard: list[int] = []
 
     def hang() -> None:
@@ -390,7 +390,7 @@ def test_sigterm_ends_a_hook_that_has_just_begun_and_then_hangs(
 def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_peace(
     sent_again: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.driver.run._HANGS_S", 0.1)
+    monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0.1)
     ended: list[str] = []
 
     class Slow(Callback):
@@ -400,7 +400,7 @@ def test_a_hook_that_comes_back_soon_after_sigterm_leaves_the_following_ones_in_
                 signal.raise_signal(signal.SIGTERM)
 
         def on_trial_complete(self, *args: Any, **info: Any) -> None:
-            monkeypatch.setattr("minitune.driver.run._HANGS_S", 0)
+            monkeypatch.setattr("minitune.driver.interrupts._HANGS_S", 0)
             time.sleep(0.3)
             ended.append("slow")
 

@@ -5,11 +5,11 @@ import threading
 
 from script_kit import fit, hurry, slow
 
-import minitune.driver.run as run_module
+import minitune.driver.interrupts as interrupts_module
 from minitune import Callback
 
 hurry()
-run_module._TOLD_S = run_module._HANGS_S = 0  # a hook hangs as soon as it has begun
+interrupts_module._TOLD_S = interrupts_module._HANGS_S = 0  # a hook hangs as soon as it has begun
 
 
 class Hangs(Callback):
