@@ -99,6 +99,7 @@ class TBXLoggerCallback(LoggerCallback):
         for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
             number = number_or_flag(value)
             if number is not None and number == number:
+                number = float(number)  # the writer knows no large int
                 writer.add_scalar(_PREFIX + key, number, global_step=step)
                 numbers[_PREFIX + key] = number
             elif number is None:
