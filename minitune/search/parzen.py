@@ -686,7 +686,7 @@ class _Rungs:
 def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
     """The best ranks: by front, and within a front those first that add most to the volume."""
     spans = [(min(values), max(values)) for values in zip(*(key for key, _, _ in ranks), strict=True)]
-    # Of equal points, the earlier one comes first.
+    # Of points that add as much, the earlier one comes first.
     left = sorted(ranks, key=lambda rank: (rank[1], rank[0], rank[2]))
     chosen: list[int] = []
     while left and len(chosen) < count:

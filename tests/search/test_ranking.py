@@ -131,6 +131,12 @@ def test_pareto_points_with_most_volume_come_first() -> None:
     assert mirrored.best(range(6), 1.0, 6) == [3, 0, 2, 1, 5, 4]
 
 
+@pytest.mark.parametrize("values", [[(3.0, 1.0), (1.0, 3.0)], [(1.0, 3.0), (3.0, 1.0)]])
+def test_of_pareto_points_that_add_as_much_the_earlier_one_comes_first(values: list[tuple[float, float]]) -> None:
+    ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
+    assert Ranking(["min", "min"], "last", ended).best(range(2), 1.0, 2) == [0, 1]
+
+
 def test_a_value_of_minus_infinity_ranks_first_and_one_that_is_nan_last() -> None:
     values = [(0.0, 0.0, 9.0), (1.0, 1.0, 1.0), (-math.inf, 5.0, 5.0), (2.0, 2.0, math.nan), (9.0, 9.0, 9.0)]
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
