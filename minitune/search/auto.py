@@ -19,7 +19,10 @@ from minitune.search.gaussian_process import (
     Scales,
     covariance_kind,
 )
-from minitune.search.parzen import Group, Kernels, Model, Point, Ranking
+from minitune.search.groups import Group
+from minitune.search.model import Model
+from minitune.search.parzen import Kernels, Point
+from minitune.search.ranking import Ranking
 from minitune.search.tpe import TPESearch
 
 logger = logging.getLogger("minitune")

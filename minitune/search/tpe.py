@@ -14,7 +14,8 @@ from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
-from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
+from minitune.search.model import Model
+from minitune.search.ranking import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.search.transfer import Transfer
 from minitune.space.guesses import agrees, guess_of

@@ -22,7 +22,9 @@ from typing import Any
 
 from minitune.experiment.trial import EarlierRun
 from minitune.result import AUTO_RESULT_KEYS
-from minitune.search.parzen import Model, Observation, Ranking, numbers_of
+from minitune.search.groups import numbers_of
+from minitune.search.model import Model
+from minitune.search.ranking import Observation, Ranking
 from minitune.space.domains import Categorical
 from minitune.space.guesses import nested
 from minitune.space.parameters import Axis, parameters, values_of

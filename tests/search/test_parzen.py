@@ -14,21 +14,10 @@ from typing import Any
 
 import pytest
 
-from minitune.search.parzen import (
-    BadSide,
-    GoodSide,
-    Group,
-    Kernels,
-    KernelSpace,
-    Model,
-    Observation,
-    Point,
-    Ranking,
-    best_of,
-    draw_by_ratio,
-)
-from minitune.space.domains import Domain, choice, lograndint, loguniform, qrandn, quniform, randint, randn, uniform
-from minitune.space.parameters import Axis, parameters
+from minitune.search import parzen
+from minitune.search.parzen import BadSide, GoodSide, Kernels, KernelSpace, Point, best_of, draw_by_ratio
+from minitune.space.domains import Domain, lograndint, loguniform, qrandn, quniform, randint, randn, uniform
+from minitune.space.parameters import Axis
 
 SPACES: dict[str, tuple[list[Domain], list[int]]] = {
     "a number": ([uniform(2, 5)], []),
@@ -242,6 +231,38 @@ def test_bandwidths_of_the_good_side_are_those_computed_by_hand(places: list[flo
     assert good_bandwidths(points, 0) == pytest.approx(expected)
 
 
+class CountingList(list[Any]):
+    """Counts how many members are handed out."""
+
+    handed_out = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.handed_out += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
+    kernels = Kernels(KernelSpace([Axis(uniform(0, 1))] * 2, [2]))
+    for number in range(count):
+        # Searchers that take turns: one searches the left half and the first category, the other one the rest.
+        turn = number % 2
+        kernels.add(number, kernels.kernel_space.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
+    points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
+
+    def densities() -> list[float]:
+        bad = BadSide(kernels, good, [count - 1, 16], None)
+        return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
+
+    densities()  # from here on the kernels are scaled
+    kernels.scaled = CountingList(kernels.scaled)
+    sampled = densities()
+    assert kernels.scaled.handed_out <= len(points) * 2_000
+    monkeypatch.setattr(parzen, "_LARGEST_PART", count)
+    assert sampled == pytest.approx(densities(), abs=1.0)
+
+
 # -- draws -------------------------------------------------------------------------------------------------------------
 
 
@@ -322,84 +343,3 @@ def test_a_branch_is_drawn_in_proportion_to_the_ratio_however_often_it_is_a_cand
         ratios.append(above / bad_density(space, points, [0, 0, 0, 1, 1], point))
     for point, ratio in zip((first, second, third), ratios, strict=True):
         assert found[point] / 3000 == pytest.approx(ratio / sum(ratios), abs=0.03)
-
-
-# -- observations ------------------------------------------------------------------------------------------------------
-
-
-def test_a_function_of_the_steps_gets_numbers_in_order() -> None:
-    seen = []
-
-    def least(rows: list[tuple[float, Any]]) -> float:
-        seen.append(rows)
-        return min(value for _, value in rows)
-
-    one = Observation(0, rows={1: 3.0, 2: math.nan, 4: 1.0, 5: None}, value=2.0, step=5, arrival=0)
-    never = Observation(1, rows={1: math.nan}, value=math.nan, step=1, arrival=1)
-    ranking = Ranking(["min"], least, [one, never])
-    assert seen == [[(1, 3.0), (4, 1.0)]]
-    assert ranking.value(0) == 1.0
-    assert math.isnan(ranking.value(1))
-
-
-def group_of(space: dict[str, Any]) -> Group:
-    return Group(None, parameters(space), ())
-
-
-SPACE = {"x": uniform(0, 1), "z": randn(0, 1), "k": choice(["a", "b"])}
-
-
-def test_missing_values_are_drawn_and_known_ones_stay() -> None:
-    group = group_of(SPACE)
-    for number in range(20):
-        group.add(Observation(number, {"x": 0.25, "k": 1}))
-    values = [group.decode(point) for point in group.kernels.points.values()]
-    assert {(each["x"], each["k"]) for each in values} == {(0.25, 1)}
-    assert len({each["z"] for each in values}) == 20
-
-
-@pytest.mark.parametrize("wrong", [{"z": math.inf}, {"z": -math.inf}, {"x": 1.5}, {"x": None}, {"k": 2}, {"k": -1}])
-def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong: dict[str, Any]) -> None:
-    group = group_of(SPACE)
-    group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
-    assert not group.kernels.points
-
-
-NESTED = {
-    "m": choice([{"d": randint(1, 4)}, {"q": choice([{"e": quniform(0, 1, 0.5)}, "plain"])}, "none"]),
-    "one": randint(3, 4),
-}
-
-
-def test_all_configurations_of_a_finite_space_are_counted_and_listed() -> None:
-    model = Model(NESTED, 0.2, 24, None)
-    assert model.count == 3 + (3 + 1) + 1
-    listed = model.untried()
-    assert len({frozenset(values.items()) for values in listed}) == 8
-    assert all(model.configuration(values) is not None for values in listed)
-    model.add(Observation(0, listed[0]))
-    model.add(Observation(1, listed[0]))
-    model.add(Observation(-1, listed[1]), is_own=False)  # another run's
-    assert model.left == 7
-    assert model.untried() == listed[1:]
-    assert model.configuration(listed[0]) is None
-    assert Model({"x": uniform(0, 1)}, 0.2, 24, None).count is None
-
-
-def test_pending_trials_keep_proposals_away_but_less_than_bad_ones() -> None:
-    model = Model({"x": uniform(0, 1)}, 0.2, 24, None)
-    ended = [
-        Observation(number, {"x": number / 20}, value=abs(number - 9), step=1, arrival=number) for number in range(20)
-    ]
-    for each in ended:
-        model.add(each)
-    ranking = Ranking(["min"], "last", ended)
-
-    def near(pending: range) -> int:
-        found = [model.propose(random.Random(seed), ranking, pending)[1]["x"] for seed in range(50)]
-        return sum(abs(x - 0.45) < 0.05 for x in found)
-
-    alone = near(range(0))
-    for number in range(20, 23):
-        model.add(Observation(number, {"x": 0.45}))
-    assert near(range(0)) < near(range(20, 23)) < alone

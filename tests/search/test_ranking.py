@@ -1,7 +1,4 @@
-"""Ranking: whatever becomes of trials, the best are those that sorting all of them gives, and it looks at few.
-
-So does the model of the others.
-"""
+"""Ranking: whatever becomes of trials, the best are those that sorting all of them gives, and it looks at few."""
 
 from __future__ import annotations
 
@@ -13,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from minitune.search import parzen
-from minitune.search.parzen import BadSide, Kernels, KernelSpace, Observation, Ranking
-from minitune.space.domains import uniform
-from minitune.space.parameters import Axis
+from minitune.search.ranking import Observation, Ranking
 
 
 def report(observation: Observation, value: Any, step: int) -> None:
@@ -88,36 +82,19 @@ def test_ranking_looks_at_few_trials() -> None:
     assert numbers.asked <= 126
 
 
-class CountingList(list[Any]):
-    """Counts how many members are handed out."""
+def test_a_function_of_the_steps_gets_numbers_in_order() -> None:
+    seen = []
 
-    handed_out = 0
+    def least(rows: list[tuple[float, Any]]) -> float:
+        seen.append(rows)
+        return min(value for _, value in rows)
 
-    def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        self.handed_out += len(found) if isinstance(index, slice) else 1
-        return found
-
-
-def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
-    kernels = Kernels(KernelSpace([Axis(uniform(0, 1))] * 2, [2]))
-    for number in range(count):
-        # Searchers that take turns: one searches the left half and the first category, the other one the rest.
-        turn = number % 2
-        kernels.add(number, kernels.kernel_space.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
-    points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
-
-    def densities() -> list[float]:
-        bad = BadSide(kernels, good, [count - 1, 16], None)
-        return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
-
-    densities()  # from here on the kernels are scaled
-    kernels.scaled = CountingList(kernels.scaled)
-    sampled = densities()
-    assert kernels.scaled.handed_out <= len(points) * 2_000
-    monkeypatch.setattr(parzen, "_LARGEST_PART", count)
-    assert sampled == pytest.approx(densities(), abs=1.0)
+    one = Observation(0, rows={1: 3.0, 2: math.nan, 4: 1.0, 5: None}, value=2.0, step=5, arrival=0)
+    never = Observation(1, rows={1: math.nan}, value=math.nan, step=1, arrival=1)
+    ranking = Ranking(["min"], least, [one, never])
+    assert seen == [[(1, 3.0), (4, 1.0)]]
+    assert ranking.value(0) == 1.0
+    assert math.isnan(ranking.value(1))
 
 
 def test_pareto_points_with_most_volume_come_first() -> None:

@@ -18,7 +18,7 @@ from kit import cut, fit, resume, run_path
 import minitune as tune
 from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, Study, TPESearch
-from minitune.search.parzen import Observation
+from minitune.search.ranking import Observation
 from minitune.search.transfer import Transfer
 
 SPACE = {

@@ -1,0 +1,268 @@
+"""Which configuration comes next: drawn from the space, or from the mixtures of its groups, and none twice.
+
+A configuration is drawn from the top: the categories drawn so far decide which groups exist. The mixtures of a group
+are fitted to the best of those observations that have it. A finite space knows each configuration that was tried, so
+that the last ones are found; an infinite one only avoids points that were tried.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from itertools import product
+from typing import Any
+
+from minitune.search.groups import Group, Parent, numbers_of
+from minitune.search.parzen import BadSide, GoodSide, Point, best_of, draw_by_ratio
+from minitune.search.ranking import Observation, Ranking
+from minitune.space.domains import Categorical
+from minitune.space.parameters import Axis, Parameter, draw, parameters
+
+_MOST_GOOD = 25
+"""The maximum number of kernels of the good side, as in HyperOpt and Optuna. Not measured: more widen the search."""
+
+_ATTEMPTS = 10
+"""How many times a configuration that was already tried is redrawn. The second half of the draws is from the space.
+Not measured: more repeats less and takes longer.
+"""
+
+_MOST_ATTEMPTS = 1_000
+"""The same for an infinite space, where so many draws in vain mean that few configurations have most of its mass."""
+
+_MOST_LISTED = 10_000
+"""Of finite spaces that have more configurations than this, the untried ones are not listed. Not measured: a list
+takes memory and time; without one, the last configurations are found by chance.
+"""
+
+_Sides = tuple[GoodSide, BadSide]
+
+
+class Model:
+    """Draws configurations from the space or from the fitted mixtures; `gamma` is the share that counts as good.
+
+    Attributes:
+        whole: The group of all parameters, also of those below categories; None if there are none.
+        count: The number of configurations of a finite space; None if there is no end of them.
+
+    Raises:
+        ValueError: If there is a grid.
+    """
+
+    def __init__(self, space: Any, gamma: float, n_candidates: int, max_bad: int | None):
+        self._space = space
+        self._gamma = gamma
+        self._n_candidates = n_candidates
+        self._max_bad = max_bad
+        members: dict[Parent, list[Parameter]] = {}
+        for parameter in parameters(space):
+            members.setdefault(parameter.parent, []).append(parameter)
+        choices = {parent[0] for parent in members if parent is not None}
+        self._groups = {parent: Group(parent, found, choices) for parent, found in members.items()}
+        # Parameters learn together only if they exist together. So each category has a group of its own.
+        self._learning = [*self._groups.values()]
+        self.whole = self._groups.get(None)
+        if len(self._groups) > 1:
+            self.whole = Group(None, parameters(space), choices)
+            self._learning.append(self.whole)
+        self.count = self._count_configurations(None)
+        # How often each configuration was tried: by its values in a finite space, else by its point in `whole`.
+        self._tried: Counter[Any] = Counter()
+        self._avoided: set[Point] = set()
+        self._untried: list[dict[str, Any]] | None = None
+
+    def add(self, observation: Observation, is_own: bool = True) -> None:
+        """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
+        for group in self._learning:
+            group.add(observation)
+        if not is_own or self.whole is None:
+            return
+        key: Any = self.whole.kernels.points.get(observation.number)
+        if self.count is not None:
+            key = self._key(observation)
+        if key is not None:
+            self._tried[key] += 1
+
+    def remove(self, observation: Observation) -> None:
+        """Remove an observation. A configuration of a finite space still counts as tried."""
+        if self.count is None and self.whole is not None:
+            point = self.whole.kernels.points.get(observation.number)
+            if point is not None:
+                self._tried[point] -= 1
+                if not self._tried[point]:
+                    del self._tried[point]
+        for group in self._learning:
+            group.kernels.remove(observation.number)
+
+    @property
+    def only_group(self) -> Group | None:
+        """The group of all parameters, if all always exist and there is something to choose; else None."""
+        group = self._groups.get(None)
+        if group is not None and len(self._groups) == 1 and group.is_free:
+            return group
+        return None
+
+    @property
+    def left(self) -> float:
+        """How many configurations were not tried; infinite if there is no end of them."""
+        if self.count is None:
+            return math.inf
+        return self.count - len(self._tried)
+
+    @property
+    def tried_points(self) -> Set[Point]:
+        """The points of an infinite space that were tried; empty for a finite one."""
+        if self.count is not None:
+            return frozenset()
+        if self._avoided:
+            return self._tried.keys() | self._avoided
+        return self._tried.keys()
+
+    def avoid(self, observation: Observation | None) -> None:
+        """Count a removed observation's configuration as tried, until this is called with None."""
+        if observation is None:
+            self._avoided.clear()
+        elif self.whole is not None and observation.number in self.whole.kernels.points:
+            self._avoided.add(self.whole.kernels.points[observation.number])
+
+    def is_tried(self, values: Mapping[str, Any]) -> bool:
+        """Whether the configuration with these values was tried."""
+        if self.count is not None:
+            return frozenset(values.items()) in self._tried
+        if self.whole is None:
+            return False
+        point = self.whole.encode(values)
+        return point in self._tried or point in self._avoided
+
+    def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The configuration with these values; None if it was tried."""
+        config, values = self._draw(lambda group: drawn, {})
+        if self.is_tried(values):
+            return None
+        return config, values
+
+    def untried(self) -> list[dict[str, Any]]:
+        """The values of all configurations of a finite space that were not tried; none if the space is too large."""
+        if self.count is None or self.count > _MOST_LISTED:
+            return []
+        # A configuration that was tried is never untried again, so the list only becomes shorter.
+        if self._untried is None:
+            self._untried = list(self._every(None))
+        self._untried = [values for values in self._untried if frozenset(values.items()) not in self._tried]
+        return self._untried
+
+    def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A configuration and its values, drawn from the space except for the `fixed` values."""
+        return self._draw(lambda group: group.draw_prior(rng), fixed)
+
+    def propose(
+        self, rng: random.Random, ranking: Ranking | None, pending: Collection[int] = ()
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Draw a promising configuration, and return it with its values. It was not tried, as long as any was not.
+        Without a ranking, it is drawn from the space.
+        """
+        sides: dict[Parent, _Sides] = {}
+        for attempt in range(_MOST_ATTEMPTS if self.count is None else _ATTEMPTS):
+            # If the mixtures draw only what was tried, the rest is elsewhere: the space itself finds it sooner.
+            if ranking is not None and attempt < _ATTEMPTS / 2:
+                config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
+            else:
+                config, values = self.draw_prior(rng, {})
+            if self.left == 0 or not self.is_tried(values):
+                return config, values
+        # So many draws in vain mean that few are left. If the space was too large to list them, a repetition is rare.
+        rest = self.untried()
+        if not rest:
+            return config, values
+        group = self.only_group
+        if ranking is None or group is None:
+            chosen = rng.choice(rest)
+        else:
+            some = rng.sample(rest, min(len(rest), self._n_candidates))
+            good, bad = self._fitted(group, ranking, pending, sides)
+            chosen = group.decode(best_of(good, bad, [group.encode(values) for values in some]))
+        return self._draw(lambda group: chosen, {})
+
+    def _sample(
+        self,
+        group: Group,
+        rng: random.Random,
+        ranking: Ranking,
+        pending: Collection[int],
+        sides: dict[Parent, _Sides],
+    ) -> dict[str, Any]:
+        if not group.is_free:
+            return dict(group.single)
+        good, bad = self._fitted(group, ranking, pending, sides)
+        candidates = [good.draw(rng) for _ in range(self._n_candidates)]
+        if group.is_branch:
+            return group.decode(draw_by_ratio(good, bad, candidates, rng))
+        return group.decode(best_of(good, bad, candidates))
+
+    def _fitted(self, group: Group, ranking: Ranking, pending: Collection[int], sides: dict[Parent, _Sides]) -> _Sides:
+        if group.parent not in sides:
+            kernels = group.kernels
+            best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
+            good = GoodSide(kernels.kernel_space, [kernels.points[number] for number in best])
+            waiting = [number for number in pending if number in kernels.points]
+            sides[group.parent] = good, BadSide(kernels, best, waiting, self._max_bad)
+        return sides[group.parent]
+
+    def _draw(
+        self, sample: Callable[[Group], dict[str, Any]], fixed: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        # The categories above decide which groups exist, so a group is sampled when its first parameter is needed.
+        values: dict[str, Any] = {}
+        drawn: dict[str, Any] = {}
+
+        def choose(parameter: Parameter) -> Any:
+            name = parameter.name
+            if name in fixed:
+                values[name] = fixed[name]
+            else:
+                if name not in drawn:
+                    drawn.update(sample(self._groups[parameter.parent]))
+                values[name] = drawn[name]
+            return values[name]
+
+        return draw(self._space, choose), values
+
+    def _count_configurations(self, parent: Parent) -> int | None:
+        """The number of configurations below a category; None if they cannot be counted."""
+        total = 1
+        for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                below = [self._count_configurations((name, index)) for index in range(len(domain))]
+                if None in below:
+                    count = None
+                else:
+                    count = sum(each or 0 for each in below)
+            else:
+                count = Axis(numbers_of(domain)).count
+            if count is None:
+                return None
+            total *= count
+        return total
+
+    def _every(self, parent: Parent) -> Iterator[dict[str, Any]]:
+        columns: list[list[dict[str, Any]]] = []
+        for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                column = [{name: i, **below} for i in range(len(domain)) for below in self._every((name, i))]
+            else:
+                column = [{name: value} for value in Axis(numbers_of(domain)).values()]
+            columns.append(column)
+        for row in product(*columns):
+            yield {name: value for values in row for name, value in values.items()}
+
+    def _key(self, observation: Observation) -> frozenset[tuple[str, Any]] | None:
+        """What makes a configuration of a finite space equal to another one; None if it is only a part of one."""
+        found: dict[str, Any] = {}
+        for group in self._groups.values():
+            if group.exists_in(observation.values):
+                values = group.values_of(observation)
+                if values is None:
+                    return None
+                found.update(values)
+        return frozenset(found.items())
