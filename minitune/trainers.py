@@ -376,11 +376,11 @@ class DataParallelTrainer(BoundFunction):
 def _is_left(run: Overview, trainer_name: str) -> bool:
     """Whether it is the run of a trainer alone, which can be continued."""
     from minitune.experiment.lifecycle import ERROR
-    from minitune.record.standing import state_of
+    from minitune.record.standing import standing_of
 
     if run.setup.trainable_name != trainer_name or run.not_drawn + len(run.trials) != 1:
         return False
-    return state_of(run).can_go_on or any(trial.status == ERROR for trial in run.trials)
+    return standing_of(run).can_go_on or any(trial.status == ERROR for trial in run.trials)
 
 
 def _check_own(run: Overview, trainer_name: str) -> None:

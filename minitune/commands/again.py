@@ -50,7 +50,7 @@ from minitune.output.rows import metrics_of, titled, values_text
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
-from minitune.record.standing import RUNNING, read_standing, state_of
+from minitune.record.standing import RUNNING_RUN, read_standing, standing_of
 from minitune.record.story import BEGINNING, StartPoint, Story, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
@@ -409,8 +409,8 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     if options.force:
         raise argparse.ArgumentError(None, "--force is for scripts: a run keeps its own search space")
     run = read_run(path)
-    state = state_of(run)
-    if state.name == RUNNING:
+    state = standing_of(run)
+    if state.name == RUNNING_RUN:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
     # Each experiment has its own trainable, and only the script knows which belongs to which.
     if any(trial.experiment_number for trial in run.trials):

@@ -41,7 +41,7 @@ from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment import states
 from minitune.record.layout import find_runs
-from minitune.record.standing import state_of
+from minitune.record.standing import standing_of
 from minitune.record.story import read_overview
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.settings import ENDED_RUNS, SETTINGS, STEP_SUMMARY, setting, shared_variable, variable_of
@@ -266,7 +266,7 @@ def _runs(found: _Findings) -> None:
         except TuneError:
             found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` shows how")
             continue
-        if seen.is_unfinished and state_of(seen).can_go_on:
+        if seen.is_unfinished and standing_of(seen).can_go_on:
             unfinished.append(path)
     found.facts["unfinished"] = ", ".join(unfinished)
 

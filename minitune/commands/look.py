@@ -56,7 +56,7 @@ from minitune.experiment.goal import (
 from minitune.output.colors import DAMAGED, color_of, has_color
 from minitune.output.comparison import compared
 from minitune.output.rows import (
-    LISTED,
+    LISTED_LOOK,
     USUAL_METRICS,
     facts_of,
     metric_columns,
@@ -66,8 +66,7 @@ from minitune.output.rows import (
 from minitune.output.table import best_first
 from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
-from minitune.record.standing import RUNNING as RUNNING_RUN
-from minitune.record.standing import put_back, read_standing, state_of
+from minitune.record.standing import RUNNING_RUN, put_back, read_standing, standing_of
 from minitune.record.story import Story, read_overview
 from minitune.result import (
     CONFIG,
@@ -273,7 +272,7 @@ def _trials(name: str) -> Listing:
     return Listing(
         best_first(run.trials, goal),
         lambda trial: facts_of(trial, goal),
-        lambda trials: trials_table(trials, LISTED, goal, params, metrics),
+        lambda trials: trials_table(trials, LISTED_LOOK, goal, params, metrics),
         ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],
         f"{run.path}: {', '.join(counts)}, {state.text}",
         identity_of(run, state),
@@ -312,7 +311,7 @@ def _experiments(directory: str) -> Listing:
 
 
 def _run_row(name: str, run: Story) -> Row:
-    state = state_of(run)
+    state = standing_of(run)
     if state.name != RUNNING_RUN:
         put_back(run.trials)
     metric, mode = run.setup.goal.given
@@ -405,7 +404,7 @@ def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
 
 def _column(name: str, rows: Sequence[Row]) -> Column:
     colors = [color_of(row.get("status", row.get("state"))) for row in rows] if name in _STATES else ()
-    return Column(name, [row.get(name) for row in rows], LISTED.cell, colors=colors)
+    return Column(name, [row.get(name) for row in rows], LISTED_LOOK.cell, colors=colors)
 
 
 def _print_table(table: Table) -> None:
@@ -470,7 +469,7 @@ def compare(options: argparse.Namespace) -> int:
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
     cells = [
-        Column(head, [column.get(name) for name in names], LISTED.cell)
+        Column(head, [column.get(name) for name in names], LISTED_LOOK.cell)
         for head, column in zip(heads, columns, strict=True)
     ]
     echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))

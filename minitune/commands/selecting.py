@@ -15,7 +15,7 @@ from minitune.error import RunNotFoundError, TuneError
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST, find_runs, is_run, locate_run
-from minitune.record.standing import FINISHED_RUN, STOPPED, Standing
+from minitune.record.standing import FINISHED_RUN, STOPPED_RUN, Standing
 from minitune.record.story import Story
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
@@ -87,7 +87,7 @@ def seconds(text: str) -> float:
 def exit_status(run: Story, state: Standing) -> int:
     """The exit status of a command that has followed a run to its end."""
     # Interrupted, killed, failed, or still running: a resume would go on.
-    if state.name not in (FINISHED_RUN, STOPPED):
+    if state.name not in (FINISHED_RUN, STOPPED_RUN):
         return ENDED_EARLY
     if any(trial.status == ERROR for trial in run.trials):
         return TRIALS_FAILED
@@ -96,7 +96,7 @@ def exit_status(run: Story, state: Standing) -> int:
         return 0
     if run.total_samples is None:  # an endless search always ends while trials wait
         return 0
-    is_cut = state.name == STOPPED and run.not_drawn  # a search may also end before it has drawn all trials
+    is_cut = state.name == STOPPED_RUN and run.not_drawn  # a search may also end before it has drawn all trials
     if is_cut or any(not trial.has_started for trial in run.trials):
         return ENDED_EARLY
     return 0

@@ -28,7 +28,7 @@ from minitune.commands.selecting import (
 from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST
-from minitune.record.standing import RUNNING, Standing, put_back, read_on
+from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
@@ -111,10 +111,10 @@ def _print_until_end(follower: RunFollower) -> Standing:
     from minitune.commands.facts import json_line
 
     _, state = read_on(follower)
-    while state.name == RUNNING:
+    while state.name == RUNNING_RUN:
         echo(json_line(about_run(follower.run, state)), flush=True)
         has_new = False
-        while not has_new and state.name == RUNNING:
+        while not has_new and state.name == RUNNING_RUN:
             time.sleep(_LOOK_S)
             has_new, state = read_on(follower)
     put_back(follower.run.trials)
@@ -129,7 +129,7 @@ def _show_until_end(follower: RunFollower) -> Standing:
 
     _, state = read_on(follower)
     run = follower.run
-    is_live = state.name == RUNNING
+    is_live = state.name == RUNNING_RUN
     info = RunInfo(run.path, ended_before=len(run.driver.ended_before))
     reporter = default_reporter(run.driver.time_budget_s)
     reporter.configure(verbose=1, print_errors=True)
@@ -139,7 +139,7 @@ def _show_until_end(follower: RunFollower) -> Standing:
     known = {trial.trial_id: (trial.status, trial.progress.num_reports) for trial in run.trials}
     try:
         # No lock and no signal from the run: the growth of its journal is all that is looked at.
-        while state.name == RUNNING:
+        while state.name == RUNNING_RUN:
             if reporter.should_report(run.trials):
                 reporter.report(run.trials, False, *info.lines(False))
             time.sleep(_LOOK_S)
@@ -199,7 +199,7 @@ def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool)
     position_bytes = 0
     while True:
         # Decided before the file is read, so that what a trial prints before its end is always shown.
-        is_over = not follows or read_on(follower)[1].name != RUNNING or trial.is_finished()
+        is_over = not follows or read_on(follower)[1].name != RUNNING_RUN or trial.is_finished()
         path = os.path.join(trial.local_path, name)
         if is_over and not os.path.exists(path):
             raise FileNotFoundError(_why_missing(trial, path))

@@ -16,7 +16,7 @@ from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL
-from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial
+from minitune.driver.state import RunningTrial
 from minitune.driver.transitions import Run, take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
@@ -26,6 +26,7 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
+from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.space.domains import component_seed
 from minitune.trainable.trial_actor import make_trial_actor
@@ -74,7 +75,7 @@ class TrialSource:
     def draw(self) -> bool:
         """Draw a trial if it could start at once."""
         state = self._run.state
-        if state.waiting.num_pending or state.supply != OPEN:
+        if state.waiting.num_pending or state.supply != SUPPLY_OPEN:
             return False
         if self._draws_late and state.trials:
             try:
@@ -101,15 +102,15 @@ class TrialSource:
 
     def _ask(self) -> bool:
         state = self._run.state
-        if state.supply == ENDED:
+        if state.supply == SUPPLY_ENDED:
             return False
         if self._repeats is not None and self._repeats.is_due():
             self._run.hooks.search_ends()
         trial = self._run.hooks.next_trial()
         if trial is None:
-            state.supply = ENDED if self._run.hooks.search_has_ended() else WAITING
+            state.supply = SUPPLY_ENDED if self._run.hooks.search_has_ended() else SUPPLY_WAITING
             return False
-        state.supply = OPEN
+        state.supply = SUPPLY_OPEN
         self._add(trial)
         return True
 
@@ -166,8 +167,8 @@ class TrialLauncher:
         state = self._run.state
         waiting = state.waiting
         state.may_start = True
-        if state.supply == WAITING:
-            state.supply = OPEN
+        if state.supply == SUPPLY_WAITING:
+            state.supply = SUPPLY_OPEN
         try:
             self._start_all()
             num_drawn = len(state.trials)
@@ -176,7 +177,7 @@ class TrialLauncher:
                 self._start_all()  # one of them may need less than those that wait
         except Refusal as refusal:
             return refusal
-        if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
+        if is_done and state.supply != SUPPLY_WAITING and self._chooses_in_order and not state.backoff.is_active:
             state.may_start = False
         return None
 

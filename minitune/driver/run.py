@@ -43,7 +43,7 @@ from minitune.driver.parts import (
 )
 from minitune.driver.plan import Plan
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, innermost
-from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
+from minitune.driver.state import RunSettings, RunState, TrialSettings
 from minitune.driver.transitions import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
@@ -69,6 +69,7 @@ from minitune.record.layout import RunDirectory, create_run_directory, identifie
 from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
+from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.domains import draw_global_seed
@@ -389,7 +390,7 @@ class Driver:
         controller.begin(self._left_over)
         if interrupts.name is not None:  # before a worker is started
             self._interrupt()
-        while state.unfinished or state.supply != ENDED:
+        while state.unfinished or state.supply != SUPPLY_ENDED:
             max_wait_s = None
             if self.components.reporter is not None:
                 progress.report(state.trials)
@@ -464,14 +465,14 @@ def _tell_of_unfinished(path: str) -> None:
     """Tell if the run at the path that the user gave can still be resumed, although this one is new."""
     import shlex
 
-    from minitune.record.standing import state_of
+    from minitune.record.standing import standing_of
     from minitune.record.story import read_overview
 
     try:
         earlier = read_overview(path)
     except (OSError, TuneError):  # it may be no run, and the new one does not need it
         return
-    state = state_of(earlier)
+    state = standing_of(earlier)
     if earlier.damage is not None or not state.can_go_on:
         return
     left = earlier.not_drawn + sum(trial.status not in (TERMINATED, ERROR) for trial in earlier.trials)

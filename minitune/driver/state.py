@@ -17,9 +17,10 @@ from minitune.decision import GO_ON, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Transition
+from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
+from minitune.schedulers.trial_scheduler import SUPPLY_OPEN
 
 if TYPE_CHECKING:
     from minitune.driver.report_path import ReportPath
@@ -28,11 +29,6 @@ _READ_ONLY = (
     "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "
     "controller.stop_trial(trial)"
 )
-OPEN = "OPEN"
-WAITING = "WAITING"
-ENDED = "ENDED"
-"""The searcher may suggest more trials, has none at the moment, or is finished."""
-
 GRACE_S = 10.0
 """How many seconds a trial may take to unwind after a stop; then it gets SIGTERM, and later SIGKILL."""
 
@@ -257,7 +253,7 @@ class RunState:
     """The trials of a run in order of submission, with indices, requests and limits, in O(1) or O(log n).
 
     Attributes:
-        supply: `OPEN`, `WAITING` or `ENDED`.
+        supply: See `SchedulerContext.supply`.
         ending: Why the run is ending; None while it continues.
         may_start: False if no trial can start; True again when a trial is added, waits or ends, a worker exits, or the
             supply ends.
@@ -271,7 +267,7 @@ class RunState:
         settings = settings or RunSettings()
         self.settings = settings
         # The run as a whole.
-        self.supply = OPEN
+        self.supply = SUPPLY_OPEN
         self.ending: Ending | None = None
         self.may_start = True
         self.requests: deque[Request] = deque()
@@ -293,7 +289,7 @@ class RunState:
         """Add a trial, in any phase."""
         self.may_start = True
         list.append(self.trials, trial)  # its own methods refuse changes, as plug-ins have it
-        if trial.phase not in FINISHED:
+        if trial.phase not in ENDED_PHASES:
             self.unfinished[trial.trial_id] = trial
         self.waiting.add(trial)
 
@@ -313,7 +309,7 @@ class RunState:
             self.may_start = True
         if before is Phase.QUEUED or before is Phase.PAUSED:
             self.waiting.remove(trial, before)
-        if after in FINISHED:
+        if after in ENDED_PHASES:
             self.unfinished.pop(trial.trial_id, None)
         else:
             self.unfinished.setdefault(trial.trial_id, trial)
@@ -331,7 +327,7 @@ class RunState:
         """An actor that was let go has exited."""
         self.may_start = True
         self.waiting.leaving.pop(running.actor_id, None)
-        if running.trial.phase not in FINISHED:
+        if running.trial.phase not in ENDED_PHASES:
             self.waiting.last_actor_left(running.trial)
 
     def change_resources(self, trial: Trial, request: Resources) -> None:

@@ -19,13 +19,13 @@ from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
 from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
 from minitune.driver.limits import REPORT
-from minitune.driver.state import ENDED, WAITING
 from minitune.driver.transitions import Run, take
 from minitune.error import TuneError
 from minitune.executors.trial_executor import CallReturned, Placed
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
+from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_WAITING
 
 if TYPE_CHECKING:
     from minitune.driver.confirming import RepeatSource
@@ -103,7 +103,7 @@ class TuneController:
             state.may_start = True
         if state.ending is None and (state.may_start or state.requests or not state.running):
             self._launch()
-        is_over = not (state.running or state.unfinished) and state.supply == ENDED
+        is_over = not (state.running or state.unfinished) and state.supply == SUPPLY_ENDED
         if not is_over:
             wait_s = max_wait_s
             if not state.running or self._wait_limits or state.backoff.is_active:
@@ -184,7 +184,7 @@ class TuneController:
             return
         if state.backoff.is_hopeless:
             raise state.backoff.error()
-        if waiting.resting or state.requests or state.supply == WAITING:
+        if waiting.resting or state.requests or state.supply == SUPPLY_WAITING:
             return
         if waiting.paused and not waiting.queue:
             scheduler = type(self._run.hooks.scheduler).__name__
@@ -202,7 +202,7 @@ class TuneController:
         """How long to wait for an event, in seconds; None: no limit."""
         state = self._run.state
         limits = [math.inf if max_wait_s is None else max_wait_s]
-        if not state.running and state.supply == WAITING and not state.waiting.num_pending:
+        if not state.running and state.supply == SUPPLY_WAITING and not state.waiting.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
@@ -305,7 +305,7 @@ class TuneController:
 
     def _end_supply(self) -> None:
         self._run.hooks.search_ends()
-        self._run.state.supply = ENDED
+        self._run.state.supply = SUPPLY_ENDED
         self._run.state.may_start = True
 
     def _end_if_stopper_wants(self) -> None:
@@ -320,7 +320,7 @@ class TuneController:
     def _confirm(self) -> None:
         """Add the repeats of the best trials, unless something else has ended the run."""
         state = self._run.state
-        if state.unfinished or state.supply != ENDED or state.ending is not None or self._was_ended:
+        if state.unfinished or state.supply != SUPPLY_ENDED or state.ending is not None or self._was_ended:
             return
         try:
             self._source.add_repeats()

@@ -108,4 +108,4 @@ STATUS: dict[Phase, str] = {
 """The status of each phase, as users, plug-ins and files see it."""
 
 OWNS_ACTOR = frozenset({Phase.STARTING, Phase.RESTORING, Phase.TRAINING, Phase.SAVING})
-FINISHED = frozenset({Phase.TERMINATED, Phase.ERROR})
+ENDED_PHASES = frozenset({Phase.TERMINATED, Phase.ERROR})

@@ -23,7 +23,7 @@ from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle, states
 from minitune.experiment.endings import Ending
-from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Transition
+from minitune.experiment.lifecycle import ENDED_PHASES, ERROR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
@@ -320,7 +320,7 @@ class Trial:
 
     def is_finished(self) -> bool:
         """Whether the trial has ended, with or without an error."""
-        return self.phase in FINISHED
+        return self.phase in ENDED_PHASES
 
     @property
     def has_started(self) -> bool:

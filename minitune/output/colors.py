@@ -31,7 +31,7 @@ _CODES = {
     states.FAILED: _RED,
     states.INTERRUPTED: _YELLOW,
     states.NOT_STARTED: _GREY,
-    standing.KILLED: _RED,
+    standing.KILLED_RUN: _RED,
     DAMAGED: _RED,
 }
 """The numbers of the colours in the codes of terminals, of the states of trials and runs."""

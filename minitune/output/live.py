@@ -14,7 +14,7 @@ from minitune.base.text import colored, counted, cut, duration, one_line, printa
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
 from minitune.output.colors import color_of
-from minitune.output.rows import LIVE, TrialRow, columns, values_text
+from minitune.output.rows import LIVE_LOOK, TrialRow, columns, values_text
 from minitune.result import TRAINING_ITERATION
 
 _BAR_COLUMNS = 30
@@ -116,7 +116,7 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
     aims = Goal() if goal is None else Goal(*goal)
-    table = columns([*best, *running], LIVE, aims, snapshot.params, snapshot.metrics, least)
+    table = columns([*best, *running], LIVE_LOOK, aims, snapshot.params, snapshot.metrics, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}

@@ -13,8 +13,7 @@ from minitune import clock
 from minitune.base.numbers import known_number
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.record.standing import RUNNING as RUNNING_RUN
-from minitune.record.standing import Standing
+from minitune.record.standing import RUNNING_RUN, Standing
 from minitune.record.story import Story
 from minitune.result import TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 

@@ -43,8 +43,8 @@ from minitune.output.live import (
 )
 from minitune.output.pace import pace_of, rest_of_run_s, silent_trials
 from minitune.output.rows import (
-    BLOCK,
-    ENDED,
+    BLOCK_LOOK,
+    ENDED_LOOK,
     MAX_SHOWN_VALUES,
     METRICS_SHOWN,
     USUAL_METRICS,
@@ -333,7 +333,7 @@ class TuneReporterBase(ProgressReporter):
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
                 rank = table.rank_by(self._goal)
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
-            look = replace(BLOCK, cell=self.max_column_length)
+            look = replace(BLOCK_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
@@ -614,7 +614,7 @@ class LiveReporter(ScreenReporter):
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.progress.metrics for trial in shown):
-            look = replace(ENDED, cell=self.max_column_length)
+            look = replace(ENDED_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)

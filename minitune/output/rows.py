@@ -129,7 +129,7 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
 def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
-    The names are those of `LISTED`. A metric with one of our own names is left out.
+    The names are those of `LISTED_LOOK`. A metric with one of our own names is left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
@@ -241,13 +241,13 @@ class Look:
     is_framed: bool = True
 
 
-BLOCK = Look((_NAME, _STATUS, _PROCESS, _REPEATS))
+BLOCK_LOOK = Look((_NAME, _STATUS, _PROCESS, _REPEATS))
 """A status block, while a run goes on."""
-ENDED = Look((_NAME, _ENDED_OR_STATE, _REPEATS))
+ENDED_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS))
 """The end of a run, and notebooks."""
-LIVE = Look((_NAME, _ENDED_OR_STATE, _REPEATS), cell=16, name=32, is_framed=False)
+LIVE_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS), cell=16, name=32, is_framed=False)
 """The live view, whose lines must not be wide."""
-LISTED = Look((_NUMBER, _ID, _STATUS, _ENDED, _REPEATS), cell=40, has_names=True)
+LISTED_LOOK = Look((_NUMBER, _ID, _STATUS, _ENDED, _REPEATS), cell=40, has_names=True)
 """The table of `minitune ls`."""
 
 

@@ -20,7 +20,15 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, best_trial, confirmations
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import ENDED, last_line, metric_columns, shown_metric, shown_params, trials_table, values_text
+from minitune.output.rows import (
+    ENDED_LOOK,
+    last_line,
+    metric_columns,
+    shown_metric,
+    shown_params,
+    trials_table,
+    values_text,
+)
 from minitune.result import (
     flatten,
 )
@@ -251,7 +259,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     columns = metric_columns(trials, goal)
     if shown:
-        parts.append(trials_table(shown, ENDED, goal, {}, columns))
+        parts.append(trials_table(shown, ENDED_LOOK, goal, {}, columns))
     # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
@@ -261,7 +269,7 @@ def front_html(trials: Sequence[Trial], goal: Goal) -> str:
     """The trials of a Pareto front as HTML, for a notebook."""
     shown = trials[:MAX_ROWS]
     head = f"Pareto front of {', '.join(goal.metrics)}: {counted(len(trials), 'trial')}"
-    table = trials_table(shown, ENDED, goal, {}, {name: name for name in goal.metrics})
+    table = trials_table(shown, ENDED_LOOK, goal, {}, {name: name for name in goal.metrics})
     return as_html([head, table, *left_out_line(len(trials) - len(shown))])
 
 

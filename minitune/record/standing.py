@@ -18,17 +18,17 @@ from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory
 from minitune.record.story import RunFollower, Story
 
-RUNNING = "running"
+RUNNING_RUN = "running"
 FINISHED_RUN = "finished"
-STOPPED = "stopped"
+STOPPED_RUN = "stopped"
 INTERRUPTED_RUN = "interrupted"
-FAILED = "failed"
-KILLED = "killed"
+FAILED_RUN = "failed"
+KILLED_RUN = "killed"
 """The states of a run: a driver works on it; all trials ended on their own; a stopper or a failure ended it; a signal
 did; an error outside of its trials did; its process died.
 """
 
-_STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
+_STANDS = {RUNNING_RUN: "goes on", FAILED_RUN: "has failed", FINISHED_RUN: "has ended"}
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Standing:
     @property
     def can_go_on(self) -> bool:
         """Whether the run ended before its trials and can be resumed."""
-        return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
+        return self.name in (INTERRUPTED_RUN, FAILED_RUN, KILLED_RUN)
 
     @property
     def undrawn(self) -> str:
         """The state of the trials that the search has not drawn."""
-        if self.name == RUNNING:
+        if self.name == RUNNING_RUN:
             return states.PENDING
         return states.NOT_STARTED
 
@@ -62,7 +62,7 @@ class Standing:
         return Counter({state: found[state] for state in states.STATES if found[state]})
 
 
-def state_of(run: Story) -> Standing:
+def standing_of(run: Story) -> Standing:
     """The state of a run whose journal has been read."""
     path = run.path
     ending = run.driver.ending
@@ -72,26 +72,26 @@ def state_of(run: Story) -> Standing:
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
-            return Standing(RUNNING, f"running ({holder})")
-        return Standing(KILLED, f"killed: its process died before the end; {go_on}")
+            return Standing(RUNNING_RUN, f"running ({holder})")
+        return Standing(KILLED_RUN, f"killed: its process died before the end; {go_on}")
     if ending.kind is EndKind.FINISHED:
         return Standing(FINISHED_RUN, "finished")
     if ending.kind is EndKind.INTERRUPTED:
         return Standing(INTERRUPTED_RUN, f"interrupted; {go_on}")
     if ending.kind.is_early:
-        return Standing(STOPPED, f"stopped before its trials: {ending.text}")
-    return Standing(FAILED, f"failed: {ending.text}; {go_on}")
+        return Standing(STOPPED_RUN, f"stopped before its trials: {ending.text}")
+    return Standing(FAILED_RUN, f"failed: {ending.text}; {go_on}")
 
 
 def read_on(follower: RunFollower) -> tuple[bool, Standing]:
     """Read the new records; return whether there were any, and the state of the run. Blocks."""
     has_new = follower.read_new()
-    state = state_of(follower.run)
-    if state.name == KILLED:
+    state = standing_of(follower.run)
+    if state.name == KILLED_RUN:
         # A driver writes why the run ends, and then releases the lock. It may have done both since the records were
         # read. Without a driver no more records come, so the second look is the last one.
         has_new = follower.read_new() or has_new
-        state = state_of(follower.run)
+        state = standing_of(follower.run)
     return has_new, state
 
 
@@ -104,7 +104,7 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
     _, state = read_on(follower)
     run = follower.run
     # Their workers have ended with the driver, although no record says so.
-    if state.name != RUNNING:
+    if state.name != RUNNING_RUN:
         put_back(run.trials)
     return run, state
 

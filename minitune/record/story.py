@@ -34,8 +34,8 @@ from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import (
+    ENDED_PHASES,
     ERROR,
-    FINISHED,
     OWNS_ACTOR,
     PAUSED,
     PENDING,
@@ -320,7 +320,7 @@ class Story:
             opened_s=record["at"],
             time_budget_s=record.get("time_budget_s"),
             limits=record.get("limits", []),
-            ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
+            ended_before={trial.trial_id for trial in self.trials if trial.phase in ENDED_PHASES},
         )
         self._describe(record)
         for trial in list(self.unfinished.values()):
@@ -547,7 +547,7 @@ class Story:
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
         trial.phase = _PHASE_AFTER[transition]
         trial.ending = why if isinstance(why, Ending) else None
-        if trial.phase in FINISHED:
+        if trial.phase in ENDED_PHASES:
             self.unfinished.pop(trial.trial_id, None)
         elif transition is Transition.REVIVE:
             self.unfinished[trial.trial_id] = trial

@@ -28,7 +28,7 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (
-    CONTINUE,
+    SUPPLY_OPEN,
     MetricScheduler,
     SchedulerContext,
     has_failed_for_good,
@@ -232,17 +232,17 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         """Record the result if the trial has reached a rung, and decide. O(log n) comparisons."""
         at = self._time_of(result)
         if at is None:
-            return CONTINUE
+            return decision.GO_ON
         if at >= self._max_t:
             if self._stop_last_trials:
                 return self._end(at)
-            return CONTINUE
+            return decision.GO_ON
         standing = self._standing_of(trial)
         recorded = self._record(trial, standing, at, result)
         if recorded is not None:
             return self._decide(standing, *recorded, at)
         if standing.promoted or at < self._times[standing.bracket][standing.rung]:
-            return CONTINUE
+            return decision.GO_ON
         # It was started again without a promotion, so it stays at its rung.
         return Decision(decision.PAUSE, "it is again at the rung where it waits to be promoted")
 
@@ -276,7 +276,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if not self._promotes:
             return super().choose_trial_to_run(tune_controller)
         chosen = self._best_to_promote(tune_controller, at_least=0) or tune_controller.first_pending()
-        if chosen is not None or supply_of(tune_controller) == "OPEN":
+        if chosen is not None or supply_of(tune_controller) == SUPPLY_OPEN:
             return chosen
         if self._busy is not None and self._busy.status in (PENDING, RUNNING):
             return None

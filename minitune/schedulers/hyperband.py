@@ -25,7 +25,8 @@ from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMI
 from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry, HalvingScheduler, bracket_size
 from minitune.schedulers.trial_scheduler import (
-    CONTINUE,
+    SUPPLY_ENDED,
+    SUPPLY_OPEN,
     SchedulerContext,
     has_failed_for_good,
     supply_of,
@@ -277,7 +278,7 @@ class HyperBandScheduler(HalvingScheduler):
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         at = self._time_of(result)
         if at is None:
-            return CONTINUE
+            return decision.GO_ON
         bracket = self._home_of(trial)
         member = bracket.members.get(trial.trial_id)
         if member is None:  # dropped while it was saved, or by an earlier driver: it was not stopped yet
@@ -286,12 +287,12 @@ class HyperBandScheduler(HalvingScheduler):
             bracket.ready.pop(trial.trial_id, None)  # it runs again
         # Its own rung and not that of the bracket: after a leap over several rungs the two differ until all have come.
         if at < bracket.times[member.rung]:
-            return CONTINUE
+            return decision.GO_ON
         self._at_rung(result, bracket.times[member.rung])
         if at >= self._max_t and self._stop_last_trials:
             return self._end(at, bracket=bracket.index, band=bracket.band)
         if at >= self._max_t and bracket.is_at_end:
-            return CONTINUE
+            return decision.GO_ON
         if member.entry is not None:  # started again while it waited: its first entry counts
             return Decision(decision.PAUSE, "it is again at the rung where it waits for the others")
         entry = self._new_entry(trial, result)
@@ -399,7 +400,7 @@ class HyperBandScheduler(HalvingScheduler):
 
     def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
         """Close the rungs of a bracket that can be closed, and stop the trials that are dropped."""
-        if supply_of(context) == "ENDED":
+        if supply_of(context) == SUPPLY_ENDED:
             bracket.is_open = False
         closings = bracket.close()
         for closing in closings:
@@ -428,9 +429,9 @@ class HyperBandScheduler(HalvingScheduler):
 
     def _is_complete(self, context: SchedulerContext) -> bool:
         """Whether the open bracket gets no more trials, or none while all the others wait."""
-        if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == "OPEN":
+        if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == SUPPLY_OPEN:
             return False
-        if supply_of(context) == "ENDED":
+        if supply_of(context) == SUPPLY_ENDED:
             return True
         # The search algorithm has none for now. It may wait for results, and the trials here for one another. If none
         # moves, none ever would again. A trial that has come to its rung moves no more, but is RUNNING until it is

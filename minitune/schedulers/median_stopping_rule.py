@@ -18,7 +18,8 @@ from minitune.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (
-    CONTINUE,
+    SUPPLY_ENDED,
+    SUPPLY_OPEN,
     WORST,
     MetricScheduler,
     SchedulerContext,
@@ -119,10 +120,10 @@ class MedianStoppingRule(MetricScheduler):
         """Record the result and compare the trial. O(log n) for each time of comparison that the trial passes."""
         at = self._time_of(result)
         if at is None:
-            return CONTINUE
+            return decision.GO_ON
         curve = self._record(trial.trial_id, at, result)
         if at < self._grace_period or trial.trial_id in self._spared:
-            return CONTINUE
+            return decision.GO_ON
         index = self._index_of(at)
         means = self._means[index]
         own = curve.mean(self._moments[index])
@@ -135,7 +136,7 @@ class MedianStoppingRule(MetricScheduler):
         # Its best value, not its mean: a trial that has just become good must not pay for its slow start.
         tolerance = _ROUNDING * max(1.0, abs(median))
         if curve.best >= median - tolerance:
-            return CONTINUE
+            return decision.GO_ON
         return self._reject(trial, at, curve, median, num_others)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
@@ -153,11 +154,11 @@ class MedianStoppingRule(MetricScheduler):
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """New trials come first. Paused trials continue once no new trial comes, or none while nothing runs."""
-        if supply_of(tune_controller) == "ENDED" or not hasattr(tune_controller, "first_pending"):
+        if supply_of(tune_controller) == SUPPLY_ENDED or not hasattr(tune_controller, "first_pending"):
             return super().choose_trial_to_run(tune_controller)
         pending = tune_controller.first_pending()
         paused = tune_controller.first_paused()
-        if pending is not None or paused is None or supply_of(tune_controller) == "OPEN":
+        if pending is not None or paused is None or supply_of(tune_controller) == SUPPLY_OPEN:
             return pending
         live = tune_controller.get_live_trials()
         if any(trial.status in (PENDING, RUNNING) for trial in live):
@@ -263,9 +264,9 @@ class MedianStoppingRule(MetricScheduler):
     def _yield_time(self, context: SchedulerContext, trial: Trial, at: float) -> Decision:
         """With too few others the trial continues, unless others wait and its slice of time is over."""
         if not self._min_time_slice or at - self._slices.get(trial.trial_id, 0) < self._min_time_slice:
-            return CONTINUE
+            return decision.GO_ON
         if context.first_pending() is None and context.first_paused() is None:
-            return CONTINUE
+            return decision.GO_ON
         self._slices[trial.trial_id] = at
         return Decision(
             decision.PAUSE,

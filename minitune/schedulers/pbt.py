@@ -44,7 +44,7 @@ from minitune.schedulers.population import (
     look_up,
 )
 from minitune.schedulers.trial_scheduler import (
-    CONTINUE,
+    SUPPLY_ENDED,
     FIFOScheduler,
     MetricScheduler,
     SchedulerContext,
@@ -203,11 +203,11 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         step = known_number(result.get(TRAINING_ITERATION))
         if step is None:
-            return CONTINUE
+            return decision.GO_ON
         self._step = int(step)
         passed = sum(1 for at, _ in self._changes if at <= step)
         if passed <= self._num_perturbations:
-            return CONTINUE
+            return decision.GO_ON
         self._num_perturbations = passed
         at, self.config = self._changes[passed - 1]
         values = {(str(name),): value for name, value in self.config.items()}
@@ -394,17 +394,17 @@ class PopulationBasedTraining(MetricScheduler):
         """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit."""
         at = self._time_of(result)
         if at is None:
-            return CONTINUE
+            return decision.GO_ON
         self._forget_failed(tune_controller)
         member = self._member(trial)
         self._population.hear(member, at, self._score_of(result))
         self._population.leave_line(member)
         if at < self._burn_in:
-            return CONTINUE
+            return decision.GO_ON
         if self._synch:
             return self._reach_turn(member, at, result)
         if _turns(at - member.last_turn, self._interval) < 1:
-            return CONTINUE
+            return decision.GO_ON
         self._record(member, at, result)
         return self._take_turn(tune_controller, member)
 
@@ -477,7 +477,7 @@ class PopulationBasedTraining(MetricScheduler):
         if member.trial_id in self._arrived:  # it runs again, so an earlier driver has completed that turn
             self._begin_turn()
         if _turns(at, self._interval) < self._turn:
-            return CONTINUE
+            return decision.GO_ON
         self._record(member, at, result)
         self._arrived.add(member.trial_id)
         facts = self._rank_facts(member)
@@ -487,7 +487,7 @@ class PopulationBasedTraining(MetricScheduler):
     def _have_all_arrived(self, context: SchedulerContext) -> bool:
         """Whether all members are paused at the turn and no more members will come."""
         members = self._population.members
-        if not members or len(self._arrived) < len(members) or getattr(context, "supply", "ENDED") != "ENDED":
+        if not members or len(self._arrived) < len(members) or getattr(context, "supply", SUPPLY_ENDED) != SUPPLY_ENDED:
             return False
         found = [self._find(context, trial_id) for trial_id in members]
         return all(trial is not None and trial.status == PAUSED for trial in found)

@@ -25,7 +25,10 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
-CONTINUE = decision.GO_ON
+SUPPLY_OPEN = "OPEN"
+SUPPLY_WAITING = "WAITING"
+SUPPLY_ENDED = "ENDED"
+"""New trials can come at any time; none can at the moment; or there will be none."""
 
 
 class ResourceTotals(Protocol):
@@ -179,7 +182,7 @@ class TrialScheduler:
         Returns:
             CONTINUE, PAUSE, STOP or NOOP, preferably as a `Decision` with a reason.
         """
-        return CONTINUE
+        return decision.GO_ON
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Called when a RUNNING trial has finished or is stopped; `result` is its last one, flattened."""
@@ -378,7 +381,7 @@ def has_failed_for_good(trial: Trial) -> bool:
 
 def supply_of(context: Any) -> str:
     """`SchedulerContext.supply`; `OPEN` if a stand-in in a user's test has only the methods of Ray Tune."""
-    return getattr(context, "supply", "OPEN")
+    return getattr(context, "supply", SUPPLY_OPEN)
 
 
 def score(value: Any, mode: str) -> float:

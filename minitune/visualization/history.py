@@ -25,7 +25,7 @@ from minitune.output.table import earlier_best_text
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
-from minitune.record.standing import RUNNING, put_back, read_on
+from minitune.record.standing import RUNNING_RUN, put_back, read_on
 from minitune.record.story import Effect, RunFollower, read_description
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 from minitune.space.tree import value_at_text
@@ -193,7 +193,7 @@ class RunHistory:
     def _refresh(self) -> None:
         """Describe the trials that have changed."""
         story = self.story
-        if self.state.name != RUNNING:
+        if self.state.name != RUNNING_RUN:
             self._reader.end_spans(story.updated_s)
             put_back(story.trials)
         self.updated_s = story.updated_s
@@ -259,7 +259,7 @@ class RunHistory:
         confirmed = confirmations(trials, self.metric, self.mode)
         if confirmed:
             return str(confirmed[0])
-        if self.state.name == RUNNING or self.best is None:
+        if self.state.name == RUNNING_RUN or self.best is None:
             return ""
         from minitune.search.estimate import estimates, remark_on_luck
 

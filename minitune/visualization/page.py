@@ -29,10 +29,10 @@ from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
-from minitune.output.rows import LISTED, infer_metrics, shown_metric
+from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
 from minitune.output.table import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
-from minitune.record.standing import RUNNING
+from minitune.record.standing import RUNNING_RUN
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.visualization.importances import (
@@ -273,7 +273,7 @@ class RunData:
             trainable=story.setup.trainable_name,
             state=history.state.name,
             state_text=history.state.text,
-            is_live=history.state.name == RUNNING,
+            is_live=history.state.name == RUNNING_RUN,
             now_s=times.now_s,
             rest_s=times.rest_s,
             worked_s=times.worked_s,
@@ -290,7 +290,7 @@ class RunData:
             first_s=history.first_s,
             total=story.total_samples,
             counts=history.counts(),
-            compared={name: format_cell(value, LISTED.cell) for name, value in history.compared().items()},
+            compared={name: format_cell(value, LISTED_LOOK.cell) for name, value in history.compared().items()},
             best=None if best is None else best.number,
             best_config=None if best is None else _plain(best.trial.reported_config),
             errors=errors,

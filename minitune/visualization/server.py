@@ -34,7 +34,7 @@ from minitune.experiment.goal import best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.output.colors import DAMAGED
 from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.standing import RUNNING, Standing, put_back, read_on, state_of
+from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on, standing_of
 from minitune.record.story import RunFollower, Story, read_overview
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import (
@@ -95,7 +95,7 @@ class LiveRun:
         if self._learning is not None and self._learning.is_alive():
             return
         scored = len(self._history.scored())
-        is_last = self._history.state.name != RUNNING and scored != self._learned_from
+        is_last = self._history.state.name != RUNNING_RUN and scored != self._learned_from
         if is_last or scored > self._learned_from * _MORE:
             learning = threading.Thread(target=self._learn, daemon=True)
             try:
@@ -138,7 +138,7 @@ class LiveRun:
             with self._lock:
                 self._read_on()
                 version = self._data.version
-                is_due = self._history.state.name == RUNNING and time.monotonic() - sent_s >= _TICK_S
+                is_due = self._history.state.name == RUNNING_RUN and time.monotonic() - sent_s >= _TICK_S
                 text = self._data.text(since) if version != since or is_due else None
             if text is not None:
                 sent_s = time.monotonic()
@@ -179,7 +179,7 @@ class RunList:
         try:
             found = os.stat(RunDirectory(path).journal)
             key = found.st_size, found.st_mtime_ns
-            if path in self._known and self._known[path][0] == key and self._known[path][1].state != RUNNING:
+            if path in self._known and self._known[path][0] == key and self._known[path][1].state != RUNNING_RUN:
                 return self._known[path][1]
             story, state = self._read(path, found.st_size)
         except (TuneError, OSError, ValueError):
@@ -223,12 +223,12 @@ class RunList:
             if overview.damage is not None:
                 raise overview.damage
             story: Story = overview
-            state = state_of(story)
+            state = standing_of(story)
         else:
             follower = self._followers.setdefault(path, RunFollower(path))
             _, state = read_on(follower)
             story = follower.run
-        if state.name != RUNNING:
+        if state.name != RUNNING_RUN:
             put_back(story.trials)
             self._followers.pop(path, None)
         return story, state

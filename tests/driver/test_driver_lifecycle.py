@@ -6,7 +6,7 @@ import pytest
 
 from minitune.driver.state import TrialQueue
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
+from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
@@ -23,8 +23,8 @@ ALLOWED = {
     (Phase.TERMINATED, Transition.REVIVE): "PENDING",
     **{(phase, Transition.PAUSE): "PAUSED" for phase in (Phase.QUEUED, *OWNS_ACTOR)},
     **{(phase, Transition.RETRY): "PENDING" for phase in OWNS_ACTOR},
-    **{(phase, Transition.STOP): "TERMINATED" for phase in Phase if phase not in FINISHED},
-    **{(phase, Transition.FAIL): "ERROR" for phase in Phase if phase not in FINISHED},
+    **{(phase, Transition.STOP): "TERMINATED" for phase in Phase if phase not in ENDED_PHASES},
+    **{(phase, Transition.FAIL): "ERROR" for phase in Phase if phase not in ENDED_PHASES},
 }
 
 

@@ -11,7 +11,7 @@ from test_driver_lifecycle import REQUESTS, make
 
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
+from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
@@ -32,7 +32,7 @@ def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: lis
             phase = following
         assert trial.phase is phase
         assert trial.status == STATUS[phase]
-        assert trial.is_finished() == (phase in FINISHED)
+        assert trial.is_finished() == (phase in ENDED_PHASES)
         assert [(phase, reason) for _, phase, reason in trial.story] == story[-20:]
 
 

@@ -13,7 +13,7 @@ from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint,
 from minitune.train.data_parallel_trainer import DataParallelTrainer
 from minitune.tune.integration.ray_train import TuneReportCallback
 
-from minitune.record.standing import INTERRUPTED_RUN, state_of
+from minitune.record.standing import INTERRUPTED_RUN, standing_of
 from minitune.record.story import read_overview
 
 STEPS = 4
@@ -72,7 +72,7 @@ def test_a_stopped_trial_interrupts_its_training(tmp_path: Path) -> None:
     stop = {"training_iteration": 2}
     (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor="local", stop=stop)
     assert (result.error, result.metrics["step"]) == (None, 1)
-    assert state_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
+    assert standing_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
 
 
 def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(monkeypatch: pytes
     looks = []
 
     def look(run: Story) -> standing.Standing:
-        found = state_of(run)
+        found = standing_of(run)
         looks.append(found.name)
         journal.write_bytes(whole)  # the driver ends after its records were read
         return found
 
-    state_of = standing.state_of
-    monkeypatch.setattr(standing, "state_of", look)
+    standing_of = standing.standing_of
+    monkeypatch.setattr(standing, "standing_of", look)
     has_new, state = standing.read_on(RunFollower(journal.parent))
     assert (has_new, looks, state.name) == (True, ["killed", "finished"], "finished")
