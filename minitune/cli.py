@@ -187,10 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130  # the usual status after Ctrl-C
     except Exception as error:
         from minitune.base.text import echo
-        from minitune.commands.selecting import CANNOT, ERRORS
+        from minitune.commands.selecting import ERRORS, EXIT_CANNOT
 
         if not isinstance(error, ERRORS):
             raise
         echo(f"minitune: {error}", file=sys.stderr)
-        return CANNOT
+        return EXIT_CANNOT
     return status

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.run_results import last_result_of
-from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
+from minitune.analysis.trial_rows import ResultRow, import_pandas, logged_rows, read_params, trial_rows
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
@@ -206,7 +206,7 @@ class Result:
         run_path, name = os.path.split(self.path)
         return list(read_decisions(run_path).by_directory.get(name, ()))
 
-    def get_rows(self) -> list[Row]:
+    def get_rows(self) -> list[ResultRow]:
         """All reports of the trial, flattened, including those of failed attempts. Needs no pandas.
 
         They come from the run's journal; elsewhere from `result.json`, else from `progress.csv`.
@@ -537,7 +537,7 @@ class ResultGrid(Sequence[Result]):
 
         return get_param_importances(self, metric=metric, mode=mode)
 
-    def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
+    def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[ResultRow]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
         Needs no pandas. Without reports, a row has only configuration, directory and id.
@@ -569,7 +569,7 @@ def _score(value: Any, order: str) -> float:
     return number if order == "max" else -number
 
 
-def _logged_checkpoints(directory: str, rows: list[Row]) -> KeptCheckpoints:
+def _logged_checkpoints(directory: str, rows: list[ResultRow]) -> KeptCheckpoints:
     """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
     matches = (_CHECKPOINT.fullmatch(entry.name) for entry in os.scandir(directory) if entry.is_dir())

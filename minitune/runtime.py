@@ -261,7 +261,7 @@ def machine() -> Machine:
 
 
 @contextmanager
-def counted(executor: TrialExecutor) -> Iterator[None]:
+def counting(executor: TrialExecutor) -> Iterator[None]:
     """Within the block, `available_resources` counts the resources of this executor's trials."""
     _executors.add(executor)
     try:

@@ -196,16 +196,16 @@ def simulate(
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
-    usage = executor.usage
+    totals = executor.totals
     return Simulation(
         grid,
         log.entries,
         makespan_s=log.end_s,
-        worker_s=usage.worker_s,
-        training_s=usage.training_s,
-        num_steps=usage.steps,
-        num_checkpoints=usage.checkpoints,
-        num_failures=usage.failures,
+        worker_s=totals.worker_s,
+        training_s=totals.training_s,
+        num_steps=totals.steps,
+        num_checkpoints=totals.checkpoints,
+        num_failures=totals.failures,
         metric=plan.goal.metric,
         mode=plan.goal.mode,
     )

@@ -48,7 +48,7 @@ from minitune.actor.process import CHANNEL_CLOSED, ProcessPhase, WorkerProcess, 
 from minitune.base.limits import with_limits
 from minitune.error import STOP_SWALLOWED, RemoteError
 
-INTERRUPTED = (
+RAISED_IN_OUR_CODE = (
     "an exception came up in minitune's own code of the worker: a signal handler of the trial has raised it there, or "
     "the trial has replaced a function that minitune needs; its traceback is in the trial's stderr"
 )
@@ -436,7 +436,7 @@ class RemoteActor:
         if code == CHANNEL_LOST_EXIT:
             return CHANNEL_CLOSED, 0
         if code == INTERRUPTED_EXIT:
-            return INTERRUPTED, 0
+            return RAISED_IN_OUR_CODE, 0
         if code == STOP_SWALLOWED_EXIT and is_stopped:
             return f"it was told to stop, but {STOP_SWALLOWED}", 0
         words = describe_exit(code)

@@ -184,7 +184,7 @@ class Surroundings:
             os.chdir(self._directory)
 
 
-def take(workplace: Workplace) -> None:
+def take_workplace(workplace: Workplace) -> None:
     """`Surroundings.apply`, in a process that has only one workplace in its life."""
     for name, value in workplace.env.items():
         if value is None:

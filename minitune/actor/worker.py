@@ -57,7 +57,7 @@ from minitune.actor.surroundings import (
     move_high,
     reset_signals,
     stop_timers,
-    take,
+    take_workplace,
 )
 from minitune.base import processes
 from minitune.base.files import OWN_DIRECTORY_MODE
@@ -191,7 +191,7 @@ class Worker:
             self._process.surroundings = Surroundings()
             self._process.surroundings.apply(boot.workplace)
         else:  # there is nothing to restore
-            take(boot.workplace)
+            take_workplace(boot.workplace)
         factory = load_value(boot.payload)
         args: tuple[Any, ...] = ()
         if boot.args:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from minitune.analysis.run_results import RunResults, last_result_of
-from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
+from minitune.analysis.trial_rows import ResultRow, import_pandas, trial_rows
 from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
@@ -128,7 +128,7 @@ class ExperimentAnalysis:
             return {trial.trial_id: flat_row({CONFIG: trial.reported_config}) for trial in self.trials}
         return {trial.trial_id: dict(trial.reported_config) for trial in self.trials}
 
-    def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
+    def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[ResultRow]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
         The row of a trial without reports has only its configuration, directory and id.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.analysis.trial_rows import Row, import_pandas, trial_rows
+from minitune.analysis.trial_rows import ResultRow, import_pandas, trial_rows
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.text import warn_once
 from minitune.experiment.goal import (
@@ -131,7 +131,7 @@ class RunResults:
         check_mode(mode)
         return metric, mode
 
-    def rows(self, metric: str | None, mode: str | None) -> list[Row]:
+    def rows(self, metric: str | None, mode: str | None) -> list[ResultRow]:
         """See `ExperimentAnalysis.get_rows`."""
         require_metric("metric", metric)
         if mode is not None:

@@ -38,7 +38,7 @@ from minitune.result import (
 
 logger = logging.getLogger("minitune")
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 
 _TEXT_COLUMNS = frozenset({TRIAL_ID, EXPERIMENT_TAG, DATE, HOSTNAME, NODE_IP, CHECKPOINT_DIR_NAME})
 
@@ -55,7 +55,7 @@ _INFINITIES = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """What strict JSON has in place of NaN and infinities."""
 
 
-def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
+def trial_rows(directory: str, last_only: bool = False) -> list[ResultRow]:
     """All reports of a trial in order, flattened, including those of failed attempts.
 
     The trial's directory may be the trainable's working directory, so a `result.json` in it may be the user's own file.
@@ -76,7 +76,7 @@ def trial_rows(directory: str, last_only: bool = False) -> list[Row]:
     return [flat_row(row) for row in rows or ()]
 
 
-def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
+def recorded_rows(directory: str, last_only: bool = False) -> list[ResultRow] | None:
     """All reports of a trial in order, from the journal of its run. Unpickles nothing. None if there is no journal, or
     it does not contain the trial.
 
@@ -95,12 +95,12 @@ def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
         return None
     if reports is None:
         return None
-    rows: list[Row] = []
-    logged: list[Row] | None = None
+    rows: list[ResultRow] = []
+    logged: list[ResultRow] | None = None
     plain: set[int] = set()  # the ids of converted configurations, because reports share them, and they may be large
     for number, (metrics, config) in enumerate(reports):
         # Only a pickle needs the file: the journal has all other values itself.
-        line: Row = {}
+        line: ResultRow = {}
         if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
             if logged is None:
                 logged = logged_rows(directory) or []
@@ -118,7 +118,7 @@ def recorded_rows(directory: str, last_only: bool = False) -> list[Row] | None:
     return rows
 
 
-def make_plain(row: Row, logged: Row) -> None:
+def make_plain(row: ResultRow, logged: ResultRow) -> None:
     """Replace all values in a nested dict that are not plain. Changes the dict. `logged` is the same report from
     `result.json`, for values that are still pickled.
     """
@@ -158,7 +158,7 @@ def import_pandas() -> Any:
 # -- a trial's own files -----------------------------------------------------------------------------------------------
 
 
-def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
+def logged_rows(directory: str | os.PathLike[str]) -> list[ResultRow] | None:
     """All reports of a trial in order, from its own files: `result.json`, else `progress.csv`, whose rows are flattened
     and have no `config`; None if there is neither. If a metric is a number in all other rows, `null` becomes NaN and
     `"Infinity"` a float.
@@ -176,7 +176,7 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
     return None
 
 
-def read_params(directory: str | os.PathLike[str]) -> Row:
+def read_params(directory: str | os.PathLike[str]) -> ResultRow:
     """The trial's configuration from `params.json`; `{}` if the file is missing or damaged."""
     try:
         with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
@@ -188,7 +188,7 @@ def read_params(directory: str | os.PathLike[str]) -> Row:
     return {}
 
 
-def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
+def _read_json(directory: str | os.PathLike[str]) -> list[ResultRow]:
     """The lines of `result.json`."""
     rows = []
     path = os.path.join(directory, EXPR_RESULT_FILE)
@@ -207,7 +207,7 @@ def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
     return rows
 
 
-def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
+def _read_csv(directory: str | os.PathLike[str]) -> list[ResultRow]:
     """The rows of the complete lines of `progress.csv`, without empty cells."""
     path = os.path.join(directory, EXPR_PROGRESS_FILE)
     with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
@@ -232,7 +232,7 @@ def _cell(name: str, text: str) -> Any:
     return text
 
 
-def _restore_numbers(rows: list[Row]) -> None:
+def _restore_numbers(rows: list[ResultRow]) -> None:
     """Convert the texts by which strict JSON replaces NaN and infinities back to floats, where that is certain."""
     numbers: set[str] = set()
     others: set[str] = set()

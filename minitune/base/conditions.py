@@ -57,7 +57,7 @@ class UnknownColumnError(ConditionError):
 
 
 @dataclass(frozen=True)
-class Column:
+class NamedColumn:
     """A column, with a row's value and further names."""
 
     name: str
@@ -79,7 +79,7 @@ class Condition:
     notes: list[str] = field(default_factory=list)
 
 
-def find_column(name: str, columns: Sequence[Column]) -> Column | None:
+def find_column(name: str, columns: Sequence[NamedColumn]) -> NamedColumn | None:
     """The column with this name, if any. Raises UnknownColumnError if it may be several."""
     lower = name.lower()
     for fits in (
@@ -96,7 +96,7 @@ def find_column(name: str, columns: Sequence[Column]) -> Column | None:
     return None
 
 
-def column_named(name: str, columns: Sequence[Column]) -> Column:
+def column_named(name: str, columns: Sequence[NamedColumn]) -> NamedColumn:
     """The column with this name. Raises UnknownColumnError if there is none, or several."""
     found = find_column(name, columns)
     if found is not None:
@@ -111,7 +111,7 @@ def column_named(name: str, columns: Sequence[Column]) -> Column:
     raise UnknownColumnError(f"there is no column {name!r}; {hint}")
 
 
-def condition_of(words: str, columns: Sequence[Column], rows: Sequence[Row]) -> Condition:
+def condition_of(words: str, columns: Sequence[NamedColumn], rows: Sequence[Row]) -> Condition:
     """Read a condition on these rows. Raises ConditionError if it cannot be read."""
     reader = _Reader(_tokens_of(words), columns, rows)
     if not reader.tokens:
@@ -164,7 +164,7 @@ def _text_of(value: Any) -> str:
 class _Reader:
     """Reads tokens from the left: those before `at` are read."""
 
-    def __init__(self, tokens: list[_Token], columns: Sequence[Column], rows: Sequence[Row]):
+    def __init__(self, tokens: list[_Token], columns: Sequence[NamedColumn], rows: Sequence[Row]):
         self.tokens = tokens
         self.at = 0
         self.notes: list[str] = []
@@ -252,13 +252,13 @@ class _Reader:
         word = token.value.lower()
         columns = [column for column in self._columns if column.is_in_words]
 
-        def has(column: Column, row: Row) -> bool:
+        def has(column: NamedColumn, row: Row) -> bool:
             value = column.value(row)
             return value is not None and word in _text_of(value).lower()
 
         return lambda row: any(has(column, row) for column in columns)
 
-    def _range(self, column: Column) -> Test:
+    def _range(self, column: NamedColumn) -> Test:
         low = self._value(column, "in")
         if self.now is None or not self.now.is_sign(".."):
             raise ConditionError("a range has two numbers, such as 0.1..0.5")
@@ -283,7 +283,7 @@ class _Reader:
         second = self._compare(column, other.value, name)
         return lambda row: first(row) and second(row)
 
-    def _compare(self, column: Column, sign: str, name: str) -> Test:
+    def _compare(self, column: NamedColumn, sign: str, name: str) -> Test:
         return self._test(column, sign, self._value(column, f"{name} {sign}"))
 
     def _need_value(self, after: str) -> _Token:
@@ -292,7 +292,7 @@ class _Reader:
             raise ConditionError(f"a value is missing after {after}")
         return token
 
-    def _value(self, column: Column, after: str) -> _Token:
+    def _value(self, column: NamedColumn, after: str) -> _Token:
         # The value that begins here: a text of several words if a row has it.
         token = self._need_value(after)
         count = sum(1 for _ in itertools.takewhile(lambda token: token.kind == "word", self.tokens[self.at :]))
@@ -305,7 +305,7 @@ class _Reader:
         self.at += 1
         return token
 
-    def _test(self, column: Column, sign: str, token: _Token) -> Test:
+    def _test(self, column: NamedColumn, sign: str, token: _Token) -> Test:
         limit = token.number
         wanted = token.value.lower()
         there = [value for value in map(column.value, self._rows) if value is not None]
@@ -336,7 +336,7 @@ class _Reader:
             return lambda row: not equal(row)
         return equal
 
-    def _note_absent(self, column: Column, text: str, there: Sequence[Any]) -> None:
+    def _note_absent(self, column: NamedColumn, text: str, there: Sequence[Any]) -> None:
         # It may be misspelt.
         found = dict.fromkeys(map(_text_of, there))
         shown = [*itertools.islice(found, _VALUES_SHOWN)]

@@ -23,7 +23,7 @@ MAX_ITEMS = 10_000
 """A larger array becomes text, because each report writes a line."""
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
-PLAIN = frozenset(_SCALARS)
+JSON_TYPES = frozenset(_SCALARS)
 """The exact types of JSON values, of which some, such as NaN, are none."""
 _TEXT = frozenset((str,))
 _CONTAINERS = frozenset((dict, list))
@@ -94,7 +94,7 @@ def dumps_pretty(value: Any) -> str:
 
 def pretty(value: Any) -> tuple[str, bool]:
     """`value` as `dumps_pretty` writes it, and whether it is a dict that is read back with the same types."""
-    if type(value) is dict and _TEXT.issuperset(map(type, value)) and PLAIN.issuperset(map(type, value.values())):
+    if type(value) is dict and _TEXT.issuperset(map(type, value)) and JSON_TYPES.issuperset(map(type, value.values())):
         try:
             line = "".join(_indented_items(dict(sorted(value.items())), 0))
             # two escaped surrogates in a row would be read as one character
@@ -103,7 +103,7 @@ def pretty(value: Any) -> tuple[str, bool]:
         except ValueError:  # NaN, an infinity, or an int that Python does not print
             pass
     text = json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
-    return text, type(value) is dict and is_plain(value) and _read(text) == value
+    return text, type(value) is dict and keeps_types(value) and _read(text) == value
 
 
 # A value beyond these three limits counts as not plain, so that the check ends even if the value contains itself.
@@ -112,7 +112,7 @@ _PLAIN_CONTAINERS = 10_000
 _PLAIN_ITEMS = 50_000
 
 
-def is_plain(tree: dict[Any, Any]) -> bool:
+def keeps_types(tree: dict[Any, Any]) -> bool:
     """Whether JSON keeps the types of everything in a value.
 
     Exact types count: an enum or a numpy float would lose its type.
@@ -128,12 +128,12 @@ def is_plain(tree: dict[Any, Any]) -> bool:
                 values = container.values()
             if len(container) > _PLAIN_ITEMS:
                 return False
-            if PLAIN.issuperset(map(type, values)):
+            if JSON_TYPES.issuperset(map(type, values)):
                 continue
             for value in values:
                 if type(value) in _CONTAINERS:
                     deeper.append(value)
-                elif type(value) not in PLAIN:
+                elif type(value) not in JSON_TYPES:
                     return False
         if not deeper:
             return True

@@ -26,11 +26,11 @@ class PluginState(NamedTuple):
     contents: dict[str, bytes]
 
 
-def encode(states: Mapping[str, PluginState]) -> bytes:
+def encode_states(states: Mapping[str, PluginState]) -> bytes:
     """The content of a file, from the states by component."""
     return pickle.dumps({component: tuple(state) for component, state in states.items()})
 
 
-def decode(data: bytes) -> dict[str, PluginState]:
-    """The inverse of `encode`. It is unpickled: read only what you trust."""
+def decode_states(data: bytes) -> dict[str, PluginState]:
+    """The inverse of `encode_states`. It is unpickled: read only what you trust."""
     return {component: PluginState(*state) for component, state in pickle.loads(data).items()}

@@ -28,12 +28,12 @@ from minitune.base.text import counted, echo
 from minitune.checkpoint import Checkpoint
 from minitune.commands import Commands, behind_dashes, set_command
 from minitune.commands.selecting import (
-    CANNOT,
-    ENDED_EARLY,
-    INTERRUPTED,
+    EXIT_CANNOT,
+    EXIT_ENDED_EARLY,
+    EXIT_INTERRUPTED,
+    EXIT_TRIALS_FAILED,
     RUN_HELP,
     TRIAL_HELP,
-    TRIALS_FAILED,
     count_from,
     existing_run,
     exit_status,
@@ -339,14 +339,14 @@ def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
     reports = counted(again.reports, "report")
     if isinstance(again.error, bdb.BdbQuit) or _is_ctrl_c(again.error):
         echo(f"quit after {reports}")
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     if again.error is not None:
         what = "failed again" if trial.status == ERROR else "failed"
         hint = ""
         if not again.opens_debugger:
             hint = "; --pdb opens the debugger there"
         echo(f"{what} after {reports}{hint}")
-        return TRIALS_FAILED
+        return EXIT_TRIALS_FAILED
     if trial.status == ERROR:
         before = trial.progress.num_reports - start.report_number
         echo(f"did not fail this time: {reports}; the last time it failed after {before}")
@@ -395,7 +395,7 @@ def _run_script(options: argparse.Namespace) -> int:
         while trace is not None and trace.tb_frame.f_code.co_filename != os.path.abspath(path):
             trace = trace.tb_next
         sys.excepthook(type(error), error.with_traceback(trace), trace)
-        return CANNOT
+        return EXIT_CANNOT
     # A program that the script has started may have resumed its runs.
     if not plans and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
         raise TuneError(f"{path} has resumed nothing: it has ended without a fit() or run()")
@@ -427,7 +427,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     _tell_plan(run, state.name, options)
     grid = tuner.fit(raise_on_interrupt=False)
     if grid.interrupted:
-        return ENDED_EARLY
+        return EXIT_ENDED_EARLY
     return exit_status(*read_standing(path))
 
 

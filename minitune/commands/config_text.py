@@ -10,7 +10,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.result import flatten
-from minitune.trainable.command_line import text_of
+from minitune.trainable.command_line import argument_of
 
 CONFIG_FORMS = ("yaml", "json", "args")
 
@@ -29,7 +29,7 @@ def config_text(config: Mapping[str, Any], form: str) -> str:
     if form == "args":
         words = []
         for name, value in flatten(config, delimiter=".").items():
-            words += [f"--{name}", text_of(value)]
+            words += [f"--{name}", argument_of(value)]
         return shlex.join(words)
     # Through JSON, so that numbers of numpy and other values have the same texts as there.
     return "\n".join(_yaml_lines(json.loads(json_text.dumps(config)), "")) or "{}"

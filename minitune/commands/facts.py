@@ -1,6 +1,6 @@
 """Facts that a command shows: as lines for people, and with `--json` as one object for programs.
 
-The object has the number of its schema first, see `SCHEMA`. `minitune help command-line` has its keys.
+The object has the number of its schema first, see `FACTS_SCHEMA`. `minitune help command-line` has its keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minitune.base.table import short_repr
 from minitune.base.text import echo, one_line
 from minitune.result import flatten
 
-SCHEMA = 1
+FACTS_SCHEMA = 1
 """The version of all objects that `--json` prints. It grows if a key goes, or gets another meaning."""
 
 ABSENT = object()
@@ -89,7 +89,7 @@ def short(value: Any) -> str:
 
 
 def _for_programs(facts: Facts) -> dict[str, Any]:
-    return {"schema": SCHEMA, **data_of(facts)}
+    return {"schema": FACTS_SCHEMA, **data_of(facts)}
 
 
 def _data(value: Any) -> Any:

@@ -59,7 +59,7 @@ _LITTLE_SPACE_BYTES = 1_000_000_000
 _FILES_PER_WORKER = 8
 """About how many descriptors the driver needs for each worker."""
 _WIDTH = 12
-GRACE_S = 10.0
+OVERTIME_S = 10.0
 """The time for the script of `ci` to end its runs and clean up after its budget is used up."""
 _SIGNALLED = 128
 """If a signal ends a program, shells add this to the signal's number."""
@@ -96,7 +96,7 @@ def add_parser(commands: Commands) -> None:
         type=seconds,
         metavar="S",
         help="end the runs so long after the script has started, in seconds or such as 10m; kill the script "
-        f"{GRACE_S:g} s later",
+        f"{OVERTIME_S:g} s later",
     )
     set_command(
         parser,
@@ -338,8 +338,8 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
     if options.time_budget is not None:
         environ["MINITUNE_END_AT"] = repr(time.time() + options.time_budget)
         # Trials must be gone before the script is killed, or their results would be lost with it.
-        environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{GRACE_S / 2:g}")
-        bound_s = options.time_budget + GRACE_S
+        environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{OVERTIME_S / 2:g}")
+        bound_s = options.time_budget + OVERTIME_S
     sys.stdout.flush()
     with _ended(subprocess.Popen(command, env=environ)) as process, _passing_on(process):
         try:

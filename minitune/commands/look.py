@@ -58,7 +58,7 @@ from minitune.output.comparison import compared
 from minitune.output.rows import (
     LISTED_LOOK,
     USUAL_METRICS,
-    facts_of,
+    facts_of_trial,
     metric_columns,
     parameter_names,
     trials_table,
@@ -218,12 +218,12 @@ class Listing:
             raise NotFoundError(str(error)) from None
 
     @cached_property
-    def described(self) -> list[conditions.Column]:
+    def described(self) -> list[conditions.NamedColumn]:
         """The columns of filters."""
         # Words are sought in those that are shown by default.
         columns = self.columns()
         return [
-            conditions.Column(
+            conditions.NamedColumn(
                 name, _value_of(name), _further_names(name), name in self.usual or name == "error_message"
             )
             for name in dict.fromkeys((*columns, *self.usual))
@@ -271,7 +271,7 @@ def _trials(name: str) -> Listing:
         counts.append(f"{run.not_drawn} more {state.undrawn}")
     return Listing(
         best_first(run.trials, goal),
-        lambda trial: facts_of(trial, goal),
+        lambda trial: facts_of_trial(trial, goal),
         lambda trials: trials_table(trials, LISTED_LOOK, goal, params, metrics),
         ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],
         f"{run.path}: {', '.join(counts)}, {state.text}",

@@ -17,7 +17,7 @@ from minitune.base.numbers import known_number
 from minitune.base.text import echo
 from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes, set_command
-from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status, seconds
+from minitune.commands.selecting import EXIT_ENDED_EARLY, count_from, exit_status, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
@@ -388,7 +388,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     )
     grid = tuner.fit(raise_on_interrupt=False)
     if grid.interrupted:
-        return ENDED_EARLY
+        return EXIT_ENDED_EARLY
     if target is not None and target.stop_all():
         echo(f"The run has ended because {target.describe()}.")
     return exit_status(*read_standing(grid.experiment_path))

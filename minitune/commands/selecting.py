@@ -22,10 +22,10 @@ RUN_HELP = "the run's directory, its name below the storage path, or `last` for 
 TRIAL_HELP = "the trial's number, its name, or its id or a unique part of it"
 
 # Exit statuses, see `minitune.commands`. Shells use the last one after Ctrl-C.
-CANNOT = 1
-TRIALS_FAILED = 3
-ENDED_EARLY = 4
-INTERRUPTED = 130
+EXIT_CANNOT = 1
+EXIT_TRIALS_FAILED = 3
+EXIT_ENDED_EARLY = 4
+EXIT_INTERRUPTED = 130
 
 
 class NotFoundError(LookupError):
@@ -88,9 +88,9 @@ def exit_status(run: Story, state: Standing) -> int:
     """The exit status of a command that has followed a run to its end."""
     # Interrupted, killed, failed, or still running: a resume would go on.
     if state.name not in (FINISHED_RUN, STOPPED_RUN):
-        return ENDED_EARLY
+        return EXIT_ENDED_EARLY
     if any(trial.status == ERROR for trial in run.trials):
-        return TRIALS_FAILED
+        return EXIT_TRIALS_FAILED
     ending = run.driver.ending
     if ending is not None and ending.facts.get("is_goal"):  # no trial is missing
         return 0
@@ -98,7 +98,7 @@ def exit_status(run: Story, state: Standing) -> int:
         return 0
     is_cut = state.name == STOPPED_RUN and run.not_drawn  # a search may also end before it has drawn all trials
     if is_cut or any(not trial.has_started for trial in run.trials):
-        return ENDED_EARLY
+        return EXIT_ENDED_EARLY
     return 0
 
 

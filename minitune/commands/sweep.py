@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from minitune.base.checks import did_you_mean, is_whole, shown
 from minitune.base.files import open_to_read
-from minitune.commands.sweep_parameters import Parameter, check_keys, number, one_of, read_parameters
+from minitune.commands.sweep_parameters import SweepParameter, check_keys, number, one_of, read_parameters
 from minitune.space.domains import GRID_KEY, is_grid
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _first_points(space: Mapping[str, Any], count: int) -> tuple[dict[str, Any],
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def _command(content: Mapping[str, Any], parameters: list[Parameter]) -> CommandLine:
+def _command(content: Mapping[str, Any], parameters: list[SweepParameter]) -> CommandLine:
     from minitune.trainable.command_line import CommandLine
 
     given = content.get("command", list(_DEFAULT_COMMAND))
@@ -254,7 +254,7 @@ def _command(content: Mapping[str, Any], parameters: list[Parameter]) -> Command
     return CommandLine(tuple(made))
 
 
-def _macros(program: Any, parameters: list[Parameter]) -> dict[str, Callable[[], list[Word]]]:
+def _macros(program: Any, parameters: list[SweepParameter]) -> dict[str, Callable[[], list[Word]]]:
     """What makes the words that stand for each macro."""
     from minitune.trainable.command_line import FlagSlot, JsonSlot, ParameterSlot, slot_of
 

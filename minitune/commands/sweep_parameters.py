@@ -47,7 +47,7 @@ _MOST_VALUES = 1_000_000
 _KEYS_READ_AS_DOMAINS = ("grid_search", "eval")
 
 
-class Parameter(NamedTuple):
+class SweepParameter(NamedTuple):
     """A parameter of a sweep."""
 
     name: str
@@ -55,13 +55,13 @@ class Parameter(NamedTuple):
     domain: Any
 
 
-def read_parameters(given: Any, *, is_grid: bool) -> list[Parameter]:
+def read_parameters(given: Any, *, is_grid: bool) -> list[SweepParameter]:
     """Read the key `parameters` of a sweep file.
 
     Raises:
         ValueError: If it has anything that minitune lacks. The text names the key.
     """
-    found: dict[str, Parameter] = {}
+    found: dict[str, SweepParameter] = {}
     for parameter in _parameters(given, (), is_grid):
         if parameter.name in found:
             raise ValueError(f"{_NESTED}.{parameter.name} is there twice")
@@ -102,7 +102,7 @@ def number(value: Any, key: str) -> float:
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
-def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[Parameter]:
+def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[SweepParameter]:
     where = ".".join((_NESTED, *above))
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"{where} must be a mapping of names to domains, but got {shown(given)}")
@@ -113,7 +113,7 @@ def _parameters(given: Any, above: tuple[str, ...], is_grid: bool) -> Iterator[P
             check_keys(content, f"{_NESTED}.{name}", (_NESTED,))
             yield from _parameters(content[_NESTED], keys, is_grid)
         else:
-            yield Parameter(name, keys, _domain(content, f"{_NESTED}.{name}", is_grid))
+            yield SweepParameter(name, keys, _domain(content, f"{_NESTED}.{name}", is_grid))
 
 
 def _name(key: Any, where: str) -> str:

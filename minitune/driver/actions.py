@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
-from minitune.driver.limits import REPORT
+from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.state import Request, RunningTrial
 from minitune.driver.transitions import Run, take
 from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited
@@ -85,7 +85,7 @@ class TrialActions:
         self._run.executor.call(actor_id, method, *arguments)
         # begun after the call, so that a driver suspended before it makes no worker late
         if method == "train" and actor_id in self._run.state.running:
-            self._run.state.deadlines.begin(actor_id, REPORT, self._run.executor.clock.monotonic())
+            self._run.state.deadlines.begin(actor_id, REPORT_LIMIT, self._run.executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""

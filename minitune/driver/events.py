@@ -27,7 +27,7 @@ from minitune.driver.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.driver.limits import REPORT, TRIAL
+from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import RunningTrial
 from minitune.driver.transitions import Run, take
@@ -90,7 +90,7 @@ class EventHandler:
     def _on_placed(self, running: RunningTrial, event: Placed) -> None:
         """An actor that waited for its resources has them, so its time begins."""
         self._run.state.may_start = True  # there is more room than was known
-        self._run.state.deadlines.begin(event.actor_id, TRIAL, self._run.executor.clock.monotonic())
+        self._run.state.deadlines.begin(event.actor_id, TRIAL_LIMIT, self._run.executor.clock.monotonic())
 
     def on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready: restore a checkpoint if there is one, then request the first report."""
@@ -128,12 +128,12 @@ class EventHandler:
         self._actions.pull(running)
 
     def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
-        self._run.state.deadlines.end(running.actor_id, REPORT)
+        self._run.state.deadlines.end(running.actor_id, REPORT_LIMIT)
         self._reports.on_report(running, report)
 
     def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
-        story = running.trial.format_story()
-        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{story}")
+        past = running.trial.format_story()
+        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{past}")
 
     def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
         error = raised_error(event.error, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)

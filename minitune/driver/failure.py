@@ -15,7 +15,7 @@ from typing import Any
 from minitune.base.numbers import as_objective
 from minitune.base.text import cut, mebibytes, one_line
 from minitune.driver.actions import TrialActions, about
-from minitune.driver.limits import REPORT, Overdue
+from minitune.driver.limits import REPORT_LIMIT, Overdue
 from minitune.driver.state import RunningTrial
 from minitune.driver.transitions import Run, take
 from minitune.error import (
@@ -344,7 +344,7 @@ def facts_of(error: TrialError) -> dict[str, Any]:
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     """The error of a trial that has exceeded a time limit, with the stacks in the last lines of `event`."""
     what = f"not done after {overdue.limit_s:.1f} s"
-    if overdue.kind == REPORT:
+    if overdue.kind == REPORT_LIMIT:
         what = f"no report for {overdue.limit_s:.1f} s"
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.driver.actions import TrialActions
-from minitune.driver.limits import TRIAL
+from minitune.driver.limits import TRIAL_LIMIT
 from minitune.driver.state import RunningTrial
 from minitune.driver.transitions import Run, take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
@@ -282,7 +282,7 @@ class TrialLauncher:
         running = RunningTrial(trial, actor_id)
         self._run.state.running[actor_id] = running
         if self._run.state.deadlines.are_set and not self._run.executor.has_queue:
-            self._run.state.deadlines.begin(actor_id, TRIAL, self._run.executor.clock.monotonic())
+            self._run.state.deadlines.begin(actor_id, TRIAL_LIMIT, self._run.executor.clock.monotonic())
         if started is not None:
             self._on_started(running, started)
 

@@ -28,8 +28,8 @@ _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
 _MAX_REFUSED = 8
 """Or if so many starts in a row were refused, and no worker has started: that is after a minute."""
-REPORT = "report"
-TRIAL = "trial"
+REPORT_LIMIT = "report"
+TRIAL_LIMIT = "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
 
 
@@ -188,7 +188,9 @@ class Deadlines:
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
         self._limits_s = {
-            kind: limit_s for kind, limit_s in ((REPORT, report_timeout_s), (TRIAL, trial_timeout_s)) if limit_s
+            kind: limit_s
+            for kind, limit_s in ((REPORT_LIMIT, report_timeout_s), (TRIAL_LIMIT, trial_timeout_s))
+            if limit_s
         }
         # By kind and actor. All limits of a kind have the same length, so they are in the order of their ends.
         self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}

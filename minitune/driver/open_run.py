@@ -21,7 +21,7 @@ from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal import Journal, Listener, MemoryJournal, ToldJournal
+from minitune.record.journal import Journal, MemoryJournal, RecordHook, ToldJournal
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
 from minitune.record.recorder import Recorder
@@ -59,7 +59,7 @@ class OpenRun:
         dirname_creators: Sequence[Callable[[Trial], str] | None],
         time_budget_s: float | None = None,
         limits: Sequence[Mapping[str, Any]] = (),
-        listen: Listener | None = None,
+        listen: RecordHook | None = None,
         lock: RunLock | None = None,
     ):
         self.run = run
@@ -186,7 +186,7 @@ class MemoryRun:
         checkpoints: Sequence[CheckpointConfig],
         metric: str | None,
         mode: str | None,
-        listen: Listener,
+        listen: RecordHook,
     ):
         self.run = run
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)

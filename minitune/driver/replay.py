@@ -18,7 +18,7 @@ from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
-from minitune.driver.snapshot import Snapshot, load
+from minitune.driver.snapshot import Snapshot, load_state
 from minitune.driver.state import RunState
 from minitune.driver.transitions import take
 from minitune.experiment.endings import Ending, EndKind
@@ -116,7 +116,7 @@ class Replay(Story):
         for component, plugin in self.hooks.components():
             state = self.snapshot.states.get(component)
             if state is not None:
-                load(component, state, plugin, self.run_directory, self.hooks.context, self._trials)
+                load_state(component, state, plugin, self.run_directory, self.hooks.context, self._trials)
         self.hooks.tell_all_but()
 
     # -- calling the plug-ins ------------------------------------------------------------------------------------------

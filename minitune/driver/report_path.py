@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minitune.base.json_text import MAX_DEPTH, PLAIN, json_chunks, try_chunks
+from minitune.base.json_text import JSON_TYPES, MAX_DEPTH, json_chunks, try_chunks
 from minitune.decision import CONTINUE, GO_ON, Decision
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
@@ -68,7 +68,7 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | 
     """The shape of these keys and types, which many trials share."""
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
-    are_plain = PLAIN.issuperset(kinds)
+    are_plain = JSON_TYPES.issuperset(kinds)
     if not are_plain or "\\ud" in "".join(_compact(names, 0)):
         return None
     return _ReportText(names, kinds)

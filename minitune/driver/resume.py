@@ -28,7 +28,7 @@ from minitune.driver.run import Driver, base_seed, open_run_of, run_record
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError
-from minitune.experiment.run_description import Difference, RunDescription, compared
+from minitune.experiment.run_description import Difference, RunDescription, compare_descriptions
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
 from minitune.record import journal, records
@@ -113,7 +113,7 @@ class ResumedDriver(Driver):
         Raises:
             RunLockedError: If another driver has the run open.
             JournalCorruptError: If the run's journal is damaged.
-            TuneError: If its results and new ones could not be compared; see `run_description.compared`.
+            TuneError: If its results and new ones could not be compared; see `compare_descriptions`.
             ValueError: If the trainable has another name than the run's trainable.
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
@@ -153,7 +153,8 @@ class ResumedDriver(Driver):
         description = self.description()
         self._has_more = self._has_more or description.wants_more_than(recorded.description)
         if first is None:
-            tell_differences(run, compared(recorded.description, description, partial(_has_only_others, run)))
+            found = compare_descriptions(recorded.description, description, partial(_has_only_others, run))
+            tell_differences(run, found)
         opened.begin(description, first)
         write_trainable_file(run, trainables)
         self.put_together(opened)
@@ -399,7 +400,7 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
     for one in found:
         run = RunDirectory(one.path)
         changes = _changes(plan, run)
-        compare = compared(one.description, wanted, partial(_has_only_others, run))
+        compare = compare_descriptions(one.description, wanted, partial(_has_only_others, run))
         refusals = [difference for difference in compare if difference.refusal]
         if one.has_keys and not changes and not refusals:
             return one.path

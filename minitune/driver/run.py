@@ -206,7 +206,7 @@ class Driver:
         warn_of_unknown()
         identifier_limit()
         self.executor = build_executor(self.plan, lambda: self._directory)
-        self._closing.enter_context(runtime.counted(self.executor))
+        self._closing.enter_context(runtime.counting(self.executor))
         self._closing.callback(self.executor.shutdown)
         check_requests(self.plan, self.executor)  # last, because only the executor knows the resources
 

@@ -25,7 +25,16 @@ from typing import Any, NamedTuple
 from minitune.base import descriptors, files
 from minitune.base.forks import Origin
 from minitune.base.pickling import by_value_pickler, loads_referring
-from minitune.base.snapshots import CALLBACKS, NAME, SCHEDULER, SEARCHER, STOPPER, PluginState, decode, encode
+from minitune.base.snapshots import (
+    CALLBACKS,
+    NAME,
+    SCHEDULER,
+    SEARCHER,
+    STOPPER,
+    PluginState,
+    decode_states,
+    encode_states,
+)
 from minitune.base.user_code import runs
 from minitune.callback import Callback
 from minitune.driver.hooks import DriverContext, Hooks
@@ -87,11 +96,11 @@ def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) 
             continue
         data = files.read_bytes(path)
         if _sha256(data) == record["sha256"]:
-            return Snapshot(record["offset"], decode(data))
+            return Snapshot(record["offset"], decode_states(data))
     return Snapshot()
 
 
-def load(
+def load_state(
     component: str,
     state: PluginState,
     plugin: Any,
@@ -228,7 +237,7 @@ class SnapshotKeeper:
         """Write a snapshot and its record, and remove the file of the oldest one."""
         if not snapshot.states:
             return
-        data = encode(snapshot.states)
+        data = encode_states(snapshot.states)
         name = NAME.format(f"{self._recorder.offset:012d}")  # the journal grows, so no two have the same name
         path = os.path.join(self._run.path, name)
         try:

@@ -18,7 +18,7 @@ from minitune.driver.actions import TrialActions
 from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
 from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
-from minitune.driver.limits import REPORT
+from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.transitions import Run, take
 from minitune.error import TuneError
 from minitune.executors.trial_executor import CallReturned, Placed
@@ -244,7 +244,7 @@ class TuneController:
         self._apply(0)
         if settings.answered is not None:
             for actor_id in settings.answered():
-                deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
+                deadlines.end(actor_id, REPORT_LIMIT)  # its report is in time, but another event comes first
         for overdue in deadlines.overdue(self._now_s()):
             running = self._run.state.running[overdue.actor_id]
             running.overdue = overdue  # its exit will be the failure, because only then its last lines are known

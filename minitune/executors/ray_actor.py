@@ -32,7 +32,7 @@ from minitune.base import processes, shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import DiskError, RemoteError
-from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, sweep
+from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, remove_leftovers
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 from minitune.settings import ORIG_WORKING_DIR
@@ -142,7 +142,7 @@ class RayWorker:
         context = ray.get_runtime_context()
         self._name = proof.name
         self._job = context.get_job_id()
-        sweep(proof.run, _has_ended)
+        remove_leftovers(proof.run, _has_ended)
         proof.give()
         # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
         # `runtime_env` or Ray has brought to this node has precedence over them.

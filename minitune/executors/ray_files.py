@@ -72,7 +72,7 @@ class Delivery(NamedTuple):
     checkpoints: tuple[int, ...] = ()
     output: tuple[bytes, bytes] = (b"", b"")
 
-    def opened(self) -> Outcome:
+    def opened(self) -> ValueOrError:
         """The value and the error."""
         if self.error is not None or not self.payload:
             return None, self.error
@@ -84,13 +84,13 @@ class Delivery(NamedTuple):
             return None, RemoteError.of(broken)
 
 
-Outcome = tuple[Any, RemoteError | None]
+ValueOrError = tuple[Any, RemoteError | None]
 """A value, or the error that there is instead."""
-Exchange = Generator[tuple[Any, ...], Any, Outcome]
+Exchange = Generator[tuple[Any, ...], Any, ValueOrError]
 """Yields requests to an actor (a verb, its arguments), gets the deliveries, and returns the outcome."""
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A directory, a link, or a part of a file, on its way.
 
     Attributes:
@@ -105,9 +105,9 @@ class Part(NamedTuple):
     content: bytes = b""
 
 
-def read_pieces(top: str) -> Iterator[list[Part]]:
+def read_pieces(top: str) -> Iterator[list[FilePart]]:
     """Read a directory in pieces, at least an empty one. Each step blocks."""
-    piece: list[Part] = []
+    piece: list[FilePart] = []
     left_bytes = PIECE_BYTES
     # `walk` sorts the names, so a directory comes before what is in it.
     for entry in walk(top):
@@ -121,24 +121,24 @@ def read_pieces(top: str) -> Iterator[list[Part]]:
     yield piece
 
 
-def _parts(top: str, entry: ManifestEntry) -> Iterator[Part]:
+def _parts(top: str, entry: ManifestEntry) -> Iterator[FilePart]:
     name = entry.name
     path = os.path.join(top, name)
     if name.endswith("/"):
-        yield Part(name)
+        yield FilePart(name)
         return
     if entry.is_link:
-        yield Part(name, link=os.readlink(path))
+        yield FilePart(name, link=os.readlink(path))
         return
     with open(files.open_regular(path), "rb", buffering=0) as file:
         offset = 0
         while content := file.read(PIECE_BYTES):
-            yield Part(name, offset=offset, content=content)
+            yield FilePart(name, offset=offset, content=content)
             offset += len(content)
-        yield Part(name, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        yield FilePart(name, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
-def write_piece(piece: list[Part], top: str) -> None:
+def write_piece(piece: list[FilePart], top: str) -> None:
     """Write a piece into a directory. Blocks.
 
     Raises:
@@ -314,7 +314,7 @@ class FileTransfer:
 class Scratch:
     """The directory of a process with trials, on a machine that does not see that of the run.
 
-    A killed process leaves it behind, with a lock file that the system unlocks; see `sweep`.
+    A killed process leaves it behind, with a lock file that the system unlocks; see `remove_leftovers`.
 
     Directories that the driver sends lie beside the trial's, whose checkpoints may have the same names.
 
@@ -336,7 +336,7 @@ class Scratch:
         self.received = ""
         self._outputs: list[str] = []
         self._read_bytes = [0, 0]
-        self._pieces: Iterator[list[Part]] = iter(())
+        self._pieces: Iterator[list[FilePart]] = iter(())
         self._fetched = ""  # the checkpoint that the driver has got last
 
     def settle(self, home: Home) -> Workplace:
@@ -369,7 +369,7 @@ class Scratch:
                 self._read_bytes[number] += len(found[number])
         return found[0], found[1]
 
-    def receive(self, name: str, piece: list[Part], is_first: bool) -> None:
+    def receive(self, name: str, piece: list[FilePart], is_first: bool) -> None:
         """Write a piece of a directory of the driver."""
         if is_first:
             self._drop_received()
@@ -381,7 +381,7 @@ class Scratch:
         files.discard_tree(os.path.join(self._path, "received"))
         self.received = ""
 
-    def piece(self, number: int, is_first: bool) -> list[Part] | None:
+    def piece(self, number: int, is_first: bool) -> list[FilePart] | None:
         """Return the next piece of checkpoint `number`, after which the one before is not needed; None after the
         last.
         """
@@ -425,7 +425,7 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-def sweep(run: str, has_ended: Callable[[str], bool]) -> None:
+def remove_leftovers(run: str, has_ended: Callable[[str], bool]) -> None:
     """Remove the directories that processes of other runs have left behind. Blocks.
 
     A driver that lives collects the last output of its dead processes first.

@@ -121,7 +121,7 @@ _Due = tuple[float, int, Event, _SimulatedActor]
 
 
 @dataclass
-class Usage:
+class SimulationTotals:
     """The resources that a simulation has used."""
 
     worker_s: float = 0.0
@@ -139,7 +139,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         self.costs = costs
         self._open_curve = open_curve
         self.clock = VirtualClock()
-        self.usage = Usage()
+        self.totals = SimulationTotals()
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._saved: dict[str, _Saved] = {}
@@ -235,7 +235,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     def _leave(self, actor: _SimulatedActor, event: Exited) -> None:
         self._actors.pop(actor.spec.actor_id, None)
         self._ledger.release(actor.spec.actor_id)
-        self.usage.worker_s += self.clock.now_s - actor.began_s
+        self.totals.worker_s += self.clock.now_s - actor.began_s
         if event.kind == "parked":
             self._park(actor.spec.reuse_key, actor.spec.request, actor)  # only that it is there counts
 
@@ -254,15 +254,15 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         except Exception as error:
             self._enqueue(actor, CallRaised(actor.spec.actor_id, RemoteError.of(error)), 0.0)
             return
-        usage = self.usage
-        usage.steps += 1
+        totals = self.totals
+        totals.steps += 1
         if actor.rng is not None and actor.rng.random() < self.costs.failure_rate:
             spent_s = seconds * actor.rng.random()  # it dies somewhere in the step, whose time is lost
-            usage.training_s += spent_s
-            usage.failures += 1
+            totals.training_s += spent_s
+            totals.failures += 1
             self._enqueue(actor, Exited(actor.spec.actor_id, "died", "a simulated failure"), spent_s)
             return
-        usage.training_s += seconds
+        totals.training_s += seconds
         actor.state = state
         actor.position += 1
         actor.counters.complete(result, actor.info.trial_id, seconds, self.clock.now_s + seconds)
@@ -271,7 +271,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     def _save(self, actor: _SimulatedActor) -> CheckpointRecord:
         record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, names_crc=0)
         actor.next_checkpoint += 1
-        self.usage.checkpoints += 1
+        self.totals.checkpoints += 1
         path = os.path.join(actor.info.directory, record.directory)
         # A copy, because the curve may change its state in place in the next step.
         self._saved[path] = _Saved(actor.position, copy.deepcopy(actor.state))

@@ -1,7 +1,7 @@
 """What a driver runs, as far as a resume compares it: the objective, the plug-ins, the samples, the trainables.
 
-Each driver records its description, and one that continues the run compares its own: `compared` says for each
-difference whether the run can go on.
+Each driver records its description, and one that continues the run compares its own: `compare_descriptions` says for
+each difference whether the run can go on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Difference(NamedTuple):
     refusal: str = ""
 
 
-def compared(
+def compare_descriptions(
     before: RunDescription, now: RunDescription, has_only_others: Callable[[Sequence[str]], bool]
 ) -> list[Difference]:
     """Compare the description of a run with that of the next driver. `has_only_others` says whether the run has

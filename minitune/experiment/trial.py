@@ -42,7 +42,7 @@ _READ_ONLY = (
     "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "
     "change a copy of it: dict(trial.config)"
 )
-_STORY_LENGTH = 20
+_TRANSITIONS_KEPT = 20
 """How many of its last transitions a trial keeps, for errors. Not measured: more take memory of each trial."""
 _SHARED_LENGTH = 100
 """Shorter texts of last results are shared by all trials. Not measured: longer ones are seldom equal."""
@@ -178,6 +178,7 @@ class Trial:
         "experiment_path",
         "experiment_tag",
         "has_driver",
+        "last_transitions",
         "local_path",
         "max_failures",
         "name",
@@ -192,7 +193,6 @@ class Trial:
         "seed",
         "start_checkpoint",
         "stopping_criterion",
-        "story",
         "trainable_name",
         "trial_id",
         "usage",
@@ -244,7 +244,7 @@ class Trial:
         self.custom_dirname: str | None = None  # None as long as it has no directory
         # How it goes.
         self.phase = Phase.QUEUED
-        self.story: list[tuple[float, Phase, str]] = []  # its last transitions: the time, the new phase, and why
+        self.last_transitions: list[tuple[float, Phase, str]] = []  # the time, the new phase, and why
         self.ending: Ending | None = None  # why it, or its last attempt, has ended; None while it runs
         self.attempt = Attempt(0, f"{self.trial_id}#0", self.current_config)
         self.progress = Progress()
@@ -277,7 +277,7 @@ class Trial:
         if isinstance(reason, Ending):
             ending = reason
             reason = reason.text
-        # Nothing is changed before this check, so that the story in the error is that of before it.
+        # Nothing is changed before this check, so that the error has the transitions before it.
         phase = TRANSITIONS[self.phase].get(transition)
         if phase is None:
             raise TuneError(
@@ -286,9 +286,9 @@ class Trial:
             )
         self.phase = phase
         self.ending = ending
-        self.story.append((clock.current.time(), phase, reason or transition.name))
-        if len(self.story) > _STORY_LENGTH:
-            del self.story[0]
+        self.last_transitions.append((clock.current.time(), phase, reason or transition.name))
+        if len(self.last_transitions) > _TRANSITIONS_KEPT:
+            del self.last_transitions[0]
 
     def begin_attempt(self, number: int) -> None:
         """Begin an attempt, with the present configuration and a new name for its actor."""
@@ -296,7 +296,10 @@ class Trial:
 
     def format_story(self) -> str:
         """The last transitions, one per line: time in seconds, phase, reason."""
-        return "\n".join(f"  {at:.3f} {phase.name}: {reason}" for at, phase, reason in self.story) or "  (none yet)"
+        return (
+            "\n".join(f"  {at:.3f} {phase.name}: {reason}" for at, phase, reason in self.last_transitions)
+            or "  (none yet)"
+        )
 
     @property
     def status(self) -> str:
@@ -305,7 +308,7 @@ class Trial:
 
     @status.setter
     def status(self, status: str) -> None:
-        if self.story:
+        if self.last_transitions:
             raise TuneError(
                 f"the status of trial {self.trial_id} cannot be set to {status!r}; "
                 "ask the controller: stop_trial(trial), pause_trial(trial), or choose_trial_to_run"

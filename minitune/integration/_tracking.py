@@ -271,7 +271,7 @@ def config_in(result: Mapping[str, Any]) -> dict[str, Any]:
     return plain_config({name.removeprefix(head): value for name, value in result.items() if name.startswith(head)})
 
 
-def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
+def numbers_in(result: Mapping[str, Any]) -> dict[str, float]:
     """The numbers in a flattened result, without the configuration."""
     numbers: dict[str, float] = {}
     for name, value in result.items():

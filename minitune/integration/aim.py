@@ -12,7 +12,7 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.checks import require
-from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_of
+from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_in
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 _FILE = ".aim_run"
@@ -79,7 +79,7 @@ class AimLoggerCallback(TrackerCallback):
         record["hparams"] = facts.config
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
-        for name, value in numbers_of(result).items():
+        for name, value in numbers_in(result).items():
             is_wanted = name in self._metrics if self._metrics is not None else name not in _NOT_SHOWN
             if is_wanted and value == value:
                 record.track(value, name=_PREFIX + name, step=step)

@@ -20,7 +20,7 @@ from minitune.integration._tracking import (
     check_installed,
     config_in,
     load,
-    numbers_of,
+    numbers_in,
 )
 
 _NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
@@ -111,7 +111,7 @@ class CometLoggerCallback(TrackerCallback):
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         record.log_parameters(config_in(result), step=step)
-        record.log_metrics(numbers_of(result), step=step)
+        record.log_metrics(numbers_in(result), step=step)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         comet = load("comet_ml", type(self).__name__)

@@ -22,7 +22,7 @@ from minitune.integration._tracking import (
     TrialFacts,
     check_installed,
     load,
-    numbers_of,
+    numbers_in,
     plain_config,
     tracked,
 )
@@ -157,7 +157,7 @@ class MLflowLoggerCallback(TrackerCallback):
         from mlflow.entities import Metric
 
         now_ms = int(time.time() * 1000)
-        metrics = [Metric(_name_of(name), float(value), now_ms, step) for name, value in numbers_of(result).items()]
+        metrics = [Metric(_name_of(name), float(value), now_ms, step) for name, value in numbers_in(result).items()]
         for first in range(0, len(metrics), _MOST_METRICS):
             self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
 

@@ -20,7 +20,7 @@ from minitune.integration._tracking import (
     check_installed,
     config_in,
     load,
-    numbers_of,
+    numbers_in,
     plain_config,
     tracked,
 )
@@ -96,7 +96,7 @@ class WandbLoggerCallback(TrackerCallback):
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         # Pictures and tables are objects of wandb itself, and it takes only numbers and these.
         media = {name: value for name, value in result.items() if type(value).__module__.partition(".")[0] == "wandb"}
-        logged = {**numbers_of(result), **media}
+        logged = {**numbers_in(result), **media}
         record.log({name: value for name, value in logged.items() if not begins_with(name, self._excludes)})
         if self._logs_config:
             record.config.update(unflatten(config_in(result)), allow_val_change=True)

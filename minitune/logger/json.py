@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from minitune.base import json_text
 from minitune.base.files import AppendFiles
-from minitune.base.json_text import dumps
 from minitune.callback import Callback
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
@@ -45,7 +45,7 @@ class JsonLoggerCallback(LoggerCallback):
         """Append one line. Errors are as in `log_trial_start`."""
         if trial.recorded_config is not trial.current_config:  # keep large values out of each line
             result = {**result, CONFIG: trial.recorded_config}
-        line = f"{dumps(result)}\n"
+        line = f"{json_text.dumps(result)}\n"
         if not self.append(trial, line):
             self.log_trial_start(trial)
             self.append(trial, line)

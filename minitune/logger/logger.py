@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from minitune.base.json_text import clean, dumps
+from minitune.base import json_text
 from minitune.base.text import one_line
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
@@ -75,7 +75,7 @@ def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = No
     """
     hidden = {*_NOT_PRINTED, *(exclude or ())}
     shown = {key: value for key, value in result.items() if value is not None and key not in hidden}
-    return "".join(f"{line}\n" for line in _lines(clean(shown), "")) or "{}\n"
+    return "".join(f"{line}\n" for line in _lines(json_text.clean(shown), "")) or "{}\n"
 
 
 def _lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:
@@ -85,5 +85,5 @@ def _lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield f"{indent}{one_line(key)}:"
             yield from _lines(value, f"{indent}  ")
         else:
-            text = one_line(value) if isinstance(value, str) else dumps(value)
+            text = one_line(value) if isinstance(value, str) else json_text.dumps(value)
             yield f"{indent}{one_line(key)}: {text}"

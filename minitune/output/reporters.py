@@ -742,7 +742,7 @@ class LiveReporter(ScreenReporter):
             rest_s=rest_s,
             silent=len(silent),
             goal=goal,
-            values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
+            values=[] if goal is None or self._notebook is None else table.last_values(trials, goal[0]),
             best=[self._row(trial, columns, params, now_s, is_silent) for trial in best],
             running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
             params=params,

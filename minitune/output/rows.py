@@ -1,7 +1,7 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
 `row_of` makes the row of a trial, of a live run or of a journal, and `columns` alone chooses and formats the columns of
-a table. `facts_of` has all digits and all metrics, for programs.
+a table. `facts_of_trial` has all digits and all metrics, for programs.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
     return [row_of(trial, metrics, params) for trial in trials]
 
 
-def facts_of(trial: Trial, goal: Goal) -> dict[str, Any]:
+def facts_of_trial(trial: Trial, goal: Goal) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
     The names are those of `LISTED_LOOK`. A metric with one of our own names is left out.

@@ -277,10 +277,10 @@ def curve_of(trials: Iterable[Trial], goal: Goal) -> str:
     """The last value of each trial as HTML; empty without a metric, or with too few values."""
     if goal.metric is None or goal.mode is None:
         return ""
-    return curve(values_of(trials, goal.metric), goal.metric, goal.mode)
+    return curve(last_values(trials, goal.metric), goal.metric, goal.mode)
 
 
-def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
+def last_values(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
     """The number and the last value of each trial with a value."""
     values = ((trial.number, trial.progress.analysis.get(metric, "last")) for trial in trials)
     return [(number, value) for number, value in values if value is not None]

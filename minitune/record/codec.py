@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
+from minitune.base.json_text import JSON_TYPES, json_chunks, json_decoder, keeps_types
 from minitune.base.pickling import dumps_small_for_later
 from minitune.base.shared_values import ObjectRef, ObjectStore, check_object_name, holds_code
 from minitune.base.text import ShortRepr, warn_once
@@ -298,7 +298,7 @@ class _Tagger:
 
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)
-        if kind in PLAIN:
+        if kind in JSON_TYPES:
             return _scalar(value)
         if kind not in _WALKED:
             return self._leaf(value)
@@ -499,7 +499,7 @@ def encode(record: dict[str, Any], objects: ObjectStore) -> str:
         OSError: If a large object cannot be stored.
     """
     text = None
-    if is_plain(record):
+    if keeps_types(record):
         # NaN, infinities and ints of thousands of digits raise a ValueError. JSON escapes a surrogate as \ud..., but
         # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
         # The key $ would be taken for a tag.

@@ -299,14 +299,14 @@ class Journal:
             raise self._failure
 
 
-Listener = Callable[[records.Record], None]
+RecordHook = Callable[[records.Record], None]
 """Called with each record of a run, in order."""
 
 
 class ToldJournal(Journal):
     """A journal that also passes each record to a listener, when it has been added."""
 
-    def __init__(self, *args: Any, listen: Listener, **options: Any):
+    def __init__(self, *args: Any, listen: RecordHook, **options: Any):
         super().__init__(*args, **options)
         self.add_encoded = None
         self._listen = listen
@@ -322,7 +322,7 @@ class MemoryJournal:
     offset = 0
     add_encoded = None
 
-    def __init__(self, listen: Listener):
+    def __init__(self, listen: RecordHook):
         self.unwritten: list[str] = []
         self.add = listen
 

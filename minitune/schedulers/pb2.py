@@ -29,7 +29,7 @@ from minitune.space.domains import Domain, Float, Integer
 from minitune.space.parameters import Axis
 from minitune.space.tree import copy_tree
 
-Point = Sequence[float]
+Vector = Sequence[float]
 """The time, then the inputs. All coordinates should lie within about [0, 1]."""
 
 _LEAST_VARIANCE = 0.1
@@ -79,7 +79,7 @@ class TimeVaryingGP:
         variance: The most likely variance of the value at one point.
     """
 
-    def __init__(self, points: Sequence[Point], values: Sequence[float], length: float, forgetting: float):
+    def __init__(self, points: Sequence[Vector], values: Sequence[float], length: float, forgetting: float):
         self.length = length
         self.forgetting = forgetting
         self._points = [tuple(point) for point in points]
@@ -97,20 +97,20 @@ class TimeVaryingGP:
         self.log_likelihood -= sum(math.log(row[-1]) for row in self._factor)
 
     @classmethod
-    def fitted(cls, points: Sequence[Point], values: Sequence[float], pseudo: Sequence[Point] = ()) -> TimeVaryingGP:
+    def fitted(cls, points: Sequence[Vector], values: Sequence[float], pseudo: Sequence[Vector] = ()) -> TimeVaryingGP:
         """The process whose length and forgetting, from a small grid, make the newest observations most likely."""
         recent = points[-_FITTED_TO:], values[-_FITTED_TO:]
         fits = (cls(*recent, length, forgetting) for length, forgetting in itertools.product(_LENGTHS, _FORGETTING))
         best = max(fits, key=lambda fit: fit.log_likelihood)
         return cls([*points, *pseudo], values, best.length, best.forgetting)
 
-    def predict(self, point: Point) -> tuple[float, float]:
+    def predict(self, point: Vector) -> tuple[float, float]:
         """The expected value at a point, and its standard deviation."""
         solved = self._solve(self._covariances(point, self._points))
         mean = sum(map(mul, solved, self._solved))  # of the observed points, which come first
         return mean, math.sqrt(self.variance * max(0.0, 1 - sum(map(mul, solved, solved))))
 
-    def _covariances(self, point: Point, others: Sequence[Point]) -> list[float]:
+    def _covariances(self, point: Vector, others: Sequence[Vector]) -> list[float]:
         time, *inputs = point
         fade = 0.5 * math.log1p(-self.forgetting)
         covariances = []

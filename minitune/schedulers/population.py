@@ -32,7 +32,7 @@ from minitune.space.domains import (
     sampler_and_step,
 )
 from minitune.space.tree import copy_tree
-from minitune.space.variants import complete
+from minitune.space.variants import complete_config
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
 """By path: the old value, the new one, and how it was changed."""
@@ -305,7 +305,7 @@ class Explorer:
                 changes.update({(name, *path): change for path, change in inner.items()})
                 continue
             if name not in config or rng.random() < self.resample_probability:
-                value = draw(mutation, rng)
+                value = draw_mutation(mutation, rng)
                 how = RESAMPLED
             else:
                 value, how = perturb(mutation, old, self.factors, rng)
@@ -355,15 +355,15 @@ def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Ra
             new[name], inner = fill(new.get(name, {}), mutation, rng)
             drawn.update({(name, *path): change for path, change in inner.items()})
         elif name not in new:
-            new[name] = draw(mutation, rng)
+            new[name] = draw_mutation(mutation, rng)
             drawn[name,] = (None, new[name], RESAMPLED)
     return new, drawn
 
 
-def draw(mutation: Any, rng: random.Random) -> Any:
+def draw_mutation(mutation: Any, rng: random.Random) -> Any:
     """A new value for a mutation."""
     if isinstance(mutation, Mapping):
-        return {name: draw(inner, rng) for name, inner in mutation.items()}
+        return {name: draw_mutation(inner, rng) for name, inner in mutation.items()}
     if isinstance(mutation, (list, tuple)):
         return rng.choice(mutation)
     if isinstance(mutation, Domain):
@@ -396,7 +396,7 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
         if value:
             product = value * factor
             return (round(product) if is_whole(value) else product), f"* {factor:g}"
-    return draw(mutation, rng), RESAMPLED
+    return draw_mutation(mutation, rng), RESAMPLED
 
 
 def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
@@ -420,7 +420,7 @@ def _short(value: Any) -> str:
 
 
 def _resolved(value: Any, rng: random.Random) -> Any:
-    return complete({"mutation": value}, rng)["mutation"]
+    return complete_config({"mutation": value}, rng)["mutation"]
 
 
 def _index_of(values: Sequence[Any], value: Any) -> int | None:

@@ -27,7 +27,7 @@ from minitune.search.searcher import (
 from minitune.space.domains import fits
 from minitune.space.parameters import config_key, space_size
 from minitune.space.tree import copy_tree, has_unresolved_values, overlay
-from minitune.space.variants import complete
+from minitune.space.variants import complete_config
 
 logger = logging.getLogger("minitune")
 
@@ -355,7 +355,7 @@ class FilteredSearcher(SearcherWrapper):
         verdict = Verdict.VIOLATES
         try:
             merged, _ = overlay(self._space, suggestion)
-            config = complete(merged, random.Random(f"{self._seed}/{self._count}/{refused.total()}"))
+            config = complete_config(merged, random.Random(f"{self._seed}/{self._count}/{refused.total()}"))
             verdict = self._filter.judge(config)
         finally:
             if verdict is not Verdict.ADMITTED and name is not None:

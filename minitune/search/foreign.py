@@ -21,7 +21,7 @@ from minitune.space.guesses import agrees, nested, noted_guesses, with_constants
 from minitune.space.parameters import Parameter, draw, parameters, values_of
 from minitune.space.tree import copy_tree, overlay
 
-LISTED = 1000
+LONGEST_LIST = 1000
 """A library gets a longer list of categories as an int, because it keeps a weight for each category. Not
 measured: an int has an order, which a library may take for a meaning.
 """
@@ -257,7 +257,7 @@ def quantized(domain: Float | Integer, value: float) -> Any:
     return min(max(float(value), domain.lower), domain.upper)
 
 
-def counted(parameter: Parameter, value: Any) -> Any:
+def unquantized(parameter: Parameter, value: Any) -> Any:
     """The inverse of `quantized`: the number of steps of a quantised int. Other values stay."""
     q = sampler_and_step(parameter.domain)[1]
     if isinstance(parameter.domain, Integer) and q:
@@ -288,7 +288,7 @@ def varying(space: Any) -> list[Parameter]:
 
 def to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a library gets for a configuration; for a choice the index of the category."""
-    return {each.name: counted(each, values[each.name]) for each in varying(space)}
+    return {each.name: unquantized(each, values[each.name]) for each in varying(space)}
 
 
 def from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def indices_of(parameter: Parameter) -> tuple[int, int] | None:
     """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        if len(domain) > LISTED:
+        if len(domain) > LONGEST_LIST:
             return (0, len(domain) - 1)
         return None
     if isinstance(domain, Float):

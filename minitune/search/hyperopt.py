@@ -12,9 +12,9 @@ from minitune.search.foreign import (
     LibrarySearcher,
     bounds_of,
     check_library,
-    counted,
     evaluated_values,
     indices_of,
+    unquantized,
     value_of,
 )
 from minitune.search.searcher import Suggestion
@@ -141,7 +141,7 @@ class HyperOptSearch(LibrarySearcher):
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
         space = self._domains or {}
         found, _ = evaluated_values(space, config)
-        return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
+        return {each.name: unquantized(each, found[each.name]) for each in parameters(space) if each.name in found}
 
     def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         whole: dict[str, Any] = {}
@@ -149,7 +149,7 @@ class HyperOptSearch(LibrarySearcher):
         def choose(parameter: Parameter) -> Any:
             drawn = parameter.name not in values
             if drawn:
-                value = counted(parameter, self._draw(parameter))
+                value = unquantized(parameter, self._draw(parameter))
             else:
                 value = values[parameter.name]
             whole[parameter.name] = value

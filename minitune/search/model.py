@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from minitune.search.groups import Group, Parent, numbers_of
-from minitune.search.parzen import BadSide, GoodSide, Point, best_of, draw_by_ratio
+from minitune.search.parzen import BadSide, GoodSide, Point, best_candidate, draw_by_ratio
 from minitune.search.ranking import Observation, Ranking
 from minitune.space.domains import Categorical
 from minitune.space.parameters import Axis, Parameter, draw, parameters
@@ -181,7 +181,7 @@ class Model:
         else:
             some = rng.sample(rest, min(len(rest), self._n_candidates))
             good, bad = self._fitted(group, ranking, pending, sides)
-            chosen = group.decode(best_of(good, bad, [group.encode(values) for values in some]))
+            chosen = group.decode(best_candidate(good, bad, [group.encode(values) for values in some]))
         return self._draw(lambda group: chosen, {})
 
     def _sample(
@@ -198,7 +198,7 @@ class Model:
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
         if group.is_branch:
             return group.decode(draw_by_ratio(good, bad, candidates, rng))
-        return group.decode(best_of(good, bad, candidates))
+        return group.decode(best_candidate(good, bad, candidates))
 
     def _fitted(self, group: Group, ranking: Ranking, pending: Collection[int], sides: dict[Parent, _Sides]) -> _Sides:
         if group.parent not in sides:

@@ -18,14 +18,14 @@ from minitune.base.checks import is_whole, require, shown
 from minitune.base.numbers import known_number
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
-    LISTED,
+    LONGEST_LIST,
     LibrarySearcher,
     check_library,
     checked_rewards,
-    counted,
     evaluated_values,
     quantized,
     refuse_normal,
+    unquantized,
 )
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
@@ -69,7 +69,7 @@ class DomainSpace:
                 if hasattr(distribution, "choices"):
                     return distribution.choices.index(value)
                 return value
-            return quantized(domain, value if isinstance(domain, Float) else counted(parameter, value))
+            return quantized(domain, value if isinstance(domain, Float) else unquantized(parameter, value))
 
         config: dict[str, Any] = draw(self._space, choose)
         return config
@@ -179,7 +179,7 @@ def _distribution(parameter: Parameter) -> Any:
 
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        if len(domain) > LISTED:
+        if len(domain) > LONGEST_LIST:
             return IntDistribution(0, len(domain) - 1)
         categories = list(domain.categories)
         plain = all(each is None or type(each) in _PLAIN for each in categories)

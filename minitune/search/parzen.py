@@ -388,7 +388,7 @@ class BadSide:
         )
 
 
-def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
+def best_candidate(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """The candidate with the largest ratio of the densities.
 
     The newest bad observations, in the region of the present search, rule out most candidates.

@@ -19,10 +19,8 @@ from minitune.base.checks import shown
 from minitune.base.numbers import known_number
 from minitune.experiment.goal import non_dominated
 
-Curve = list[tuple[float, Any]]
-"""Pairs of step and value, in order."""
-
-EarlyStop = str | Callable[[Curve], Any] | None
+EarlyStop = str | Callable[[list[tuple[float, Any]]], Any] | None
+"""See `TPESearch`. A function gets the pairs of step and value, in order."""
 
 Key = tuple[float, ...]
 """The sort key of an observation; smaller is better."""

@@ -41,7 +41,7 @@ from minitune.space.tree import (
     path_text,
     topmost,
 )
-from minitune.space.variants import complete
+from minitune.space.variants import complete_config
 
 logger = logging.getLogger("minitune")
 
@@ -358,7 +358,7 @@ class SearchGenerator(SearchAlgorithm):
             merged, fixed = overlay(self._experiment.param_space, suggestion)
             # The searched values: those that were suggested, and those that are drawn here.
             paths = topmost(fixed + [path for path, _ in find_unresolved(merged)])
-            config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
+            config = complete_config(merged, random.Random(f"{self._seed}/{self._count}"))
             searched = leaves(config, paths)
             evaluated = {path_text(path): value for path, value in searched.items()}
             trial = maker.make(config, evaluated, format_tag(maker.ids.count, searched))

@@ -453,7 +453,7 @@ def newest_state(directory: str, template: str, kind: type) -> Iterator[str]:
     contents = {}
     snapshot = newest_file(directory, snapshots.NAME)
     if snapshot is not None:
-        state = snapshots.decode(files.read_bytes(snapshot)).get(snapshots.SEARCHER)
+        state = snapshots.decode_states(files.read_bytes(snapshot)).get(snapshots.SEARCHER)
         if state is not None:
             contents = {name: state.contents[name] for name in _matching(state.contents, template)}
     if not contents:

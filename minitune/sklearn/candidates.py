@@ -48,7 +48,7 @@ def drawn_ahead(distributions: Any, n_iter: int, random_state: Any) -> dict[str,
     return {PARAMS: grid_search(list(sampler))}
 
 
-def as_space(distributions: Any) -> dict[str, Any]:
+def space_of(distributions: Any) -> dict[str, Any]:
     """The space from which a searcher draws candidates.
 
     Raises:
@@ -60,7 +60,7 @@ def as_space(distributions: Any) -> dict[str, Any]:
 
 
 def own_point(space: Mapping[str, Any], estimator: Any) -> dict[str, Any] | None:
-    """The values that the estimator itself has for the space of `as_space`, as far as its domains contain them.
+    """The values that the estimator itself has for the space of `space_of`, as far as its domains contain them.
 
     Returns:
         A point to evaluate, or None.

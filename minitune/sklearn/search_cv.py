@@ -34,7 +34,7 @@ from minitune.runtime import cluster_resources
 from minitune.schedulers import ASHAScheduler, TrialScheduler, create_scheduler
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
 from minitune.search import SearchAlgorithm, Searcher, create_searcher
-from minitune.sklearn.candidates import PARAMS, as_space, dicts_of, drawn_ahead, own_point
+from minitune.sklearn.candidates import PARAMS, dicts_of, drawn_ahead, own_point, space_of
 from minitune.sklearn.training import (
     FOLDS,
     PARTIAL_FIT,
@@ -263,7 +263,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         if self.search_alg is None:
             space = drawn_ahead(self.param_distributions, self.n_iter, random_state)
         else:
-            space = as_space(self.param_distributions)
+            space = space_of(self.param_distributions)
         # Drawn after the candidates, so that those are the ones of `RandomizedSearchCV`.
         seed = int(random_state.randint(2**31 - 1))
         # More workers than candidates would only take CPUs from each other.

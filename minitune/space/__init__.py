@@ -5,14 +5,14 @@
     domains        uniform, choice, ...: the domains that they return, and their samplers
     tree           a nested space or configuration: find domains, set values, merge, make a tag
     distributions  domains of the distributions of SciPy, Optuna, HyperOpt and ConfigSpace
-    variants       VariantTable: grid and random search, in a fixed order. `complete` draws what is left open
+    variants       VariantTable: grid and random search, in a fixed order. `complete_config` draws what is left open
     parameters     the space as a searcher sees it: values as numbers on an axis
     guesses        points to evaluate, which may leave parameters open
     difference     what has changed in a space since the run began
 
 `BasicVariantGenerator` asks `VariantTable.next`. A searcher chooses a value for each of `parameters`; `draw` puts them
-into the space, and `complete` draws the rest: a grid's value by the variant's index, others by their samplers, with
-this position's own generator, and then the functions of `sample_from`.
+into the space, and `complete_config` draws the rest: a grid's value by the variant's index, others by their samplers,
+with this position's own generator, and then the functions of `sample_from`.
 """
 
 from minitune._alias import listing

@@ -15,7 +15,7 @@ from typing import Any
 
 from minitune.base.shared_values import ObjectRef
 from minitune.base.text import ShortRepr, one_line
-from minitune.space.domains import Sampler, as_domain, kind_of
+from minitune.space.domains import Sampler, as_domain, sampler_kind
 from minitune.space.tree import Path, is_plain, path_text
 
 _SHOWN = 10
@@ -74,7 +74,7 @@ def _comparable(value: Any) -> Any:
         # A domain without a sampler and one whose default sampler was set are the same.
         return type(domain).__qualname__, _comparable({**vars(domain), "sampler": domain.get_sampler()})
     if isinstance(value, Sampler):
-        return kind_of(value).__qualname__, _comparable(vars(value))
+        return sampler_kind(value).__qualname__, _comparable(vars(value))
     if isinstance(value, bool):
         return bool, value  # because True equals 1
     if isinstance(value, Real) and value != value:

@@ -22,7 +22,7 @@ from minitune.space.domains import (
     randn,
     uniform,
 )
-from minitune.space.tree import PLAIN, Path, assign_value, copy_tree, is_plain, path_text
+from minitune.space.tree import SCALAR_TYPES, Path, assign_value, copy_tree, is_plain, path_text
 
 
 def own_space(space: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ _Convert = Callable[[Any, str], Any]
 
 def _foreign(value: Any, path: Path) -> Iterator[tuple[Path, Any, _Convert]]:
     """The distributions of other libraries in a space, each with its path and the function that converts it."""
-    if type(value) in PLAIN or as_domain(value) is not None:
+    if type(value) in SCALAR_TYPES or as_domain(value) is not None:
         return
     if isinstance(value, dict):
         for key, member in dict.items(value):

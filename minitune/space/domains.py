@@ -131,7 +131,7 @@ class Sampler:
         return numpy.array(values) if numpy is not None and is_plain else values
 
     def __str__(self) -> str:
-        return kind_of(self).__name__
+        return sampler_kind(self).__name__
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -216,7 +216,7 @@ class CallSampler(Sampler):
         return domain.draw_call(config)
 
 
-def kind_of(sampler: Sampler) -> type[Sampler]:
+def sampler_kind(sampler: Sampler) -> type[Sampler]:
     """The class of a sampler that tells how it draws: `Uniform` for `Float._Uniform`, the class itself for others."""
     kind = type(sampler)
     if kind in _OF_DOMAINS:
@@ -769,7 +769,7 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
 def _call_of(domain: Float | Integer) -> str | None:
     """The code that creates a domain, or None for classes of the user."""
     sampler, q = sampler_and_step(domain)
-    call = _CALLS.get((type(domain), kind_of(sampler)))
+    call = _CALLS.get((type(domain), sampler_kind(sampler)))
     if call is None:
         return None
     arguments: list[float] = [domain.lower, domain.upper]

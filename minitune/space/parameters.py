@@ -24,8 +24,8 @@ from minitune.space.domains import (
     as_domain,
     fits,
     is_same,
-    kind_of,
     sampler_and_step,
+    sampler_kind,
 )
 from minitune.space.tree import (
     Path,
@@ -132,7 +132,7 @@ def scales(space: Any) -> dict[str, dict[str, Any]]:
 def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     """Whether a domain can be a parameter. If not, its value is drawn when the trial is created."""
     sampler, _ = sampler_and_step(domain)
-    if kind_of(sampler) not in _SAMPLERS.get(type(domain), ()):
+    if sampler_kind(sampler) not in _SAMPLERS.get(type(domain), ()):
         return False
     has_bounds = not isinstance(domain, Float) or domain.upper - domain.lower < float("inf")
     return has_bounds or isinstance(sampler, Normal)

@@ -22,7 +22,7 @@ Path = tuple[Any, ...]
 """The path of a value in a tree: dict keys and list indices."""
 _TAG_LIMIT = 1_000
 """The most characters of a value, and members of a container, in a tag."""
-PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+SCALAR_TYPES = frozenset({int, float, bool, str, bytes, type(None)})
 """The types of most values, which have no parts."""
 _ABSENT = object()
 
@@ -81,7 +81,7 @@ def copy_tree(value: Any) -> Any:
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
             for key, member in dict.items(value):
-                if type(member) not in PLAIN and not isinstance(member, Domain):
+                if type(member) not in SCALAR_TYPES and not isinstance(member, Domain):
                     member = copy_tree(member)
                 copied[key] = member
             return copied
@@ -275,7 +275,7 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
 
 def is_plain(members: list[Any] | tuple[Any, ...]) -> bool:
     """Whether all members are numbers or strings. There may be millions, so C checks it."""
-    return PLAIN.issuperset(map(type, members))
+    return SCALAR_TYPES.issuperset(map(type, members))
 
 
 def _is_walked_tuple(value: Any) -> bool:

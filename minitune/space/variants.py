@@ -29,7 +29,7 @@ from minitune.space.domains import (
     random_generator,
 )
 from minitune.space.tree import (
-    PLAIN,
+    SCALAR_TYPES,
     ConfigView,
     Path,
     RecursiveDependencyError,
@@ -52,7 +52,7 @@ __all__ = [
     "Variant",
     "VariantTable",
     "assign_value",
-    "complete",
+    "complete_config",
     "format_tag",
     "format_vars",
     "generate_variants",
@@ -321,7 +321,7 @@ def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unre
     return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
 
 
-def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+def complete_config(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """Complete a searcher's configuration in place: draw the domains that it does not support, and call the functions.
 
     Raises:
@@ -397,7 +397,7 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
             continue
         value = sampler.draw(domain, None, rng)
         # A category may be a part of a space with its own domains. It must not be shared between trials either.
-        if type(value) not in PLAIN:
+        if type(value) not in SCALAR_TYPES:
             value = copy_tree(value)
             queue.extend(find_unresolved(value, path))
         config = assign_value(config, path, value)

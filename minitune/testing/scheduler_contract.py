@@ -34,7 +34,7 @@ from minitune.simulation import Simulation, simulate
 from minitune.space.domains import uniform
 from minitune.tune_config import TuneConfig
 
-Curve = Iterator[tuple[dict[str, Any], float]]
+Steps = Iterator[tuple[dict[str, Any], float]]
 
 _EPOCHS = 16
 
@@ -57,7 +57,7 @@ class SchedulerContract:
         """Make a scheduler without metric and mode; trials have 16 iterations of one second each."""
         raise NotImplementedError("say how a scheduler is made: override make_scheduler")
 
-    def curve(self, config: dict[str, Any]) -> Curve:
+    def curve(self, config: dict[str, Any]) -> Steps:
         """The reports of a trial, each with its duration in seconds. The larger `x`, the better is the last one."""
         noise = random.Random(repr(config["x"]))
         for step in range(1, _EPOCHS + 1):
@@ -69,10 +69,10 @@ class SchedulerContract:
         tune.update({name: options.pop(name) for name in tuple(options) if name in tune})
         attempts = itertools.count(1)
 
-        def attempt(config: dict[str, Any]) -> Curve:
+        def attempt(config: dict[str, Any]) -> Steps:
             if next(attempts) > _MOST_ATTEMPTS:
                 raise _EndlessError
-            begun: Curve = (curve or self.curve)(config)
+            begun: Steps = (curve or self.curve)(config)
             return begun
 
         try:
@@ -99,7 +99,7 @@ class SchedulerContract:
     def test_failures_leave_the_others_alone(self) -> None:
         """A trial without retries gets the status ERROR, a retried trial continues, and all other trials finish."""
 
-        def curve(config: dict[str, Any]) -> Curve:
+        def curve(config: dict[str, Any]) -> Steps:
             for number, step in enumerate(self.curve(config)):
                 if config["x"] < 0.4 and number == 2:
                     raise RuntimeError("this one fails")
@@ -120,7 +120,7 @@ class SchedulerContract:
         """Trainings that diverge report NaN and infinities: these values neither raise nor win."""
         bad: dict[float, float] = {}  # by the trial's x: the first one with a small x reports NaN, and so on
 
-        def curve(config: dict[str, Any]) -> Curve:
+        def curve(config: dict[str, Any]) -> Steps:
             x = config["x"]
             if x < 0.5:
                 bad.setdefault(x, (math.nan, math.inf, -math.inf)[len(bad) % 3])
@@ -147,7 +147,7 @@ class SchedulerContract:
     def test_min_is_max_of_the_negative(self) -> None:
         """The mode reverses the order and changes nothing else."""
 
-        def negative(config: dict[str, Any]) -> Curve:
+        def negative(config: dict[str, Any]) -> Steps:
             for metrics, duration_s in self.curve(config):
                 yield {"score": -metrics["score"]}, duration_s
 

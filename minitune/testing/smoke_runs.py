@@ -44,7 +44,7 @@ from minitune.settings import STEP_SUMMARY, variable_of
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 
-GRACE_S = 2.0
+STOP_S = 2.0
 """How long trials may take to stop at the end of the budget, in seconds."""
 
 _SILENT_SHARE = 0.5
@@ -147,7 +147,7 @@ def smoke(
     # The budget begins here: loading the libraries is not the trainable's work.
     until_s = time.monotonic() + budget_s
     try:
-        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{GRACE_S:g}", STEP_SUMMARY: ""}):
+        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{STOP_S:g}", STEP_SUMMARY: ""}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     finally:
         left = before.leftovers()  # also after a failure, because this restores the old state
@@ -266,7 +266,7 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     thread = threading.Thread(target=run, name="minitune-smoke", daemon=True)
     thread.start()
     thread.join(budget_s)
-    until_s = time.monotonic() + GRACE_S
+    until_s = time.monotonic() + STOP_S
     # A breakpoint in the trainable must not end the test: people take their time.
     while thread.is_alive() and (time.monotonic() < until_s or _is_debugged()):
         thread.join(0.1)
@@ -278,7 +278,7 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
         thread.join(_INTERRUPT_S)
         ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
         raise SmokeFailure(
-            f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s"
+            f"a trial of {name} has not stopped {STOP_S:g} s after the budget of {budget_s:g} s"
             f"{ended if thread.is_alive() else ''}. It hangs here:\n\n" + "\n".join(stacks.values())
         )
     # The thread has ended, so it has appended one of the two.

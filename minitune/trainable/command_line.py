@@ -63,7 +63,7 @@ class ParameterSlot(NamedTuple):
 
     def filled(self, values: Mapping[str, Any]) -> str:
         """The text that stands here."""
-        return text_of(self.value(values))
+        return argument_of(self.value(values))
 
 
 class FlagSlot(NamedTuple):
@@ -77,7 +77,7 @@ class FlagSlot(NamedTuple):
         value = self.slot.value(values)
         if isinstance(value, bool):
             return [self.flag] if value else []
-        return [f"{self.flag}={text_of(value)}"]
+        return [f"{self.flag}={argument_of(value)}"]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class CommandLine:
         return re.sub(r"[^\w-]+", "_", os.path.splitext(os.path.basename(chosen))[0]) or "program"
 
 
-def text_of(value: Any) -> str:
+def argument_of(value: Any) -> str:
     """A value as an argument: a text as it is, a list or a dict as JSON, everything else as Python prints it."""
     if isinstance(value, str):
         return value

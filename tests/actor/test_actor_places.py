@@ -216,7 +216,7 @@ def _park_clean(driver: Driver) -> int:
 def test_a_worker_that_is_used_once_sets_and_removes_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", "before")
     monkeypatch.setenv("GONE", "before")
-    surroundings.take(Workplace(env={"MINE": "after", "GONE": None, "NEVER_THERE": None}))
+    surroundings.take_workplace(Workplace(env={"MINE": "after", "GONE": None, "NEVER_THERE": None}))
     assert (os.environ["MINE"], os.environ.get("GONE"), "NEVER_THERE" in os.environ) == ("after", None, False)
 
 

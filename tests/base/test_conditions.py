@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from minitune.base.conditions import Column, ConditionError, condition_of
+from minitune.base.conditions import ConditionError, NamedColumn, condition_of
 
 CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text(encoding="utf-8"))
 ROWS = CASES["rows"]
 
 
-def column_of(name: str, also: tuple[str, ...] = (), isParam: bool = False, isUntold: bool = False) -> Column:
+def column_of(name: str, also: tuple[str, ...] = (), isParam: bool = False, isUntold: bool = False) -> NamedColumn:
     def value(row: dict[str, Any]) -> Any:
         return "None" if isParam and name in row and row[name] is None else row.get(name)
 
-    return Column(name, value, also, not isUntold)
+    return NamedColumn(name, value, also, not isUntold)
 
 
 COLUMNS = [column_of(**column) for column in CASES["columns"]]

@@ -33,7 +33,7 @@ def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: lis
         assert trial.phase is phase
         assert trial.status == STATUS[phase]
         assert trial.is_finished() == (phase in ENDED_PHASES)
-        assert [(phase, reason) for _, phase, reason in trial.story] == story[-20:]
+        assert [(phase, reason) for _, phase, reason in trial.last_transitions] == story[-20:]
 
 
 class ListModel:

@@ -33,7 +33,7 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.driver.limits import REPORT, TRIAL, Deadlines
+from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT, Deadlines
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandScheduler
@@ -253,8 +253,8 @@ def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch
     trace.watch(InlineTrialExecutor, "call", lambda executor, actor_id, method, *args: method)
     trace.watch(Deadlines, "begin", lambda deadlines, actor_id, kind, now_s: kind)
     fit(lambda config: {"loss": 1}, report_timeout_s=5)
-    lines = [line for line in trace.lines if line in ("train", REPORT)]
-    assert lines == ["train", REPORT] * (len(lines) // 2)
+    lines = [line for line in trace.lines if line in ("train", REPORT_LIMIT)]
+    assert lines == ["train", REPORT_LIMIT] * (len(lines) // 2)
     assert lines
 
 
@@ -279,15 +279,15 @@ def test_the_time_of_a_save_or_a_load_is_no_time_without_a_report() -> None:
 
 def test_a_worker_that_has_exceeded_one_limit_is_not_named_for_the_other_one_later() -> None:
     deadlines = Deadlines(1.0, 2.0)
-    for kind in (REPORT, TRIAL):
+    for kind in (REPORT_LIMIT, TRIAL_LIMIT):
         deadlines.begin("a", kind, 0.0)
-    assert [overdue.kind for overdue in deadlines.overdue(1.5)] == [REPORT]
+    assert [overdue.kind for overdue in deadlines.overdue(1.5)] == [REPORT_LIMIT]
     assert deadlines.overdue(9.0) == []
 
 
 def test_a_clock_that_starts_again_hides_no_earlier_end_of_another_one() -> None:
     deadlines = Deadlines(10.0, None)
     for actor_id, now_s in (("a", 0.0), ("b", 1.0), ("a", 5.0)):
-        deadlines.begin(actor_id, REPORT, now_s)
+        deadlines.begin(actor_id, REPORT_LIMIT, now_s)
     assert deadlines.seconds_left(5.0) == 6.0
     assert [overdue.actor_id for overdue in deadlines.overdue(11.0)] == ["b"]

@@ -14,7 +14,7 @@ from kit import RUN, Script, counting, cut, fit, journal_of, restore, resume, ru
 import minitune as tune
 from minitune import TuneError, cli, grid_search, run, uniform
 from minitune.experiment.goal import Goal
-from minitune.experiment.run_description import RunDescription, compared
+from minitune.experiment.run_description import RunDescription, compare_descriptions
 from minitune.record.story import read_run
 from minitune.schedulers import MedianStoppingRule
 from minitune.search import SearchAlgorithm, Searcher
@@ -285,7 +285,7 @@ def test_each_setting_that_differs_is_told_or_refused(
     def has_only_others(metrics: Sequence[str]) -> bool:
         raise AssertionError("no metric has changed, so no result is read")
 
-    found = compared(before, now, has_only_others)
+    found = compare_descriptions(before, now, has_only_others)
     assert [one.text + (" REFUSED" if one.refusal else "") for one in found] == texts
 
 

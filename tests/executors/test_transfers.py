@@ -13,7 +13,7 @@ import pytest
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
 from minitune.executors import ray_files
-from minitune.executors.ray_files import Delivery, FileTransfer, Home, Landmark, Scratch, sweep, write_piece
+from minitune.executors.ray_files import Delivery, FileTransfer, Home, Landmark, Scratch, remove_leftovers, write_piece
 
 
 class Node:
@@ -196,7 +196,7 @@ def test_the_next_trial_of_a_process_finds_no_received_checkpoint(node, home, tm
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])
 def test_a_node_cannot_write_elsewhere(tmp_path, name):
     with pytest.raises(ValueError, match="not the name of an entry"):
-        write_piece([ray_files.Part(name)], str(tmp_path))
+        write_piece([ray_files.FilePart(name)], str(tmp_path))
 
 
 def test_a_node_sees_the_run_if_the_driver_sees_its_answer(tmp_path):
@@ -218,7 +218,7 @@ def scratches(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def swept(ended_jobs=()):
-        sweep("mine", lambda job: job in ended_jobs)
+        remove_leftovers("mine", lambda job: job in ended_jobs)
         return sorted(path.name.removeprefix("minitune-ray-") for path in tmp_path.glob("minitune-ray-*"))
 
     return swept

@@ -16,7 +16,7 @@ from kit import CutAfter, PauseOnce, fit, report_n, resume
 from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
-from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_of, plain_config
+from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_in, plain_config
 
 
 class Memory(TrackerCallback):
@@ -170,7 +170,7 @@ def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
 
 def test_trackers_get_the_numbers_of_a_result() -> None:
     result = {"loss": 1, "on": True, "text": "a", "list": [1], "config/x": 2, "done": True, "nan": float("nan")}
-    assert list(numbers_of(result)) == ["loss", "on", "nan"]
+    assert list(numbers_in(result)) == ["loss", "on", "nan"]
     assert begins_with("a/b", ("a",))
     assert not begins_with("ab", ("a",))
 

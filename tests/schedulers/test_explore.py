@@ -20,7 +20,7 @@ from minitune import (
     uniform,
 )
 from minitune.schedulers.pb2 import PB2
-from minitune.schedulers.population import Explorer, Member, describe, draw, fill
+from minitune.schedulers.population import Explorer, Member, describe, draw_mutation, fill
 
 DOMAINS: dict[str, Any] = {
     "uniform": (uniform(0, 1), 0.9),
@@ -175,5 +175,5 @@ def test_missing_values_are_drawn_and_others_stay() -> None:
 
 def test_a_seed_fixes_everything_that_is_drawn() -> None:
     mutations = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": [1, 2, 3], "d": {"e": randint(0, 1000)}}
-    assert draw(mutations, random.Random(5)) == draw(mutations, random.Random(5))
-    assert draw(mutations, random.Random(5)) != draw(mutations, random.Random(6))
+    assert draw_mutation(mutations, random.Random(5)) == draw_mutation(mutations, random.Random(5))
+    assert draw_mutation(mutations, random.Random(5)) != draw_mutation(mutations, random.Random(6))

@@ -10,7 +10,7 @@ import pytest
 from kit import fit
 
 from minitune.search.foreign import (
-    LISTED,
+    LONGEST_LIST,
     LibrarySearcher,
     bounds_of,
     from_library,
@@ -185,8 +185,8 @@ def test_a_library_adopts_a_configuration_that_it_would_not_have_suggested() -> 
         (qrandint(5, 50, 10), (1, 5), {10: 1}),
         (qlograndint(8, 64, 8), (1, 8), {64: 8}),
         (choice(["a", "b", "c"]), None, {0: 0, 2: 2}),  # the index of the category
-        (choice(range(LISTED)), None, {999: 999}),
-        (choice(range(LISTED + 1)), (0, 1000), {1000: 1000}),
+        (choice(range(LONGEST_LIST)), None, {999: 999}),
+        (choice(range(LONGEST_LIST + 1)), (0, 1000), {1000: 1000}),
         (choice(range(10**6)), (0, 999_999), {7: 7}),
     ],
     ids=lambda each: repr(each)[:30],

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from minitune.search import parzen
-from minitune.search.parzen import BadSide, GoodSide, Kernels, KernelSpace, Point, best_of, draw_by_ratio
+from minitune.search.parzen import BadSide, GoodSide, Kernels, KernelSpace, Point, best_candidate, draw_by_ratio
 from minitune.space.domains import Domain, lograndint, loguniform, qrandn, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
 
@@ -325,8 +325,8 @@ def test_the_best_candidate_has_the_largest_ratio(seed: int) -> None:
     def ratio(point: Point) -> float:
         return good_density(space, good._points, point) / bad_density(space, points, weights, point)
 
-    assert best_of(good, bad, candidates) == max(candidates, key=ratio)
-    assert best_of(good, bad, candidates[::-1]) == max(candidates, key=ratio)
+    assert best_candidate(good, bad, candidates) == max(candidates, key=ratio)
+    assert best_candidate(good, bad, candidates[::-1]) == max(candidates, key=ratio)
 
 
 def test_a_branch_is_drawn_in_proportion_to_the_ratio_however_often_it_is_a_candidate() -> None:

@@ -97,7 +97,7 @@ def test_a_script_that_fails_or_runs_nothing_fails(ci: Run, script: str, status:
 
 
 def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.commands.health.GRACE_S", 0.2)
+    monkeypatch.setattr("minitune.commands.health.OVERTIME_S", 0.2)
     status, told = ci("import threading; threading.Event().wait()", "--time-budget", "0.1")
     assert status == 1
     assert "did not end in time and was killed" in told
@@ -105,7 +105,7 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
 
 def test_children_of_a_killed_script_go_with_it(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that do not listen, and have a session of their own."""
-    monkeypatch.setattr("minitune.commands.health.GRACE_S", 0.2)
+    monkeypatch.setattr("minitune.commands.health.OVERTIME_S", 0.2)
     pids = tmp_path / "pids"
     status, told = ci(
         SCRIPTS / "starts_shells.py", "--time-budget", "2", arguments=(str(pids),)

@@ -220,7 +220,7 @@ def spin(config: dict[str, Any]) -> None:
 
 
 def test_a_loop_without_end_is_ended_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 10)
     text = refused(tmp_path, spin, {}, num_samples=1, budget_s=0.5)
     assert text.startswith("a trial of spin has not stopped 0.1 s after the budget of 0.5 s. It hangs here:")
@@ -233,7 +233,7 @@ def never_ends(config: dict[str, Any]) -> None:
 
 
 def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
     release.clear()
@@ -259,7 +259,7 @@ def hang_in_the_end(config: dict[str, Any]) -> None:
 def test_hanging_trial_in_a_process_fails_with_its_stack(
     reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.STOP_S", 0.1)
     release.clear()
     # The budget is long enough for a slow machine. The limit of reports, a share of it, ends the trial before.
     monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", 0.01)
