@@ -356,7 +356,11 @@ def search_path() -> list[str]:
         here = os.getcwd()
     except OSError:  # the working directory has been removed
         here = ""
-    return [os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str)]
+    found = []
+    for entry in sys.path:
+        if isinstance(entry, str):
+            found.append(os.path.join(here, entry) if entry else here)
+    return found
 
 
 class StorageContext(NamedTuple):

@@ -431,9 +431,9 @@ class Hooks:
         """The trial waits for a worker again."""
         self._call(self._of_searcher["on_unpause"], trial, trial.trial_id)
 
-    def completed(self, trial: Trial) -> None:
-        """A running trial finishes. Its last result is set, and its status is still RUNNING."""
-        if trial.repeats is None:
+    def ends(self, trial: Trial) -> None:
+        """A trial ends that has not failed. If it is still RUNNING, it finishes, and its last result is set."""
+        if trial.repeats is None and STATUS[trial.phase] == RUNNING:
             result = trial.progress.metrics
             if trial.progress.config is not None:
                 result = complete(result, trial.progress.config)
@@ -441,18 +441,7 @@ class Hooks:
             if hooks := self._of_scheduler["on_trial_complete"]:
                 self._call(hooks, trial, self.context, trial, flat)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
-        self.tell("on_trial_complete", trial)
-
-    def ends(self, trial: Trial) -> None:
-        """A trial ends that has not failed."""
-        if STATUS[trial.phase] == RUNNING:
-            self.completed(trial)
-        else:
-            self.removed(trial)
-
-    def removed(self, trial: Trial) -> None:
-        """A pending or paused trial ends."""
-        if trial.repeats is None:
+        elif trial.repeats is None:
             self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
         self.tell("on_trial_complete", trial)

@@ -172,7 +172,8 @@ class TrialLauncher:
         try:
             self._start_all()
             num_drawn = len(state.trials)
-            is_done = self._source.look_ahead(self._max_running - len(state.running) - len(waiting.leaving))
+            room = self._max_running - len(state.running) - len(waiting.leaving)
+            is_done = not room or self._source.look_ahead(room)
             if len(state.trials) > num_drawn and self._chooses_in_order:
                 self._start_all()  # one of them may need less than those that wait
         except Refusal as refusal:

@@ -140,6 +140,8 @@ class LoopExecutor(Admission[_Actor, _Parked]):
                 event = told.popleft()
                 if not isinstance(event, CallReturned):  # which needs nothing, and nearly all events are of this kind
                     event = self._complete(event)
+                    if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
+                        self._just_ended.add(event.actor_id)
                 if event is not None:
                     events.append(event)
             if events or was_woken:
@@ -154,10 +156,9 @@ class LoopExecutor(Admission[_Actor, _Parked]):
         self._loop.wake()
 
     def _complete(self, event: Any) -> Event | None:
-        if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
-            self._just_ended.add(event.actor_id)
-        found: Event = event
-        return found
+        """Handle an event, and return the one for the caller, or None."""
+        completed: Event = event
+        return completed
 
     def _require_just_ended(self, actor_id: str) -> None:
         self._check_open()

@@ -350,9 +350,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             )
         if isinstance(event, Exited):
             self._on_exited(actor, event)
-            return super()._complete(event)
-        started: Event = event
-        return started
+        completed: Event = event
+        return completed
 
     def _leave_parked(self, actor_id: str) -> None:
         actor = self._actors.pop(actor_id)
@@ -410,4 +409,5 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     """Whether numerical libraries use one thread, which is settled when they are loaded."""
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
-    return {env.get(name, os.environ.get(name)) for name in THREAD_CAPS} <= {None, "", "1"}
+    caps = map(env.get, THREAD_CAPS, map(os.environ.get, THREAD_CAPS))  # the worker's own, or what it inherits
+    return {None, "", "1"}.issuperset(caps)

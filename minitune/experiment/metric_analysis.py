@@ -49,7 +49,8 @@ class MetricAnalysis:
         kinds = tuple(map(type, flat_result.values()))
         shape = self._shape
         if kinds != shape.kinds or names != shape.names:
-            self._take_in()
+            if self._rows:  # they have the present shape
+                self._take_in()
             shape = _shape_of(names, kinds)
             self._shape = shape
         self._rows.append(shape.pick(flat_result))

@@ -6,6 +6,7 @@ import csv
 import functools
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ _MAX_CELL = 100_000
 _MAX_LATE_ROWS = 10_000
 
 
+@dataclass(slots=True)
 class _Table:
     """The state of one trial's file.
 
@@ -33,15 +35,12 @@ class _Table:
         late: By row number, the values of columns that the header does not have yet.
     """
 
-    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows")
-
-    def __init__(self, path: str):
-        self.path = path
-        self.columns: list[str] = []
-        self.known: set[str] = set()
-        self.rows = 0
-        self.rewritten_at = 0
-        self.late: dict[int, dict[str, Any]] = {}
+    path: str
+    columns: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    rows: int = 0
+    rewritten_at: int = 0
+    late: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def add_columns(self, columns: list[str]) -> None:
         """Add new columns to the header."""

@@ -6,7 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
@@ -42,8 +43,8 @@ class _OutputFiles(Callback):
     def __init__(self, names: tuple[str, str]):
         self._names = tuple(dict.fromkeys(names))
 
-    def _paths(self, trial: Trial) -> list[str]:
-        return [os.path.join(trial.local_path, name) for name in self._names]
+    def _paths(self, trial: Trial) -> Iterable[str]:
+        return map(partial(os.path.join, trial.local_path), self._names)
 
 
 # -- shown -------------------------------------------------------------------------------------------------------------

@@ -154,21 +154,22 @@ class BasicVariantGenerator(SearchAlgorithm):
             one.note(dict(config))
 
     def _next_variant(self) -> Variant | None:
-        while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
+        while self._current < len(self._tables):
+            table, _ = self._tables[self._current]
+            one = self._filters[self._current]
+            variant = table.next() if one is None else self._next_admitted(table, one)
+            if variant is not None:
+                return variant
             self._current += 1
-        if self._current == len(self._tables):
-            return None
-        table, _ = self._tables[self._current]
-        one = self._filters[self._current]
-        if one is None:
-            return table.next()
-        return self._next_admitted(table, one)
+        return None
 
     def _next_admitted(self, table: VariantTable, one: Filter) -> Variant | None:
         """The next variant that the filter admits; None ends the table.
 
         A refused variant is drawn again; if that does not help, the grid's next point follows.
         """
+        if table.is_exhausted():
+            return None
         refused: Counter[Verdict] = Counter()
         points = 0
         while points < table.round_size and not one.is_exhausted:
