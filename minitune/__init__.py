@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from minitune.context import get_trial_id as get_trial_id
     from minitune.context import get_trial_name as get_trial_name
     from minitune.context import get_trial_resources as get_trial_resources
-    from minitune.driver.experiment import Experiment as Experiment
+    from minitune.driver.experiment_spec import Experiment as Experiment
     from minitune.error import TrialError as TrialError
     from minitune.error import TuneError as TuneError
     from minitune.experiment.trial import Trial as Trial
@@ -129,7 +129,7 @@ _HOME = {
     "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig ScalingConfig SyncConfig",
     "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
     "error": "TrialError TuneError",
-    "driver.experiment": "Experiment",
+    "driver.experiment_spec": "Experiment",
     "experiment.trial": "Trial",
     "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
     "output.reporters": "CLIReporter JupyterNotebookReporter ProgressReporter",

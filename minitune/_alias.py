@@ -46,7 +46,7 @@ MOVED = {
     "execution": "minitune.driver",
     "execution.placement_groups": "minitune.resources",
     "execution.tune_controller": "minitune.driver.tune_controller",
-    "experiment.experiment": "minitune.driver.experiment",
+    "experiment.experiment": "minitune.driver.experiment_spec",
     "experimental": "minitune.legacy",
     "experimental.output": "minitune.legacy.verbosity",
     "execution.trial_runner": "minitune.driver.tune_controller",

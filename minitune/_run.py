@@ -17,7 +17,7 @@ from minitune.base.files import local_path
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
-from minitune.driver.experiment import Experiment, convert_to_experiments
+from minitune.driver.experiment_spec import Experiment, convert_to_experiments
 from minitune.driver.plan import Plan, experiment_of
 from minitune.error import TuneError, as_cause
 from minitune.experiment.goal import Metric, Mode

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
-from minitune.driver.experiment import HasToDict, as_space
+from minitune.driver.experiment_spec import HasToDict, as_space
 from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.record.layout import RunDirectory, locate_run, run_path

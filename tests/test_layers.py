@@ -36,7 +36,7 @@ LAYERS: dict[str, str] = {
     "run": """
         driver driver.tune_controller driver.events driver.launching driver.actions driver.hooks driver.failure
         driver.limits driver.state driver.report_path driver.replay driver.snapshot driver.transitions driver.open_run
-        driver.earlier_results driver.confirming driver.experiment tune_config plugin_calls
+        driver.earlier_results driver.confirming driver.experiment_spec tune_config plugin_calls
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """

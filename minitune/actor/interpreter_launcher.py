@@ -33,7 +33,7 @@ from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
 from minitune.base import processes
-from minitune.base.limits import with_limits
+from minitune.base.process_limits import with_limits
 
 
 @dataclass

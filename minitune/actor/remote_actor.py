@@ -45,7 +45,7 @@ from minitune.actor.messages import (
     go_on,
 )
 from minitune.actor.process import CHANNEL_CLOSED, ProcessPhase, WorkerProcess, describe_exit, last_lines
-from minitune.base.limits import with_limits
+from minitune.base.process_limits import with_limits
 from minitune.error import STOP_SWALLOWED, RemoteError
 
 RAISED_IN_OUR_CODE = (

@@ -53,7 +53,7 @@ from minitune.actor.surroundings import (
     reset_signals,
 )
 from minitune.base import processes
-from minitune.base.limits import with_limits
+from minitune.base.process_limits import with_limits
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"

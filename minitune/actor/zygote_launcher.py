@@ -45,7 +45,7 @@ from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.descriptors import has_room_for_worker
-from minitune.base.limits import with_limits
+from minitune.base.process_limits import with_limits
 
 if TYPE_CHECKING:
     from minitune.actor.doubt import Doubt

@@ -154,7 +154,7 @@ class Summary:
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.table import early_end
+        from minitune.output.status_block import early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
         best_text = None

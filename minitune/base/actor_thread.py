@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from minitune.base.limits import start_thread
+from minitune.base.process_limits import start_thread
 
 
 class _Call(NamedTuple):

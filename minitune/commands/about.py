@@ -18,7 +18,7 @@ from minitune.experiment.goal import best_of, best_trial, confirmations, earlier
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
-from minitune.output.table import earlier_best_text, error_groups, facts_of_errors, rerun_command
+from minitune.output.status_block import earlier_best_text, error_groups, facts_of_errors, rerun_command
 from minitune.record.decisions import TrialDecision
 from minitune.record.layout import last_error_text
 from minitune.record.standing import FINISHED_RUN, Standing

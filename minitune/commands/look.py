@@ -63,7 +63,7 @@ from minitune.output.rows import (
     parameter_names,
     trials_table,
 )
-from minitune.output.table import best_first
+from minitune.output.status_block import best_first
 from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
 from minitune.record.standing import RUNNING_RUN, put_back, read_standing, standing_of

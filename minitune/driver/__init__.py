@@ -4,7 +4,8 @@
 
 ::
 
-    experiment, plan   what the user wants
+    experiment_spec    Experiment
+    plan               what the user wants
     parts              the plug-ins and the executor of a plan
     run                Driver: `open`, `loop`, `close`
     interrupts         signals during a run
@@ -19,7 +20,7 @@
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
     transitions        Run, what all parts work on; `take`: a transition, its record, the hooks around it
-    actions            TrialActions: decisions and commands to workers
+    actions            TrialActions: decisions, commands to workers
     report_path        ReportPath: plain reports, a shorter way
     failure            Failures: failed attempts, lost workers
     limits             Backoff and Deadlines

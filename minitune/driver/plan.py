@@ -25,7 +25,7 @@ from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.driver.experiment import Experiment, as_space
+from minitune.driver.experiment_spec import Experiment, as_space
 from minitune.error import TuneError
 from minitune.experiment.goal import Goal
 from minitune.resources import Resources

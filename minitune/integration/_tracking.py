@@ -27,8 +27,8 @@ from typing import Any, ClassVar, TypeVar
 
 from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
-from minitune.base.limits import start_thread
 from minitune.base.numbers import number_or_flag
+from minitune.base.process_limits import start_thread
 from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of

@@ -88,7 +88,7 @@ class ProgressDisplay:
         """Show the state of the run if it is time to."""
         if self.reporter is not None and call_plugin(self.reporter.should_report, None, trials, done):
             from minitune.executors.devices import memory
-            from minitune.output.table import RunInfo
+            from minitune.output.status_block import RunInfo
 
             totals, free = self.executor.resources()
             info = RunInfo(
@@ -136,7 +136,7 @@ class ProgressDisplay:
         reporter = self.reporter
         if reporter is not None:
             from minitune.output.remarks import closing_remarks, remark_on_luck_of
-            from minitune.output.table import early_end, total_time_line
+            from minitune.output.status_block import early_end, total_time_line
 
             self._ending = early_end(trials)
             failed = next((trial for trial in trials if trial.error is not None), None)

@@ -31,7 +31,7 @@ from minitune.experiment import states
 from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output import table
+from minitune.output import status_block
 from minitune.output.colors import has_color
 from minitune.output.live import (
     ErrorKind,
@@ -57,7 +57,7 @@ from minitune.output.rows import (
     trials_table,
 )
 from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
-from minitune.output.table import error_table, error_texts, kind_of_error
+from minitune.output.status_block import error_table, error_texts, kind_of_error
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from minitune.space.tree import value_at_text
 
@@ -113,7 +113,7 @@ class ProgressReporter:
         """Whether to call `report` now. Asked in every turn of the driver's loop."""
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
-    def note_run(self, info: table.RunInfo) -> None:
+    def note_run(self, info: status_block.RunInfo) -> None:
         """Receive the state of the machine and the run as data. Called before each `report`."""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
@@ -312,10 +312,10 @@ class TuneReporterBase(ProgressReporter):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
-        statuses = table.by_state(trials)
-        parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
+        statuses = status_block.by_state(trials)
+        parts: list[Part] = ["== Status ==", status_block.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
-        parts += table.best_line(trials, self._goal, list(self._parameter_columns))
+        parts += status_block.best_line(trials, self._goal, list(self._parameter_columns))
         total = self._total_samples
         number = f"Number of trials: {len(trials)}"
         if total and 0 < total < sys.maxsize:
@@ -331,8 +331,8 @@ class TuneReporterBase(ProgressReporter):
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = None
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
-                rank = table.rank_by(self._goal)
-            shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
+                rank = status_block.rank_by(self._goal)
+            shown, left_out = status_block.choose_rows(statuses, self.max_progress_rows, rank)
             look = replace(BLOCK_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             if left_out:
@@ -533,7 +533,7 @@ class LiveReporter(ScreenReporter):
 
     def _reset(self) -> None:
         super()._reset()
-        self._info = table.RunInfo()
+        self._info = status_block.RunInfo()
         self._notebook = None
         self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
         self._has_news = True
@@ -544,7 +544,7 @@ class LiveReporter(ScreenReporter):
         self._told: set[str] = set()
 
     # -- when ------------------------------------------------------------------------------------------------------
-    def note_run(self, info: table.RunInfo) -> None:
+    def note_run(self, info: status_block.RunInfo) -> None:
         self._info = info
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
@@ -593,7 +593,7 @@ class LiveReporter(ScreenReporter):
                 text = as_text(parts, self._console.columns(), has_color(sys.stdout))
                 self._console.write_codes(f"{text}\n")
             else:
-                self._notebook.show_end(parts, table.curve_of(trials, self._goal))
+                self._notebook.show_end(parts, status_block.curve_of(trials, self._goal))
         elif self._notebook is not None or self._screen is not None:
             self._redraw(trials)
         elif time.monotonic() >= self._line_s:
@@ -607,17 +607,17 @@ class LiveReporter(ScreenReporter):
         not_drawn = max(0, (total or 0) - len(trials))
         if not_drawn:
             number = f"{len(trials)} of {total} trials"
-        counts = table.ending_counts(trials, not_drawn)
+        counts = status_block.ending_counts(trials, not_drawn)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
-        parts += table.best_line(trials, self._goal, list(self._parameter_columns))
-        shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
+        parts += status_block.best_line(trials, self._goal, list(self._parameter_columns))
+        shown = status_block.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.progress.metrics for trial in shown):
             look = replace(ENDED_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
-        parts += table.retried_text(trials)
+        parts += status_block.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
 
@@ -647,7 +647,7 @@ class LiveReporter(ScreenReporter):
             outputs = tuple(dict.fromkeys(self._info.outputs))
             usual = f"minitune logs {shlex.quote(path)} TRIAL"
             where = usual
-            if outputs != table.DEFAULT_OUTPUTS:
+            if outputs != status_block.DEFAULT_OUTPUTS:
                 where = f"{' and '.join(outputs)} in each trial's directory"
             self.say(f"Prints of trials: {where}")
 
@@ -704,7 +704,7 @@ class LiveReporter(ScreenReporter):
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
-        statuses = table.by_state(trials)
+        statuses = status_block.by_state(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
         goal = None
@@ -714,7 +714,9 @@ class LiveReporter(ScreenReporter):
             columns = {metric: columns.get(metric, metric), **columns}
         best: list[Trial] = []
         if goal is not None:
-            best = table.best_trials((trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS)
+            best = status_block.best_trials(
+                (trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS
+            )
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
@@ -742,7 +744,7 @@ class LiveReporter(ScreenReporter):
             rest_s=rest_s,
             silent=len(silent),
             goal=goal,
-            values=[] if goal is None or self._notebook is None else table.last_values(trials, goal[0]),
+            values=[] if goal is None or self._notebook is None else status_block.last_values(trials, goal[0]),
             best=[self._row(trial, columns, params, now_s, is_silent) for trial in best],
             running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
             params=params,
@@ -784,7 +786,7 @@ class LiveReporter(ScreenReporter):
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        groups = table.error_groups(failed)
+        groups = status_block.error_groups(failed)
         return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in groups]
 
 

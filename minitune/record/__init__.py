@@ -4,7 +4,7 @@
 
     records             the fields of each kind of record
     codec               a record as JSON, and back
-    journal, lines      Journal: one line for each record, with a checksum; its readers
+    journal             Journal: one line for each record, with a checksum; `journal_lines` reads them
     lock                RunLock: one driver for each run; trust
     requests            what another process asks a driver for
     layout              names of runs, directories and error files

@@ -12,7 +12,7 @@ from contextlib import closing
 
 from minitune.base import files
 from minitune.base.disk import is_of_disk
-from minitune.base.limits import start_thread
+from minitune.base.process_limits import start_thread
 
 logger = logging.getLogger("minitune")
 

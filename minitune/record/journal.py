@@ -28,7 +28,7 @@ from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.lines import BODY, LineIndex, blocks, body_of, each_line, is_good, line_at
+from minitune.record.journal_lines import BODY, LineIndex, blocks, body_of, each_line, is_good, line_at
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")

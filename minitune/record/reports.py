@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from minitune.record import journal, lines, records
+from minitune.record import journal, journal_lines, records
 from minitune.record.story import Story, cached_index, journal_version
 from minitune.result import EXPERIMENT_TAG
 
@@ -35,7 +35,7 @@ class Reports:
     It keeps where their records are; `of` then reads those of one trial.
     """
 
-    def __init__(self, path: str, index: lines.LineIndex):
+    def __init__(self, path: str, index: journal_lines.LineIndex):
         self._path = path
         self._index = index
         self._results = index.results()

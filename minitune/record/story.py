@@ -48,7 +48,7 @@ from minitune.experiment.lifecycle import (
 )
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import EarlierRun, InheritedCheckpoint, Trial, Usage
-from minitune.record import codec, journal, lines, records
+from minitune.record import codec, journal, journal_lines, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
 from minitune.result import (
@@ -602,7 +602,7 @@ _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
 def _is_not_in_overview(offset: int, line: bytes) -> bool:
     """Whether an overview skips the line at `offset`."""
-    return lines.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
+    return journal_lines.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
 class Overview(Story):
@@ -793,24 +793,24 @@ class SummedUp:
         self._tell = tell
         self._objects = journal.objects_of(path)
         self._ends: dict[bytes, tuple[int, str]] = {}  # by trial id as in JSON, the offset of the last sum, and the id
-        for offset, line in journal.lines_of_kind(path, records.STATUS, holding=lines.SUM):
-            written = lines.head(line)[1]
+        for offset, line in journal.lines_of_kind(path, records.STATUS, holding=journal_lines.SUM):
+            written = journal_lines.head(line)[1]
             self._ends[written] = offset, json.loads(b'"%b"' % written)
 
     def takes(self, offset: int, line: bytes) -> bool:
         """Whether the line at `offset` is such a result. Then its trial's id and its metrics are told."""
-        if not line.endswith(lines.UNDECIDED):
+        if not line.endswith(journal_lines.UNDECIDED):
             return False
-        end, trial_id = self._ends.get(lines.result_of(line), _NO_SUM)
+        end, trial_id = self._ends.get(journal_lines.result_of(line), _NO_SUM)
         if offset >= end:
             return False
-        body = line[lines.BODY : -1].decode("ascii")  # its checksum fits
+        body = line[journal_lines.BODY : -1].decode("ascii")  # its checksum fits
         self._tell(trial_id, codec.decode_metrics(body, self._objects))
         return True
 
 
 @lru_cache(maxsize=1)  # so that results, and then the reports of their trials, take one reading
-def cached_index(file: str, size_bytes: int, changed_ns: int) -> lines.LineIndex:
+def cached_index(file: str, size_bytes: int, changed_ns: int) -> journal_lines.LineIndex:
     """The index of a journal in this version."""
     return journal.index_of(file)
 

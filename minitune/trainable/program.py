@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from minitune.base import files
-from minitune.base.limits import with_limits
 from minitune.base.lines import LONGEST_BYTES, LineSplitter, shown_lines
+from minitune.base.process_limits import with_limits
 from minitune.base.text import counted, cut, name_of_signal
 from minitune.checkpoint import Checkpoint
 from minitune.context import get_context

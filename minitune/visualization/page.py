@@ -30,7 +30,7 @@ from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
 from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
-from minitune.output.table import error_groups, facts_of_errors, rerun_command
+from minitune.output.status_block import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING_RUN
 from minitune.result import TRAINING_ITERATION

@@ -139,7 +139,7 @@ def test_a_worker_without_its_own_thread_is_not_the_trials_fault(
     zygote: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pids.max").write_text("7\n")
-    monkeypatch.setattr("minitune.base.limits.own_groups", lambda controller: [str(tmp_path)])
+    monkeypatch.setattr("minitune.base.process_limits.own_groups", lambda controller: [str(tmp_path)])
     zygote.group.preload(_break_threads)
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.ended("a")

@@ -11,7 +11,7 @@ from kit import Counter, CutAfter, SavedCounter, journal_of, run_path
 from minitune import CheckpointConfig, TuneError, grid_search, report, run, uniform
 from minitune._run import run_experiments
 from minitune.callback import Callback
-from minitune.driver.experiment import Experiment
+from minitune.driver.experiment_spec import Experiment
 from minitune.registry import get_trainable
 from minitune.schedulers import FIFOScheduler
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper

@@ -9,7 +9,7 @@ import pytest
 from kit import fit
 
 from minitune.callback import Callback
-from minitune.driver.experiment import Experiment
+from minitune.driver.experiment_spec import Experiment
 from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
 from minitune.schedulers import FIFOScheduler, TrialScheduler

@@ -14,7 +14,7 @@ import pytest
 from kit import control_group, counting, fit, journal_of, resume, run_path
 
 from minitune import TuneError, grid_search
-from minitune.base.limits import with_limits
+from minitune.base.process_limits import with_limits
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -23,7 +23,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A control group with a limit."""
     (tmp_path / "pids.max").write_text("7\n")
-    monkeypatch.setattr("minitune.base.limits.own_groups", lambda controller: [str(tmp_path), "/nowhere"])
+    monkeypatch.setattr("minitune.base.process_limits.own_groups", lambda controller: [str(tmp_path), "/nowhere"])
 
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str], bool]) -> None:
@@ -87,6 +87,6 @@ def test_the_limit_of_a_user_is_named_unless_it_does_not_hold(monkeypatch):
 
 
 def test_a_reason_stays_as_it_is_where_no_limit_is_known(monkeypatch):
-    monkeypatch.setattr("minitune.base.limits.own_groups", lambda controller: [])
+    monkeypatch.setattr("minitune.base.process_limits.own_groups", lambda controller: [])
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert with_limits("no thread") == "no thread"

@@ -51,7 +51,7 @@ from minitune.output.pace import rest_s_at_speed
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen
-from minitune.output.table import RunInfo
+from minitune.output.status_block import RunInfo
 
 ROW = TrialRow(
     name="train_日本_00001",

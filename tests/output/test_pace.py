@@ -12,7 +12,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.pace import pace_of, rest_of_run_s, rest_s_at_speed, silent_trials
 from minitune.output.reporters import LiveReporter, default_reporter
-from minitune.output.table import RunInfo
+from minitune.output.status_block import RunInfo
 
 
 def reporting(number: int, began_s: float, reports: int, each_s: float, attempt: int = 1) -> Trial:

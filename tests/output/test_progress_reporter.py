@@ -21,7 +21,7 @@ from minitune.error import ProgramError, RemoteError, trial_error, trial_error_o
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter, _get_trials_by_state
-from minitune.output.table import RunInfo, retried_text, time_line, total_time_line
+from minitune.output.status_block import RunInfo, retried_text, time_line, total_time_line
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

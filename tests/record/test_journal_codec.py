@@ -22,7 +22,7 @@ from minitune.base.shared_values import ObjectStore
 from minitune.error import TuneError
 from minitune.record import codec
 from minitune.record.codec import TEXT_LIMIT, Pickled, by_reference
-from minitune.record.lines import body_of
+from minitune.record.journal_lines import body_of
 
 
 class Color(enum.Enum):

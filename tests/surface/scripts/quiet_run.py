@@ -11,7 +11,7 @@ NOT_FOR_QUIET_RUNS = [
     "minitune.base.table",
     "minitune.logger.tensorboardx",
     "minitune.output.reporters",
-    "minitune.output.table",
+    "minitune.output.status_block",
     "minitune.driver.resume",
     "minitune.driver.replay",
     "minitune.record.story",

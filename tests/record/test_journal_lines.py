@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minitune.error import JournalCorruptError
-from minitune.record import journal, lines
+from minitune.record import journal, journal_lines
 
 RUN = {"type": "run", "schema": 2}
 
@@ -62,7 +62,7 @@ def test_a_reader_of_decisions_needs_those_with_a_reason(path: Path) -> None:
 
 def test_a_plug_in_that_listens_from_an_offset_needs_the_results_of_trials_that_ended_later(path: Path) -> None:
     everything = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2), ("a", 4)]
-    sum_begins = path.read_bytes().index(b'{"type":"status","trial":"a"') - lines.BODY
+    sum_begins = path.read_bytes().index(b'{"type":"status","trial":"a"') - journal_lines.BODY
     for offset in (1, sum_begins):
         assert numbers(path, until=offset) == everything
     assert numbers(path, until=path.stat().st_size) == [("b", 1), ("b", 2), ("a", 4)]
@@ -97,8 +97,8 @@ def test_records_about_the_run_have_places_of_their_own(path: Path) -> None:
 
 
 def test_a_very_long_line_is_read_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_MOST_BYTES", 63)
-    monkeypatch.setattr(lines, "_LENGTH_BITS", 6)
+    monkeypatch.setattr(journal_lines, "_MOST_BYTES", 63)
+    monkeypatch.setattr(journal_lines, "_LENGTH_BITS", 6)
     assert numbers(path) == [("b", 1), ("b", 2), ("a", 4)]
 
 
