@@ -138,7 +138,7 @@ class Result:
             RuntimeError: If there is no directory, or no results.
             ValueError: If a file system is given.
         """
-        from minitune.record.story import read_run
+        from minitune.record.reading import read_run
 
         refuse_out_of_scope(storage_filesystem)
         directory = local_path(path)

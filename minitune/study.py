@@ -100,7 +100,7 @@ class Study:
         hook = self._search_alg.set_search_properties
         call_set_search_properties(hook, self._metric, self._mode, given, {"num_samples": num_samples})
         if warm_start is not None:
-            from minitune.record.story import read_earlier
+            from minitune.record.reading import read_earlier
 
             earlier = read_earlier(warm_start)
             if earlier:

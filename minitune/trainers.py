@@ -32,7 +32,7 @@ from minitune.trainable.util import BoundFunction, trainable_name
 
 if TYPE_CHECKING:
     from minitune.experiment.trial import Trial
-    from minitune.record.story import Overview
+    from minitune.record.reading import Overview
     from minitune.result_grid import Result
     from minitune.tuner import Tuner
 
@@ -287,7 +287,7 @@ class DataParallelTrainer(BoundFunction):
         if name is None:
             return None
         from minitune.record.layout import is_run
-        from minitune.record.story import read_overview
+        from minitune.record.reading import read_overview
 
         path = os.path.join(local_path(self._run_config.storage_path or default_storage_path()), name)
         try:
@@ -344,8 +344,8 @@ class DataParallelTrainer(BoundFunction):
             UntrustedStateError: If another user may have written its pickles.
         """
         from minitune.record.layout import RunDirectory, is_run, no_run, run_path
+        from minitune.record.reading import read_overview
         from minitune.record.run_files import load_trainable
-        from minitune.record.story import read_overview
 
         refuse_out_of_scope(storage_filesystem)
         run = RunDirectory(run_path(path))

@@ -183,7 +183,7 @@ class Tuner:
         from minitune.driver.run import Outcome
         from minitune.experiment.endings import EndKind
         from minitune.record.lock import check_trusted
-        from minitune.record.story import read_run
+        from minitune.record.reading import read_run
 
         run = self._resumption.run
         check_trusted(run.path)
@@ -243,8 +243,8 @@ class Tuner:
             UntrustedStateError: If another user may have written its pickles.
         """
         from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
+        from minitune.record.reading import read_description
         from minitune.record.run_files import load_tuner_file
-        from minitune.record.story import read_description
         from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem)

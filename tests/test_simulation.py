@@ -30,7 +30,7 @@ from minitune import (
 )
 from minitune.decision import PAUSE, Decision
 from minitune.record.past_run import PastRun
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 from minitune.simulation import Simulation, simulate
 
 SCRIPTS = Path(__file__).with_name("scripts")

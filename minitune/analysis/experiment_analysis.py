@@ -69,7 +69,7 @@ class ExperimentAnalysis:
         refuse_out_of_scope(storage_filesystem)
         path = local_path(experiment_checkpoint_path)
         if trials is None:
-            from minitune.record.story import read_run  # imported here, because the script of a run does not need it
+            from minitune.record.reading import read_run  # imported here, because the script of a run does not need it
 
             try:
                 run = read_run(run_path(experiment_checkpoint_path))
@@ -266,7 +266,7 @@ class ExperimentAnalysis:
             ValueError: If the directory contains no run.
             JournalCorruptError: If the journal is damaged.
         """
-        from minitune.record.story import read_run
+        from minitune.record.reading import read_run
 
         try:
             story = read_run(self.experiment_path)

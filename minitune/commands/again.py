@@ -49,9 +49,10 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.output.rows import metrics_of, titled, values_text
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
+from minitune.record.reading import read_run
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
 from minitune.record.standing import RUNNING_RUN, read_standing, standing_of
-from minitune.record.story import BEGINNING, StartPoint, Story, read_run
+from minitune.record.story import BEGINNING, StartPoint, Story
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on

@@ -41,8 +41,8 @@ from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment import states
 from minitune.record.layout import find_runs
+from minitune.record.reading import read_overview
 from minitune.record.standing import standing_of
-from minitune.record.story import read_overview
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.settings import ENDED_RUNS, SETTINGS, STEP_SUMMARY, setting, shared_variable, variable_of
 

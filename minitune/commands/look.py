@@ -66,8 +66,9 @@ from minitune.output.rows import (
 from minitune.output.status_block import best_first
 from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
+from minitune.record.reading import read_overview
 from minitune.record.standing import RUNNING_RUN, put_back, read_standing, standing_of
-from minitune.record.story import Story, read_overview
+from minitune.record.story import Story
 from minitune.result import (
     CONFIG,
     TIME_TOTAL_S,

@@ -28,8 +28,8 @@ from minitune.commands.selecting import (
 from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST
+from minitune.record.reading import RunFollower
 from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on
-from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
 """The interval between two looks at a run or a file."""

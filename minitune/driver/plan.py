@@ -71,7 +71,7 @@ class Plan:
         self.tune_config = copy.copy(self.tune_config)
         self.run_config = copy.copy(self.run_config)
         if self.tune_config.warm_start is not None:
-            from minitune.record.story import read_earlier
+            from minitune.record.reading import read_earlier
 
             # The record keeps the trials that were read, so a resume does not need the earlier runs.
             self.tune_config.warm_start = read_earlier(self.tune_config.warm_start)

@@ -34,9 +34,9 @@ from minitune.logger.reconcile import reconcile
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
+from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
 from minitune.record.run_files import dump_trainables, load_param_space, load_tuner_file, offer, write_trainable_file
-from minitune.record.story import read_beginnings, read_overview
 from minitune.result import MISSING, flatten, lookup
 from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences

@@ -465,8 +465,8 @@ def _tell_of_unfinished(path: str) -> None:
     """Tell if the run at the path that the user gave can still be resumed, although this one is new."""
     import shlex
 
+    from minitune.record.reading import read_overview
     from minitune.record.standing import standing_of
-    from minitune.record.story import read_overview
 
     try:
         earlier = read_overview(path)

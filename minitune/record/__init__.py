@@ -14,10 +14,11 @@
     housekeeper         the thread that syncs and removes files
     run_files           what else a resume needs
     story               Story: the state of a run, from its records
+    reading             reads a run into a Story: once, or again and again
     reports             the results of a trial
     decisions           the reasons of decisions
     past_run            learning curves
     standing            whether a run is running, has ended, or was interrupted
 
-Writing: Recorder, `records`, `codec`. Reading: `journal`, `codec`, Story.
+Writing: Recorder, `records`, `codec`. Reading: `journal`, `codec`, Story, `reading`.
 """

@@ -16,7 +16,8 @@ from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.record import journal, records
-from minitune.record.story import Effect, Listener, Story, journal_version
+from minitune.record.reading import Listener, journal_version
+from minitune.record.story import Effect, Story
 from minitune.result import TRAINING_ITERATION
 
 EXPLOIT = "EXPLOIT"

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from minitune.record import journal, journal_lines, records
-from minitune.record.story import Story, cached_index, journal_version
+from minitune.record.reading import cached_index, journal_version
+from minitune.record.story import Story
 from minitune.result import EXPERIMENT_TAG
 
 

@@ -16,7 +16,8 @@ from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory
-from minitune.record.story import RunFollower, Story
+from minitune.record.reading import RunFollower
+from minitune.record.story import Story
 
 RUNNING_RUN = "running"
 FINISHED_RUN = "finished"

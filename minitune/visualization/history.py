@@ -25,8 +25,9 @@ from minitune.output.status_block import earlier_best_text
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
+from minitune.record.reading import RunFollower, read_description
 from minitune.record.standing import RUNNING_RUN, put_back, read_on
-from minitune.record.story import Effect, RunFollower, read_description
+from minitune.record.story import Effect
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 from minitune.space.tree import value_at_text
 

@@ -34,8 +34,9 @@ from minitune.experiment.goal import best_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.output.colors import DAMAGED
 from minitune.record.layout import RunDirectory, find_runs
+from minitune.record.reading import RunFollower, read_overview
 from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on, standing_of
-from minitune.record.story import RunFollower, Story, read_overview
+from minitune.record.story import Story
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import (
     RunData,

@@ -27,7 +27,8 @@ from minitune import (
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal
-from minitune.record.story import Story, read_overview, read_run
+from minitune.record.reading import read_overview, read_run
+from minitune.record.story import Story
 
 
 @pytest.mark.usefixtures("forbid_unpickling")

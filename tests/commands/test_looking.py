@@ -24,7 +24,7 @@ from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import PastRun
-from minitune.record.story import read_earlier
+from minitune.record.reading import read_earlier
 from minitune.visualization import RunHistory
 
 

@@ -44,7 +44,7 @@ from minitune.clock import VirtualClock
 from minitune.error import WorkerDiedError, WorkerStartError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 
 
 class Unlucky(ValueError):

@@ -40,7 +40,7 @@ from minitune import (
     with_resources,
 )
 from minitune.decision import Decision
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 from minitune.search import Searcher
 
 TRAINABLES: dict[str, Any] = {

@@ -39,7 +39,7 @@ from minitune import (
 from minitune.decision import Decision
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 
 TRIALS, STEPS = 5, 5
 

@@ -57,7 +57,7 @@ from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import Decision
 from minitune.error import RunLockedError, UntrustedStateError
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 
 pytestmark = pytest.mark.usefixtures("inline")
 

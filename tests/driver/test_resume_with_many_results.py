@@ -10,8 +10,8 @@ from kit import Spy, fit, resume, run_path
 from minitune import ASHAScheduler, Stopper, Trial, grid_search, report
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import Decisions, read_decisions
+from minitune.record.reading import read_run
 from minitune.record.standing import read_standing
-from minitune.record.story import read_run
 
 REPORTS = 50
 SPACE = {"x": grid_search([1.0, 2.0, 3.0])}

@@ -15,7 +15,7 @@ import minitune as tune
 from minitune import TuneError, cli, grid_search, run, uniform
 from minitune.experiment.goal import Goal
 from minitune.experiment.run_description import RunDescription, compare_descriptions
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 from minitune.schedulers import MedianStoppingRule
 from minitune.search import SearchAlgorithm, Searcher
 from minitune.trainable.code_hash import code_hash

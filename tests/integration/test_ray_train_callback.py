@@ -13,8 +13,8 @@ from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint,
 from minitune.train.data_parallel_trainer import DataParallelTrainer
 from minitune.tune.integration.ray_train import TuneReportCallback
 
+from minitune.record.reading import read_overview
 from minitune.record.standing import INTERRUPTED_RUN, standing_of
-from minitune.record.story import read_overview
 
 STEPS = 4
 

@@ -8,7 +8,8 @@ import pytest
 from kit import fit, report_n
 
 from minitune.record import standing
-from minitune.record.story import RunFollower, Story
+from minitune.record.reading import RunFollower
+from minitune.record.story import Story
 
 
 def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:

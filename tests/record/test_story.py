@@ -10,7 +10,7 @@ import pytest
 from kit import CutAfter, EndAfter, counting, cut, fit, journal_of, report_n, resume, run_path
 
 from minitune import TuneError, grid_search, report
-from minitune.record.story import read_overview, read_run
+from minitune.record.reading import read_overview, read_run
 
 THREE = {"i": grid_search([0, 1, 2])}
 

@@ -8,7 +8,7 @@ import sys
 from script_kit import hurry
 
 from minitune import ExperimentAnalysis, Result, ResultGrid
-from minitune.record.story import read_run
+from minitune.record.reading import read_run
 
 hurry()
 
