@@ -4,17 +4,17 @@
 
     records             the fields of each kind of record
     codec               a record as JSON, and back
-    journal             Journal: one line for each record, with a checksum; `journal_lines` reads them
+    journal             Journal: a checked line for each record; `journal_lines` reads them
     lock                RunLock: one driver for each run; trust
-    requests            what another process asks a driver for
+    requests            what other processes ask a driver
     layout              names of runs, directories and error files
     recorder            Recorder: writes all events of the trials
-    trial_directories   makes and checks them
+    trial_directories   makes, checks them
     checkpoint_manager  which checkpoints are kept
     housekeeper         the thread that syncs and removes files
     run_files           what else a resume needs
     story               Story: the state of a run, from its records
-    reading             reads a run into a Story: once, or again and again
+    reading             reads a run into a Story
     reports             the results of a trial
     decisions           the reasons of decisions
     past_run            learning curves

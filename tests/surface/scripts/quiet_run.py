@@ -15,6 +15,7 @@ NOT_FOR_QUIET_RUNS = [
     "minitune.driver.resume",
     "minitune.driver.replay",
     "minitune.record.story",
+    "minitune.record.reading",
 ]
 NOT_FOR_RUNS = ["psutil", "html"]
 
