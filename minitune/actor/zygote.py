@@ -57,6 +57,8 @@ from minitune.base.process_limits import with_limits
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
+# So many wake-ups are read at once; the rest would wake the loop again.
+WAKE_UPS = 4096
 # Prefixes of the names of GPU devices: a process that has opened one must not be forked.
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
@@ -132,7 +134,7 @@ class Zygote:
                 self._end_all()
             # Ends come before requests: a trial's next attempt must find the resources of the last one free.
             if self._wakeup in ready:
-                _drain(self._wakeup)
+                os.read(self._wakeup, WAKE_UPS)
             # In each turn, woken or not: a preload may have taken the signal. After the draining, never before: a death
             # between the two would stay a zombie until the next one.
             self._reap()
@@ -320,8 +322,8 @@ class Zygote:
                 break
             hunt.strike(pids)
             # Not with the poll of `serve`: the driver's socket is at its end and would always be ready.
-            select.select([self._wakeup], [], [], SWEEP_TICK_S)
-            _drain(self._wakeup)
+            if select.select([self._wakeup], [], [], SWEEP_TICK_S)[0]:
+                os.read(self._wakeup, WAKE_UPS)
         os._exit(0)
 
     # -- preload -----------------------------------------------------------------------------------------------
@@ -394,14 +396,6 @@ def _package_in_import(frame: FrameType | None) -> str:
 
 def _wake_up(number: int, frame: FrameType | None) -> None:
     """Do nothing: a signal with a handler writes to the wake-up descriptor."""
-
-
-def _drain(descriptor: int) -> None:
-    try:
-        while len(os.read(descriptor, 4096)) == 4096:
-            pass
-    except OSError:
-        pass
 
 
 @contextmanager

@@ -269,7 +269,7 @@ def in_notebook() -> bool:
 
 def _can_encode(stream: Any, text: str) -> bool:
     try:
-        text.encode(stream.encoding or "ascii")
+        text.encode(stream.encoding)
     except (LookupError, UnicodeError, AttributeError, TypeError):
         return False
     return True

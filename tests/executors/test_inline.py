@@ -90,6 +90,18 @@ def test_an_actor_that_is_used_again_has_the_devices_of_its_new_start() -> None:
     executor.shutdown()
 
 
+def test_the_actor_that_was_parked_last_is_used_first(watch: Watch) -> None:
+    def start(name: str) -> Any:
+        watch.start(name, Reusable, reuse_key="key", args=(name, "yes"))
+        return watch.value(name, "history")
+
+    for name in ("a#1", "b#1"):
+        start(name)
+    for name in ("b#1", "a#1"):
+        assert watch.stop(name, keep=True).kind == "parked"
+    assert [start(name) for name in ("c#1", "d#1", "e#1")] == [["a#1", "c#1"], ["b#1", "d#1"], ["e#1"]]
+
+
 def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
     watch.start("a#1")
     watch.start("b#1")

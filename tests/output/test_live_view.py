@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -313,6 +314,23 @@ def begin() -> Screen:
     screen = open_screen()
     assert screen is not None
     return screen
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_ascii"),
+    [("utf-8", False), ("cp437", False), ("latin-1", True), ("ascii", True), ("unknown", True), (None, True)],
+)
+def test_blocks_are_ascii_unless_the_stream_can_encode_others(encoding: object, is_ascii: bool) -> None:
+    stream = types.SimpleNamespace(encoding=encoding)
+    screen = Screen(stream)
+    screen.close()
+    assert screen.is_ascii == is_ascii
+
+
+def test_a_stream_without_an_encoding_gets_blocks_in_ascii() -> None:
+    screen = Screen(object())
+    screen.close()
+    assert screen.is_ascii
 
 
 def test_other_output_stays_above_the_block(terminal: Terminal) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
 from kit import fit, report_n, run_path
 
 from minitune import Callback
 from minitune.record.layout import RunDirectory
-from minitune.record.run_files import load_tuner_file
+from minitune.record.run_files import load_tuner_file, run_script
 
 
 class WithData(Callback):
@@ -23,3 +27,25 @@ def test_large_values_of_two_settings_are_not_exchanged() -> None:
     (callback,) = recorded.run_config.callbacks or ()
     assert isinstance(callback, WithData)
     assert [data[0] for data in (*recorded.param_space.values(), callback.data)] == [1, 2, 3]
+
+
+def test_a_script_runs_as_python_would_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "train.py"
+    (tmp_path / "beside.py").write_text("value = 3\n")
+    script.write_text(
+        "import sys\n"
+        "import beside\n"
+        "def train(lr: int = 0): return found\n"
+        "found = __name__, __file__, sys.argv, sys.path[0], beside.value, train.__annotations__\n"
+    )
+    for name in ("argv", "path"):
+        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    run_script("train.py", ["--epochs", "2"], lambda plan: True)
+
+    found = sys.modules["__main__"].train()
+    assert found == ("__main__", str(script), ["train.py", "--epochs", "2"], str(tmp_path), 3, {"lr": int})
+    assert sys.modules.pop("beside").value == 3
