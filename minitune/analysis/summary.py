@@ -17,7 +17,7 @@ from minitune.base.checks import is_real, require
 from minitune.base.text import counted, cut, number_text, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment import states
-from minitune.experiment.goal import SCOPES, best_trial, check_mode
+from minitune.experiment.goal import SCOPES, best_trial, check_mode, statistic_of
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import flatten
@@ -103,10 +103,7 @@ def best_of_run(results: RunResults, target: Target) -> Best | None:
     best = best_trial(results.trials, target.metric, target.mode, target.scope)
     if best is None:
         return None
-    statistic = target.scope
-    if statistic == "all":
-        statistic = target.mode  # the smallest or the largest of all its values
-    value = best.progress.analysis.get(target.metric, statistic)
+    value = best.progress.analysis.get(target.metric, statistic_of(target.scope, target.mode))
     if value is None:
         value = math.nan
     return Best(best, target.metric, value)

@@ -14,7 +14,15 @@ from minitune.base.text import date, duration, mebibytes, number_text
 from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
-from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, scored_by, why_no_best
+from minitune.experiment.goal import (
+    best_of,
+    best_trial,
+    confirmations,
+    earlier_best,
+    scored_by,
+    statistic_of,
+    why_no_best,
+)
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
@@ -212,10 +220,7 @@ def best_data(trial: Trial, metric: str, mode: str) -> dict[str, Any]:
 def about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
     """The best trial, its value, and the iteration and checkpoint of the value."""
     trial = require_best(run, metric, mode, scope)
-    statistic = scope
-    if scope == "all":
-        statistic = mode  # the smallest or the largest of all its values
-    value = trial.progress.analysis.get(metric, statistic)
+    value = trial.progress.analysis.get(metric, statistic_of(scope, mode))
     chosen = f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
     if state.name != FINISHED_RUN:
         chosen += f" so far (the run {state.said})"

@@ -271,7 +271,7 @@ def _trials(name: str) -> Listing:
     if run.not_drawn:
         counts.append(f"{run.not_drawn} more {state.undrawn}")
     return Listing(
-        best_first(run.trials, goal),
+        best_first(run.trials, goal.ranked(run.trials)),
         lambda trial: facts_of_trial(trial, goal),
         lambda trials: trials_table(trials, LISTED_LOOK, goal, params, metrics),
         ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from minitune.base.numbers import known_number
 from minitune.driver.transitions import Run
-from minitune.experiment.goal import CONFIRMED
+from minitune.experiment.goal import CONFIRMED, Goal
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Repeat, Trial
 from minitune.experiment.trial_maker import TrialMaker
@@ -104,10 +104,7 @@ def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> li
     able = [trial for trial in trials if trial.status == TERMINATED and trial.repeats is None]
     by_id = {trial.trial_id: trial for trial in able}
     order = [by_id[each.trial_id] for each in estimates(able, metric, mode)]
-    values = [trial.progress.analysis.get(metric, "last") for trial in able]
-    finite = [(value, trial) for value, trial in zip(values, able, strict=True) if value is not None]
-    finite = [(value, trial) for value, trial in finite if math.isfinite(value)]
-    order += [trial for _, trial in sorted(finite, key=lambda pair: pair[0], reverse=mode == "max")]
+    order += Goal(metric, mode).ranked(able)
     chosen: dict[str, Trial] = {}
     for trial in order:
         chosen.setdefault(config_key(trial.current_config), trial)

@@ -1,6 +1,7 @@
 """Goal: what a run optimises, and which trials are the best.
 
-All functions named `best_...` use `best_trial` or `best_of`, so ties and odd values are treated alike.
+`Goal.ranked` is the only order of trials, and its first one is `best_trial`. `best_of` chooses among other things. All
+prefer the first of equals.
 """
 
 from __future__ import annotations
@@ -155,6 +156,22 @@ class Goal:
             return ""
         return f"{self.metric} ({self.mode})"
 
+    def ranked(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials that can be compared, the best first: confirmed ones by the means of their repeats, then others
+        by their last value if it is finite, equal ones in their order. No repeats.
+
+        With several objectives, it is their front, in which no trial is the best. Empty without a metric and a mode.
+        """
+        if self.objectives:
+            return self.front(trials)
+        if not self.metric or self.mode is None:
+            return []
+        confirmed = [each.trial for each in confirmations(trials, self.metric, self.mode)]
+        known = {trial.trial_id for trial in confirmed}
+        scored = [pair for pair in compared_values(trials, self.metric, self.mode) if pair[1].trial_id not in known]
+        scored.sort(key=lambda pair: pair[0], reverse=self.mode == "max")  # stable, also in reverse
+        return [*confirmed, *(trial for _, trial in scored)]
+
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
 
@@ -201,21 +218,36 @@ def best_trial(
     Raises:
         ValueError: If the mode or the scope is unknown.
     """
-    check_mode(mode)
-    if scope not in SCOPES:
-        raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
     confirmed = confirmations(trials, metric, mode, scope)
     if confirmed:
         return confirmed[0].trial
-    statistic = mode if scope == "all" else scope
-    scored = []
+    return best_of(compared_values(trials, metric, mode, scope, filter_nan_and_inf), mode)
+
+
+def compared_values(
+    trials: Iterable[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
+) -> Iterator[tuple[float, Trial]]:
+    """The values by which trials are compared; see `best_trial`. Repeats are left out."""
+    statistic = statistic_of(scope, mode)
     for trial in trials:
-        if trial.repeats is not None:
-            continue
-        value = trial.progress.analysis.get(metric, statistic)
-        if value is not None and (math.isfinite(value) or not filter_nan_and_inf):
-            scored.append((value, trial))
-    return best_of(scored, mode)
+        if trial.repeats is None:
+            value = trial.progress.analysis.get(metric, statistic)
+            if value is not None and (math.isfinite(value) or not filter_nan_and_inf):
+                yield value, trial
+
+
+def statistic_of(scope: str, mode: str) -> str:
+    """The statistic of `MetricAnalysis` by which trials are compared.
+
+    Raises:
+        ValueError: If the mode or the scope is unknown.
+    """
+    check_mode(mode)
+    if scope not in SCOPES:
+        raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
+    if scope == "all":
+        return mode
+    return scope
 
 
 def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
@@ -265,7 +297,7 @@ def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = 
     Empty as long as one of them may still get its first value by a repeat, so that the best trial does not change with
     each. A trial whose repeats have all ended without one is left out.
     """
-    statistic = mode if scope == "all" else scope
+    statistic = statistic_of(scope, mode)
     values: dict[str, list[float]] = {}
     waits: set[str] = set()
     for trial in trials:

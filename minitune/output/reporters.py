@@ -329,10 +329,8 @@ class TuneReporterBase(ProgressReporter):
         # A table of waiting trials would say nothing.
         has_begun = len(statuses[states.PENDING]) < len(trials) or any(trial.progress.metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            rank = None
-            if self.sort_by_metric and self._goal.metric and self._goal.mode:
-                rank = status_block.rank_by(self._goal)
-            shown, left_out = status_block.choose_rows(statuses, self.max_progress_rows, rank)
+            ranked = self._goal.ranked(trials) if self.sort_by_metric else []
+            shown, left_out = status_block.choose_rows(statuses, self.max_progress_rows, ranked)
             look = replace(BLOCK_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             if left_out:
@@ -714,9 +712,7 @@ class LiveReporter(ScreenReporter):
             columns = {metric: columns.get(metric, metric), **columns}
         best: list[Trial] = []
         if goal is not None:
-            best = status_block.best_trials(
-                (trial for trial in trials if trial.progress.metrics), self._goal, _MAX_BEST_ROWS
-            )
+            best = Goal(*goal).ranked(trials)[:_MAX_BEST_ROWS]
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from minitune import clock
@@ -123,9 +122,11 @@ def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 
 def choose_rows(
-    by_state: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
+    by_state: Mapping[str, Sequence[Trial]], max_rows: int, ranked: Sequence[Trial]
 ) -> tuple[list[Trial], dict[str, int]]:
-    """Choose the trials that a table shows: all, or a fair share of each state, and count those that are left out."""
+    """Choose the trials that a table shows: all, or a fair share of each state, and count those that are left out. Of
+    trials that have ended without a failure, the `ranked` ones come first.
+    """
     sizes = {state: len(by_state[state]) for state in states.STATES}
     shares = dict.fromkeys(states.STATES, 0)
     is_short = sum(sizes.values()) > max_rows
@@ -144,8 +145,8 @@ def choose_rows(
     chosen: list[Trial] = []
     for state in states.STATES:
         ordered = list(by_state[state])
-        if rank is not None and state in (states.FINISHED, states.STOPPED, states.INTERRUPTED):
-            chosen += sorted(ordered, key=rank)[: shares[state]]
+        if ranked and state in (states.FINISHED, states.STOPPED, states.INTERRUPTED):
+            chosen += best_first(ordered, ranked)[: shares[state]]
         # The earliest of these have waited longest. Of the others, the latest are news.
         elif state in (states.RUNNING, states.PENDING, states.NOT_STARTED):
             chosen += ordered[: shares[state]]
@@ -177,22 +178,6 @@ def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in states.STATES if counts[state]) or "none"
 
 
-def rank_by(goal: Goal) -> Callable[[Trial], float]:
-    """A sort key: the best trials first, those without a finite value last. Without a metric, all trials are equal."""
-
-    def rank(trial: Trial) -> float:
-        if goal.metric is None or goal.mode is None:
-            return 0.0
-        value = trial.progress.analysis.get(goal.metric, "last")
-        if value is None or not math.isfinite(value):
-            return math.inf
-        if goal.mode == "max":
-            return -value
-        return value
-
-    return rank
-
-
 def earlier_best_text(trial: Trial, metric: str, mode: str, iteration: float | None) -> str:
     """The text on the trial of `goal.earlier_best`. The iteration may be unknown."""
     text = f"trial {trial.number} was at {format_cell(trial.progress.analysis.get(metric, mode), 20)}"
@@ -201,28 +186,21 @@ def earlier_best_text(trial: Trial, metric: str, mode: str, iteration: float | N
     return text
 
 
-def best_trials(trials: Iterable[Trial], goal: Goal, count: int) -> list[Trial]:
-    """The best trials with a finite value of the metric, the best first."""
-    rank = rank_by(goal)
-    return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
+def best_first(trials: Iterable[Trial], ranked: Sequence[Trial]) -> list[Trial]:
+    """The trials, those of `Goal.ranked` first. The others keep their order."""
+    places = {trial.trial_id: place for place, trial in enumerate(ranked)}
+    return sorted(trials, key=lambda trial: places.get(trial.trial_id, len(places)))
 
 
-def best_first(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
-    """The trials, the best first, or with several objectives the front. Equal ones keep their order."""
-    trials = list(trials)
-    if not goal.objectives:
-        return sorted(trials, key=rank_by(goal))
-    # Several objectives have no order.
-    front = {trial.trial_id for trial in goal.front(trials)}
-    return sorted(trials, key=lambda trial: trial.trial_id not in front)
-
-
-def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
-    """The best trials that did not fail, the best first; then some failed ones. See `best_first`."""
-    by_failure: dict[bool, list[Trial]] = {True: [], False: []}
-    for trial in trials:
-        by_failure[trial.status == ERROR].append(trial)
-    return [*best_first(by_failure[False], goal)[:max_best], *by_failure[True][:max_failed]]
+def best_and_failed(trials: Sequence[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
+    """The first of `Goal.ranked`, others if there is room, and some of the failed ones that are not among them."""
+    ranked = goal.ranked(trials)
+    known = {trial.trial_id for trial in ranked}
+    others = [trial for trial in trials if trial.trial_id not in known and trial.status != ERROR]
+    shown = [*ranked, *others][:max_best]
+    known = {trial.trial_id for trial in shown}
+    failed = (trial for trial in trials if trial.trial_id not in known and trial.status == ERROR)
+    return [*shown, *islice(failed, max_failed)]
 
 
 def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from minitune.base.checks import is_real
 from minitune.base.text import number_text
-from minitune.experiment.goal import best_trial
+from minitune.experiment.goal import best_trial, compared_values
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION, flatten
 from minitune.search.gaussian_process import LENGTH_BOUNDS, SQRT_5, Covariance, Vector, cut_off
@@ -114,14 +114,10 @@ def estimates(trials: Sequence[Trial], metric: str, mode: str, scope: str = "las
     if best is None:
         return []
     sign = -1.0 if mode == "max" else 1.0
-    statistic = mode if scope == "all" else scope
     least_iterations = _iterations(best)
     compared = []
-    for trial in trials:
-        if trial.repeats is not None:
-            continue
-        value = trial.progress.analysis.get(metric, statistic)
-        if value is not None and math.isfinite(value) and _iterations(trial) >= least_iterations:
+    for value, trial in compared_values(trials, metric, mode, scope):
+        if _iterations(trial) >= least_iterations:
             compared.append((sign * value, trial))
     if len(compared) < FEWEST:
         return []

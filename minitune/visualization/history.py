@@ -217,18 +217,9 @@ class RunHistory:
         """When a trial first got a worker, in seconds since the epoch; 0 if no trial did."""
         return 0.0 if self._reader.first_s is None else self._reader.first_s
 
-    @property
-    def sign(self) -> int:
-        """1 if a smaller objective is better, else -1."""
-        return 1 if self.mode == "min" else -1
-
     def scored(self) -> list[TrialHistory]:
         """The trials that plots of the objective show: their last result is finite, and they have not failed."""
         return [history for history in self.trials if not history.failed and math.isfinite(history.value)]
-
-    def ranked(self) -> list[TrialHistory]:
-        """The trials of `scored`, the best one first. Of equal trials, the earlier one is first."""
-        return sorted(self.scored(), key=lambda history: self.sign * history.value)
 
     @property
     def best(self) -> TrialHistory | None:

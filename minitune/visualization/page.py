@@ -28,6 +28,7 @@ from minitune.base.collecting import collector_paused
 from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
+from minitune.experiment.goal import Goal
 from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
 from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
 from minitune.output.status_block import error_groups, facts_of_errors, rerun_command
@@ -240,9 +241,9 @@ class RunData:
         left_bytes = _FILE_OUTPUT_BYTES
         history = self.history
         # If there is too much output, the errors and the best trials are what readers look for.
-        best = [each.number for each in history.ranked()]
-        rank = {number: index for index, number in enumerate(best)}
-        for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(best)))):
+        ranked = Goal(history.metric, history.mode).ranked(history.story.trials)
+        rank = {trial.number: place for place, trial in enumerate(ranked)}
+        for each in sorted(history.trials, key=lambda each: (not each.failed, rank.get(each.number, len(rank)))):
             details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
             left_bytes -= len(details.output.encode())
             described = replace(self._of_trial(each), details=details)

@@ -17,11 +17,24 @@ from kit import (
     restore,
     resume,
     run_path,
+    table_in,
     virtual_executor,
 )
 
-from minitune import ExperimentAnalysis, ResultGrid, Trial, clock, get_context, grid_search, randint, report, uniform
+from minitune import (
+    CLIReporter,
+    ExperimentAnalysis,
+    ResultGrid,
+    Trial,
+    clock,
+    get_context,
+    grid_search,
+    randint,
+    report,
+    uniform,
+)
 from minitune.cli import main
+from minitune.output.reporters import default_reporter
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher
 
@@ -84,6 +97,24 @@ def test_the_best_trial_has_the_best_mean_of_its_repeats() -> None:
     assert best.metrics["loss"] == 2  # its own value; that of x=3, which was not promising, was never repeated
     means = [(each.trial.config["x"], each.seen, each.mean) for each in grid.get_confirmations()]
     assert means == [(1, 2, 13 / 3), (2, 3, 5), (0, 1, 26 / 3)]
+
+
+def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, confirm=3, verbose=1)
+    order = ["01", "02", "00", "03"]
+    printed = capsys.readouterr().out
+    assert f"{order[0]})" in next(line for line in printed.splitlines() if line.startswith("Best: "))
+    assert [row["Trial name"][-2:] for row in table_in(printed)][:4] == order
+    assert main(["ls", grid.experiment_path]) == 0
+    listed = [row["trial_id"][-2:] for row in table_in(capsys.readouterr().out)]
+    assert listed == [*order, *(f"{number:02}" for number in range(4, 13))]
+    live = default_reporter()
+    blocks = CLIReporter(sort_by_metric=True, max_progress_rows=40)
+    for reporter in (live, blocks):
+        reporter.setup(metric="loss", mode="min")
+    assert [row.name[-2:] for row in live._snapshot(trials_of(grid)).best] == order
+    blocks.report(trials_of(grid), True)
+    assert [row["Trial name"][-2:] for row in table_in(capsys.readouterr().out)][:4] == order
 
 
 def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:

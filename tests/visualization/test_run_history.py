@@ -60,7 +60,7 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert stopped.ended == "stopped at 2 by ASHA"
     assert "rank" in stopped.why
     assert history.state.name == "finished"
-    assert [trial.number for trial in history.ranked()] == [1, 2]
+    assert [trial.number for trial in history.scored()] == [1, 2]
     assert history.best is history.trials[1]
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch:
 def test_the_best_trial_is_that_of_the_grid_though_it_has_failed() -> None:
     grid = fit(curve, {"i": grid_search([0, 3])}, **OBJECTIVE)
     history = RunHistory(grid)
-    assert [trial.number for trial in history.ranked()] == [0], "plots leave out the failed one"
+    assert [trial.number for trial in history.scored()] == [0], "plots leave out the failed one"
     assert history.best is history.trials[1]
     assert grid.get_best_result().config == {"i": 3}
 
