@@ -1,28 +1,22 @@
 """Session: connects user code to its trial and to the driver, through `report` and `get_checkpoint`.
 
-It adds the automatic keys to each result. A session belongs to a thread, and to all threads of a process that the trial
-has to itself. A forked child has none, because the connection to the driver belongs to its parent.
+A report passes `metric_checks` and gets the automatic keys of `auto_fields`. A session belongs to a thread, and to all
+threads of a process that the trial has to itself. A forked child has none, because the connection to the driver belongs
+to its parent.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitune import clock
 from minitune.base import user_thread
-from minitune.base.checks import shown
 from minitune.base.files import absolute, discard_tree
 from minitune.base.forks import Origin
-from minitune.base.numbers import finite_number
-from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
 from minitune.checkpoint import (
@@ -38,53 +32,16 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
-    CONFIG,
-    DATE,
-    DEBUG_METRICS,
     DONE,
-    EPISODES_THIS_ITER,
-    EPISODES_TOTAL,
-    HOSTNAME,
-    ITERATIONS_SINCE_RESTORE,
-    NODE_IP,
-    NODE_IP_VARIABLE,
-    PID,
     SHOULD_CHECKPOINT,
-    TIME_SINCE_RESTORE,
-    TIME_THIS_ITER_S,
-    TIME_TOTAL_S,
-    TIMESTAMP,
-    TIMESTEPS_SINCE_RESTORE,
-    TIMESTEPS_THIS_ITER,
-    TIMESTEPS_TOTAL,
-    TRAINING_ITERATION,
-    TRIAL_ID,
     Report,
-    with_plain_keys,
 )
 from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from minitune.trainable.auto_fields import AutoFields
+from minitune.trainable.metric_checks import checked_metrics
 
 logger = logging.getLogger("minitune")
 
-PERF = "perf"
-LOG_SYS_USAGE = "log_sys_usage"
-"""The key of a configuration that turns on the metrics `perf/*`."""
-# The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
-_HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
-# The address of this machine unless the executor sets another one. Finding it out might use the network.
-_NODE_IP = "127.0.0.1"
-LIMIT_BYTES = 64_000_000
-"""The largest size of a pickled report; that of a message is higher."""
-_PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
-_SIZED = frozenset({str, bytes, int})
-# An upper bound for the size of any other plain value.
-_PLAIN_BYTES = 16
-# The largest number of nested levels. A deeper value probably contains itself, so that a walk over it never ends.
-_NESTED_LIMIT = 2_000
-_Path = tuple[Any, ...]
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
 """Hands a report to the driver and blocks until the next one is asked for. Its argument makes the report and a commit
@@ -427,272 +384,3 @@ def _checked(metrics: Any, checkpoint: Any) -> dict[str, Any]:
             f"checkpoint must be a Checkpoint, but got {type(checkpoint).__name__}; use Checkpoint.from_directory(path)"
         )
     return checked_metrics(metrics)
-
-
-# -- automatic keys ----------------------------------------------------------------------------------------------------
-class AutoFields:
-    """Counts the iterations and the time of one trainable, and adds the automatic keys to its results.
-
-    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`, `timesteps_total`
-    and `episodes_total` stay; all other automatic keys replace the user's values.
-
-    Args:
-        trial_id: For every result.
-        config: The configuration of every result; None if the driver adds it.
-        log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
-
-    Attributes:
-        iteration: The number of results so far, also before a restore.
-        time_total_s: The training time so far in seconds, also before a restore.
-    """
-
-    def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
-        self._trial_id = trial_id
-        self._config = config
-        self._usage = _MachineUsage() if log_sys_usage else None
-        # Read once: each report has them.
-        self._pid = os.getpid()
-        self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)
-        self.timesteps_total: Any = None
-        self.episodes_total: Any = None
-        self.timesteps_since_restore: Any = 0
-        self._date_of: tuple[int, str] = (-1, "")
-        self.restore({})
-
-    def restore(self, metrics: Mapping[str, Any]) -> None:
-        """Continue the counts from a checkpoint's result; `{}` for a fresh start. A missing count is 0."""
-        self.iteration = int(finite_number(metrics.get(TRAINING_ITERATION)) or 0)
-        self.time_total_s = float(finite_number(metrics.get(TIME_TOTAL_S)) or 0.0)
-        self.timesteps_total = finite_number(metrics.get(TIMESTEPS_TOTAL))
-        self.episodes_total = finite_number(metrics.get(EPISODES_TOTAL))
-        self.iterations_since_restore = 0
-        self.time_since_restore_s = 0.0
-        self.timesteps_since_restore = 0
-        self.begin()
-
-    def copy(self) -> AutoFields:
-        """A copy with the same counts."""
-        other = AutoFields.__new__(AutoFields)  # takes a fifth of the time of `copy.copy`
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def begin(self) -> None:
-        """Start to measure the time of an iteration."""
-        self._began_s = clock.current.monotonic()
-
-    def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Count one iteration, and return its result: the user's metrics, then the automatic keys. `about_checkpoint`
-        has the keys about a function's checkpoint; None for a class.
-        """
-        now = clock.current
-        time_s = now.time()
-        result = dict(metrics)
-        own_s = now.monotonic() - self._began_s
-        spent_s = None
-        if TIME_THIS_ITER_S in result:
-            spent_s = finite_number(result[TIME_THIS_ITER_S])
-        if spent_s is None:
-            spent_s = own_s
-        self.iteration += 1
-        self.iterations_since_restore += 1
-        self.time_total_s += spent_s
-        self.time_since_restore_s += spent_s
-
-        if about_checkpoint is not None:  # in a function's report the timestamp is the first automatic key
-            result.setdefault(TIMESTAMP, int(time_s))
-            result.update(about_checkpoint)
-        result.setdefault(DONE, False)
-        self._count(result)
-        result.setdefault(TRAINING_ITERATION, self.iteration)
-        result[TRIAL_ID] = self._trial_id
-        result[DATE] = self._date(int(time_s))
-        result.setdefault(TIMESTAMP, int(time_s))
-        result.setdefault(TIME_THIS_ITER_S, own_s)
-        result[TIME_TOTAL_S] = self.time_total_s
-        result[PID] = self._pid
-        result[HOSTNAME] = _HOSTNAME
-        result[NODE_IP] = self._node_ip
-        if self._config is None:
-            result.pop(CONFIG, None)
-        else:
-            result[CONFIG] = self._config
-        result[TIME_SINCE_RESTORE] = self.time_since_restore_s
-        result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
-        if self.timesteps_since_restore:
-            result[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
-        if self._usage is not None:
-            result[PERF] = self._usage.read()
-        return result
-
-    def _count(self, result: dict[str, Any]) -> None:
-        """Add the user's increments to the totals, unless only a total is reported."""
-        steps = None
-        if TIMESTEPS_THIS_ITER in result:
-            steps = finite_number(result[TIMESTEPS_THIS_ITER])
-        episodes = None
-        if EPISODES_THIS_ITER in result:
-            episodes = finite_number(result[EPISODES_THIS_ITER])
-        if steps is not None:
-            self.timesteps_total = (self.timesteps_total or 0) + steps
-            self.timesteps_since_restore += steps
-        if episodes is not None:
-            self.episodes_total = (self.episodes_total or 0) + episodes
-        if self.timesteps_total is not None:
-            result.setdefault(TIMESTEPS_TOTAL, self.timesteps_total)
-        if self.episodes_total is not None:
-            result.setdefault(EPISODES_TOTAL, self.episodes_total)
-
-    def snapshot(
-        self,
-        now: datetime | None = None,
-        time_this_iter_s: float | None = None,
-        timestamp: int | None = None,
-        debug_metrics_only: bool = False,
-    ) -> dict[str, Any]:
-        """The present automatic keys, without counting an iteration."""
-        time_s = clock.current.time() if now is None else now.timestamp()
-        fields: dict[str, Any] = {
-            TIMESTAMP: int(time_s) if timestamp is None else timestamp,
-            TRIAL_ID: self._trial_id,
-            DATE: self._date(int(time_s)),
-            TIME_THIS_ITER_S: time_this_iter_s,
-            TIME_TOTAL_S: self.time_total_s,
-            PID: self._pid,
-            HOSTNAME: _HOSTNAME,
-            NODE_IP: self._node_ip,
-            CONFIG: self._config,
-            TIME_SINCE_RESTORE: self.time_since_restore_s,
-            ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,
-        }
-        if self.timesteps_since_restore:
-            fields[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
-        return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
-
-    def _date(self, time_s: int) -> str:
-        if self._date_of[0] != time_s:
-            self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
-        return self._date_of[1]
-
-
-class _MachineUsage:
-    """CPU and memory use of the machine in percent. Does not block."""
-
-    def __init__(self) -> None:
-        import psutil
-
-        self._psutil = psutil
-        psutil.cpu_percent(interval=None)  # the first call only starts the measurement
-
-    def read(self) -> dict[str, float]:
-        return {
-            "cpu_util_percent": self._psutil.cpu_percent(interval=None),
-            "ram_util_percent": self._psutil.virtual_memory().percent,
-        }
-
-
-# -- whether metrics can be sent ---------------------------------------------------------------------------------------
-def checked_metrics(metrics: dict[Any, Any]) -> dict[str, Any]:
-    """Metrics with plain keys, after a check that they can be sent to the driver. Fast for plain numbers and texts.
-
-    Raises:
-        TypeError: If a key has no text, or a value cannot be pickled and loaded again, with key, type and reason.
-        ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
-    """
-    metrics = with_plain_keys(metrics)
-    sizes: dict[Any, int] = {}
-    for key, value in metrics.items():
-        if type(value) not in _PLAIN:
-            sizes[key] = _check_nested(key, value)
-        elif type(value) in _SIZED:
-            sizes[key] = _plain_bytes(value)
-    if sum(sizes.values()) > LIMIT_BYTES:
-        _check_size(metrics, sizes)
-    return metrics
-
-
-def _plain_bytes(value: Any) -> int:
-    """About the largest size of a plain value in bytes."""
-    kind = type(value)
-    if kind not in _SIZED:
-        return _PLAIN_BYTES
-    if kind is int:
-        size_bytes: int = value.bit_length() // 8
-        return size_bytes
-    if kind is str and not value.isascii():
-        return 4 * len(value)
-    return len(value)
-
-
-def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
-    """Measure metrics that may be too large, without a whole pickle in memory; raise if they are."""
-    counter = ByteCounter()
-    try:
-        pickle.Pickler(counter, PROTOCOL).dump(metrics)
-        size_bytes = counter.size_bytes
-    except RecursionError:
-        size_bytes = sum(sizes.values())
-    if size_bytes > LIMIT_BYTES:
-        largest = max(sizes, key=lambda key: sizes[key])
-        raise ValueError(
-            f"one report may hold at most {LIMIT_BYTES // 10**6} MB, but this one holds {size_bytes / 10**6:.1f} MB, "
-            f"most of it in metric {largest!r:.80}: write large data to a file and report it as a checkpoint, "
-            "Checkpoint.from_directory(path)"
-        )
-
-
-def _check_nested(key: Any, value: Any) -> int:
-    """Check a value and its members, without recursion, which Python limits. Raises like `checked_metrics`."""
-    size_bytes = 0
-    waiting: list[tuple[_Path, Any]] = [((key,), value)]
-    while waiting:
-        path, current = waiting.pop()
-        kind = type(current)
-        if kind in _PLAIN:
-            size_bytes += _plain_bytes(current)
-            continue
-        if kind not in (dict, list, tuple):
-            size_bytes += _check_leaf(path, current)
-            continue
-        if len(path) > _NESTED_LIMIT:
-            raise TypeError(
-                f"metric {key!r} is nested more than {_NESTED_LIMIT} levels deep, or contains itself; "
-                "report flat values"
-            )
-        if kind is dict:
-            for inner_key, part in current.items():
-                waiting.append(((*path, inner_key), part))
-                if type(inner_key) not in _PLAIN:
-                    waiting.append(((*path, inner_key), inner_key))
-        elif (kinds := set(map(type, current))) <= _PLAIN:
-            size_bytes += sum(map(_plain_bytes, current)) if kinds & _SIZED else len(current) * _PLAIN_BYTES
-        else:
-            waiting.extend(((*path, position), part) for position, part in enumerate(current))
-    return size_bytes
-
-
-def _check_leaf(path: _Path, value: Any) -> int:
-    kind = type(value)
-    if kind.__module__ == "numpy" and getattr(value, "shape", None) == () and value.dtype.kind in "biufc":
-        return _PLAIN_BYTES  # a numpy scalar can always be pickled
-    torch = sys.modules.get("torch")
-    tensor = getattr(torch, "Tensor", None)
-    if isinstance(tensor, type) and isinstance(value, tensor):
-        raise ValueError(
-            f"metric {_show(path)} is a torch tensor; report a number instead, such as tensor.item(): "
-            "a tensor would need torch and its device wherever the result is read"
-        )
-    verb = "pickled"
-    try:
-        data = pickle.dumps(value, PROTOCOL)
-        verb = "loaded again"
-        pickle.loads(data)
-    except Exception as error:
-        raise TypeError(
-            f"metric {_show(path)} of type {kind.__module__}.{kind.__qualname__} cannot be reported: "
-            f"it cannot be {verb} ({type(error).__name__}: {error}); report numbers, text, or containers of these"
-        ) from None
-    return len(data)
-
-
-def _show(path: _Path) -> str:
-    return "".join([shown(path[0]), *(f"[{shown(part)}]" for part in path[1:])])

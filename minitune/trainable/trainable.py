@@ -28,7 +28,7 @@ from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, req
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
-from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,8 +22,10 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
+from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
-from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, checked_metrics
+from minitune.trainable.metric_checks import checked_metrics
+from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, building_for
 from minitune.trainable.util import as_function, is_function_trainable
 

@@ -5,7 +5,8 @@ import os
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
 from minitune.trainable import report
-from minitune.trainable.session import AutoFields, Session
+from minitune.trainable.auto_fields import AutoFields
+from minitune.trainable.session import Session
 
 info = TrialInfo("t", "t", ".", "e", 0, {})
 session = Session(info, Allocation(), AutoFields("t", None))

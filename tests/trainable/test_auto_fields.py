@@ -1,0 +1,93 @@
+"""The automatic keys of results: counts, times, and what the user may set."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from kit import FakeDriver, pull
+
+from minitune import clock
+from minitune.trainable import get_checkpoint, report
+
+
+def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(driver: FakeDriver) -> None:
+    virtual = clock.VirtualClock(1_000_000.0)
+
+    def fn(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            virtual.sleep(2.0)
+            report({"loss": 1})
+
+    with clock.use(virtual):
+        actor = driver.start(fn, {"a": 1})
+        first = pull(actor).metrics
+        virtual.sleep(100.0)  # the driver's time does not count
+        second = pull(actor).metrics
+    assert first["timestamp"] == 1_000_002
+    assert (first["done"], first["trial_id"], first["pid"]) == (False, "t_00000", os.getpid())
+    assert "config" not in first
+    keys = ("training_iteration", "time_this_iter_s", "time_total_s", "time_since_restore", "iterations_since_restore")
+    assert [first[key] for key in keys] == [1, 2.0, 2.0, 2.0, 1]
+    assert [second[key] for key in keys] == [2, 2.0, 4.0, 4.0, 2]
+    assert "timesteps_total" not in first
+    assert "should_checkpoint" not in first
+    assert len(first["date"]) == len("2026-01-01_00-00-00")
+
+
+def test_the_users_own_values_win_where_they_may(driver: FakeDriver) -> None:
+    own = {"training_iteration": 7, "timestamp": 3, "time_this_iter_s": 1.5, "should_checkpoint": True, "done": False}
+    metrics = pull(driver.start(lambda config: {**own, "pid": "mine"})).metrics
+    assert {key: metrics[key] for key in own} == own
+    assert metrics["time_total_s"] == 1.5
+    assert metrics["pid"] == os.getpid()
+
+
+def test_increments_are_summed_up(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"timesteps_this_iter": 5, "episodes_this_iter": 1})
+        report({"timesteps_this_iter": 6, "episodes_this_iter": 2})
+        report({})
+
+    actor = driver.start(fn)
+    actor.restore(str(driver.directory), {"timesteps_total": 100, "training_iteration": 4, "time_total_s": 9.0})
+    seen = [pull(actor).metrics for _ in range(3)]
+    assert [one["timesteps_total"] for one in seen] == [105, 111, 111]
+    assert [one["timesteps_since_restore"] for one in seen] == [5, 11, 11]
+    assert [one["episodes_total"] for one in seen] == [1, 3, 3]
+
+
+def test_totals_of_the_users_own_are_not_summed_up(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"timesteps_total": 50, "episodes_total": 7})
+        report({"timesteps_total": 60, "timesteps_this_iter": 4})
+        report({})
+
+    seen = [pull(actor).metrics for actor in [driver.start(fn)] * 3]
+    assert [one.get("timesteps_total") for one in seen] == [50, 60, 4]
+    assert [one.get("episodes_total") for one in seen] == [7, None, None]
+    assert [one.get("timesteps_since_restore") for one in seen] == [None, 4, 4]
+
+
+def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None:
+    actor = driver.start(lambda config: {"path": get_checkpoint().path})
+    actor.restore(str(driver.directory), {"training_iteration": 4, "time_total_s": 9.0, "time_this_iter_s": 1.0})
+    metrics = pull(actor).metrics
+    assert metrics["path"] == str(driver.directory)
+    assert metrics["training_iteration"] == 5
+    assert metrics["iterations_since_restore"] == 1
+    assert metrics["time_total_s"] == pytest.approx(9.0 + metrics["time_since_restore"])
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, "seven", None])
+def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver: FakeDriver, value: Any) -> None:
+    metrics = {"training_iteration": value, "time_total_s": value, "timesteps_total": value}
+    actor = driver.start(lambda config: {**metrics, "time_this_iter_s": value, "timesteps_this_iter": value, "n": 1})
+    actor.restore(str(driver.directory), metrics)
+    assert pull(actor).metrics["n"] == 1
+
+
+def test_the_machines_use_is_added_on_demand(driver: FakeDriver) -> None:
+    perf = pull(driver.start(lambda config: 1, {"log_sys_usage": True})).metrics["perf"]
+    assert set(perf) == {"cpu_util_percent", "ram_util_percent"}

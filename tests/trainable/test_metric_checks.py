@@ -1,0 +1,139 @@
+"""Metrics that can be sent arrive unchanged; others are refused where the user has reported them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from kit import FakeDriver, pull, settle
+
+from minitune.result import flatten, with_plain_keys
+from minitune.trainable import metric_checks, report
+
+
+class Color(Enum):
+    RED = 1
+
+
+def _generator() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (threading.Lock, "lock"),
+        (_generator, "generator"),
+        (lambda: lambda: 1, "function"),
+        (threading.current_thread, "Thread"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("wrap", "path"), [(lambda v: v, "'bad'"), (lambda v: {"in": [1, (2, v)]}, "'bad'['in'][1][1]")]
+)
+def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(
+    driver: FakeDriver, make: Any, kind: str, wrap: Any, path: str
+) -> None:
+    caught: list[TypeError] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"good": 1, "bad": wrap(make())})
+        except TypeError as error:
+            caught.append(error)
+        report({"still": "alive"})
+
+    assert pull(driver.start(fn)).metrics["still"] == "alive"
+    assert f"metric {path} of type" in str(caught[0])
+    assert kind in str(caught[0])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "fits"),
+    [
+        ({"x": "e" * 900}, True),
+        ({"x": "e" * 1100}, False),
+        ({"x": "é" * 450}, True),
+        ({"x": "é" * 550}, False),
+        ({"x": ["é" * 300, "è" * 300]}, False),
+        ({"x": {("é" * 550,): 1}}, False),
+        ({"x": "e" * 600, "y": b"e" * 600}, False),
+        ({"x": 1 << 7000}, True),
+        ({"x": 1 << 9000}, False),
+        ({"x": [1.5] * 90}, True),
+        ({"x": [1.5] * 200}, False),
+    ],
+)
+def test_the_size_of_a_report_counts_in_bytes(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, metrics: dict[str, Any], fits: bool
+) -> None:
+    monkeypatch.setattr(metric_checks, "LIMIT_BYTES", 1000)
+    actor = driver.start(lambda config: report(metrics))
+    if fits:
+        assert pull(actor).metrics["x"] == metrics["x"]
+    else:
+        with pytest.raises(ValueError, match="most of it in metric 'x'"):
+            pull(actor)
+
+
+def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = {"d": deep}
+    metrics = {
+        "ellipsis": ...,
+        "day": date(2026, 1, 2),
+        "enum": Color.RED,
+        "inf": float("inf"),
+        "bytes": b"\x00",
+        "none": None,
+        "big": 10**400,
+        "surrogate": "\ud800",
+        3: "key",
+        ("a", 1): "tuple key",
+        "a/b.c\n": 1,
+        "path": Path("x"),
+        "deep": deep,
+        "shared": [deep, deep],
+    }
+
+    def fn(config: dict[str, Any]) -> None:
+        report(metrics)
+
+    received = settle(driver.start(fn).train()).metrics
+    assert {key: received[key] for key in metrics} == metrics
+
+
+def test_a_metric_that_contains_itself_is_refused(driver: FakeDriver) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="contains itself"):
+        pull(driver.start(lambda config: {"x": endless}))
+
+
+def test_metrics_that_contain_themselves_are_refused() -> None:
+    endless: dict[str, Any] = {"loss": 1.0}
+    endless["again"] = endless
+    assert with_plain_keys(endless) is endless  # its keys are plain, and looking at them comes to an end
+    with pytest.raises(ValueError, match="must be nested at most"):
+        flatten(endless)
+
+
+def test_torch_tensors_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tensor:
+        pass
+
+    class Parameter(Tensor):
+        pass
+
+    torch = ModuleType("torch")
+    torch.Tensor = Tensor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ValueError, match=r"'x'\[0\] is a torch tensor"):
+        pull(driver.start(lambda config: {"x": [Parameter()]}))
