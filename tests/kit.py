@@ -82,11 +82,14 @@ from minitune.base.shared_values import hold
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.experiment.lifecycle import PAUSED, PENDING, Transition
+from minitune.experiment import states
+from minitune.experiment.lifecycle import OWNS_ACTOR, PAUSED, PENDING, RUNNING, Transition
 from minitune.experiment.trial_info import TrialInfo
 from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record import journal
 from minitune.record.housekeeper import Housekeeper
+from minitune.record.reading import RunFollower
+from minitune.record.story import Story
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 from minitune.search import BasicVariantGenerator, SearchAlgorithm, SearchGenerator
@@ -580,6 +583,55 @@ class LastFirst(FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         waiting = [t for t in tune_controller.get_live_trials() if t.status in ("PENDING", "PAUSED")]
         return waiting[-1] if waiting else None
+
+
+class Reader(Callback):
+    """Reads the journal along, as another process may, and compares after each turn of the driver's loop."""
+
+    def __init__(self) -> None:
+        self.follower: RunFollower | None = None
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        if self.follower is None:
+            self.follower = RunFollower(run_path())
+        self.follower.read_new()
+        check_story(self.follower.run, trials)
+
+
+def check_story(story: Story, trials: list[Trial]) -> None:
+    """The journal tells the same as the run's own memory."""
+    assert [trial.trial_id for trial in story.trials] == [trial.trial_id for trial in trials]
+    for read, kept in zip(story.trials, trials, strict=True):
+        seen = view_of(read)
+        wrong = {name: (seen[name], value) for name, value in view_of(kept).items() if seen[name] != value}
+        assert not wrong, f"trial {kept.trial_id}, as it was read and as it is"
+
+
+def view_of(trial: Trial) -> dict[str, Any]:
+    """What a reader of the journal knows of a trial."""
+    return {
+        "id": trial.trial_id,
+        "number": trial.number,
+        "name": trial.name,
+        "tag": trial.experiment_tag,
+        "path": trial.local_path,
+        "config": trial.config,
+        "drawn": trial.evaluated_params,
+        "seed": trial.seed,
+        "resources": trial.resources,
+        # the record of a start says that it runs, also while its worker is not ready
+        "status": RUNNING if trial.phase in OWNS_ACTOR else trial.status,
+        "state": states.RUNNING if trial.phase in OWNS_ACTOR else trial.state,
+        "attempt": trial.attempt.number,
+        "reports": trial.progress.num_reports,
+        "result": trial.last_result,
+        "statistics": trial.metric_analysis,
+        "checkpoints": [(kept.record, kept.result) for kept in trial.checkpoints],
+        "next checkpoint": trial.next_checkpoint,
+        "failures": trial.num_failures,
+        "ending": trial.ending,
+        "error": str(trial.error),
+    }
 
 
 # -- a scheduler by itself --------------------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from kit import (
     Log,
     LoggingCallback,
     LoggingSearcher,
+    Reader,
     SavedCounter,
     Spy,
+    check_story,
     fit,
     live_reports,
     records_in,
@@ -63,7 +65,7 @@ class Storm(FIFOScheduler):
                 self.NOOP,
                 self.STOP if self.random.random() < 0.3 else self.PAUSE,
                 Decision("CONTINUE", save=True),
-                Decision("PAUSE", exploit=(donor, dict(trial.config))),
+                Decision("PAUSE", exploit=(donor, self.changed(trial))),
                 Decision("PAUSE", resources=trial.resources),
             ]
         )
@@ -80,9 +82,12 @@ class Storm(FIFOScheduler):
             elif verb == "abandon":
                 context.pause_trial(trial, should_checkpoint=False)
             elif verb == "exploit":
-                context.exploit_trial(trial, self.random.choice(donors(context) or [trial]), dict(trial.config))
+                context.exploit_trial(trial, self.random.choice(donors(context) or [trial]), self.changed(trial))
             elif verb == "resources":
                 context.set_resources(trial, {"cpu": self.random.choice([0.5, 1, 2])})
+
+    def changed(self, trial: Trial) -> dict[str, Any]:
+        return {**trial.config, "i": self.random.randrange(100)}
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         self.act(tune_controller)
@@ -184,11 +189,8 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
         assert hooks[0] in ("on_trial_start", "on_trial_complete", "on_trial_error"), hooks
         assert [hook for hook in hooks if hook in ("on_trial_complete", "on_trial_error")] == hooks[-1:], hooks
 
-    # the journal tells the same as the run's own memory, and has each report of the live view once
-    story = read_run(run_path())
-    assert [(trial.trial_id, trial.status, trial.progress.num_reports) for trial in story.trials] == [
-        (trial.trial_id, trial.status, trial.progress.num_reports) for trial in spy.trials
-    ]
+    # the journal has each report of the live view once
+    check_story(read_run(run_path()), spy.trials)
     live = live_reports(records_in(run_path() / "journal"))
     assert [len(live.get(trial.trial_id, ())) for trial in spy.trials] == [
         trial.progress.num_reports for trial in spy.trials
@@ -235,7 +237,7 @@ def test_the_run_ends_in_order(seed: int) -> None:
             ended_by = str(error)
         assert "cut off" in ended_by
     log, spy = Log(), Spy()
-    grid = begin_or_go_on(log, [spy, LoggingCallback(log)])
+    grid = begin_or_go_on(log, [spy, LoggingCallback(log), Reader()])
     check_run(grid, spy, log)
     totals, free = executor.resources()
     assert free == totals, "nothing is held any more"

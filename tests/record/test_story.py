@@ -1,4 +1,4 @@
-"""What a reader of a journal says of a run that several drivers have continued."""
+"""What a reader of a journal says of a run: the same as the run's own memory, also after several drivers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import CutAfter, EndAfter, counting, cut, fit, journal_of, report_n, resume, run_path
+from kit import (
+    CutAfter,
+    EndAfter,
+    Reader,
+    SavedCounter,
+    Spy,
+    check_story,
+    counting,
+    cut,
+    deciding,
+    fit,
+    journal_of,
+    report_n,
+    resume,
+    run_path,
+)
 
-from minitune import TuneError, grid_search, report
+from minitune import Trial, TuneError, grid_search, report
+from minitune.decision import Decision
 from minitune.record.reading import read_overview, read_run
+from minitune.resources import Resources
 
 THREE = {"i": grid_search([0, 1, 2])}
 
@@ -67,3 +84,86 @@ def test_an_unfinished_run_has_changed_when_its_journal_has() -> None:
     changed_s = read_overview(journal.parent).updated_s + 100
     os.utime(journal, (changed_s, changed_s))
     assert read_overview(journal.parent).updated_s == pytest.approx(changed_s, abs=1)
+
+
+class Rough(SavedCounter):
+    """Counts, and fails at each of the steps in `fails` once."""
+
+    fails: set[tuple[int, int]]
+
+    def step(self) -> dict[str, Any]:
+        moment = self.config["i"], self.n + 1
+        if moment in self.fails:
+            self.fails.discard(moment)
+            raise ValueError("on purpose")
+        return super().step()
+
+
+def rough(*fails: tuple[int, int]) -> type[Rough]:
+    """The class, which fails where `i` and the number of the step are such a pair."""
+    return type("Rough", (Rough,), {"fails": set(fails)})
+
+
+class Turns:
+    """Answers the first results of a trial with a number `n` in ways of its own, and all others by CONTINUE."""
+
+    def __init__(self, **answers: Any):
+        self.answers = {name: list(several) for name, several in answers.items()}
+
+    def __call__(self, context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        answers = self.answers.get(f"trial_{trial.number}_at_{result['n']}")
+        return answers.pop(0)(context, trial) if answers else "CONTINUE"
+
+
+def takes_over(number: int, **changes: Any) -> Any:
+    """The trial goes on from the newest checkpoint of another one, with changes of its configuration."""
+    return lambda context, trial: Decision("PAUSE", exploit=(context.get_trials()[number], {**trial.config, **changes}))
+
+
+def stops(context: Any, trial: Trial) -> str:
+    return "STOP"
+
+
+def gets_two_cpus(context: Any, trial: Trial) -> Decision:
+    return Decision("PAUSE", resources=Resources([{"CPU": 2}]))
+
+
+def changes_by_itself(context: Any, trial: Trial) -> str:
+    trial.set_experiment_tag("another")
+    trial.set_config({**trial.config, "i": 7})
+    return "PAUSE"
+
+
+FOUR = {"i": grid_search([0, 1, 2, 3]), "end": 6}
+
+LIVES: dict[str, tuple[list[tuple[int, int]], dict[str, Any]]] = {
+    "goes back to its own checkpoint": ([(0, 4), (1, 6)], {}),
+    "goes back to the beginning": ([(0, 2)], {}),
+    "goes back to the checkpoint that it has taken over": ([(9, 4)], {"trial_1_at_3": [takes_over(0, i=9)]}),
+    "has taken over a checkpoint and then saved its own": ([(9, 6)], {"trial_1_at_3": [takes_over(0, i=9)]}),
+    "takes over what another one has taken over": (
+        [],
+        {"trial_1_at_3": [takes_over(0, i=8)], "trial_2_at_3": [takes_over(1, i=9, more=[1])]},
+    ),
+    "ends before it has saved": ([], {"trial_1_at_3": [takes_over(0), stops]}),
+    "gets other resources": ([], {"trial_2_at_2": [gets_two_cpus]}),
+    "is stopped, and others fail for good": ([(0, 3), (0, 4), (0, 5)], {"trial_1_at_2": [stops]}),
+}
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_reader_sees_after_each_turn_what_the_run_knows_of_a_trial_that(life: str) -> None:
+    fails, answers = LIVES[life]
+    settings: dict[str, Any] = {"max_failures": 2, "num_to_keep": 2, "checkpoint_frequency": 2}
+    turns, spy = Turns(**answers), Spy()
+    fit(rough(*fails), FOUR, scheduler=deciding(turns), callbacks=[Reader(), spy], **settings)
+    assert not any(turns.answers.values())
+    check_story(read_run(run_path()), spy.trials)
+
+
+def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_again() -> None:
+    spy = Spy()
+    turns = Turns(trial_1_at_2=[changes_by_itself])
+    fit(rough(), FOUR, scheduler=deciding(turns), callbacks=[spy])
+    assert spy.trials[1].experiment_tag == "another"
+    check_story(read_run(run_path()), spy.trials)
