@@ -9,6 +9,7 @@ from typing import Any
 from minitune.base.calls import explains_calls
 from minitune.base.checks import check_num_samples, is_whole, require, require_flag, shown
 from minitune.base.numbers import as_objective, known_number, no_number
+from minitune.base.seeds import component_seed, draw_global_seed
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, left_out_line
 from minitune.experiment.goal import check_objectives, check_several, non_dominated
 from minitune.experiment.trial import Trial
@@ -19,7 +20,6 @@ from minitune.search.filters import MAX_TRIES, REUSE, Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Metric, Searcher, call_set_search_properties
 from minitune.space.distributions import own_space
-from minitune.space.domains import component_seed, draw_global_seed
 from minitune.space.parameters import config_key
 from minitune.space.tree import copy_tree
 

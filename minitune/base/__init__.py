@@ -17,7 +17,7 @@
     process_limits        why a process cannot start
     forks                 which process made an object
     processes, cgroups    what the system says about a process
-    randomness            the global generators
+    seeds, randomness     seeds of components; the global generators
     collecting            pauses the collector of cyclic garbage
     actor_thread          runs the code of one actor
     user_thread, user_code  where user code runs

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
+from minitune.base.seeds import component_seed
 from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL_LIMIT
 from minitune.driver.state import RunningTrial
@@ -28,7 +29,6 @@ from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_OPEN, SUPPLY_WAITING
 from minitune.search.search_algorithm import SearchGenerator
-from minitune.space.domains import component_seed
 from minitune.trainable.trial_actor import make_trial_actor
 
 if TYPE_CHECKING:

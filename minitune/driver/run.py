@@ -29,6 +29,7 @@ from minitune._version import __version__
 from minitune.base.checks import duration_s
 from minitune.base.files import local_path
 from minitune.base.randomness import lending
+from minitune.base.seeds import draw_global_seed
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.interrupts import Interrupts
@@ -72,7 +73,6 @@ from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
-from minitune.space.domains import draw_global_seed
 from minitune.space.parameters import scales
 from minitune.trainable.code_hash import code_hash
 from minitune.trainable.util import bind_parameters

@@ -13,13 +13,13 @@ from dataclasses import asdict
 from typing import Any
 
 from minitune.base.checks import is_whole, require, require_flag, shown
+from minitune.base.seeds import random_generator
 from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import Experiments, SearchAlgorithm, experiment_list
 from minitune.search.searcher import checked_points
-from minitune.space.domains import random_generator
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
 from minitune.space.variants import Position, Variant, VariantTable

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from minitune.base.calls import explains_calls
 from minitune.base.checks import shown
 from minitune.base.numbers import known_number
+from minitune.base.seeds import random_generator
 from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 
@@ -64,51 +65,6 @@ FARTHEST_SDS = 40.0
 """No normal draw is so many standard deviations away from the mean."""
 _LONGEST_LISTED_RANGE = 100_000
 """A `range` with more values than this is not expanded, so that a grid over it needs no memory."""
-
-
-# -- seeds and generators ----------------------------------------------------------------------------------------------
-def random_generator(random_state: Any = None) -> random.Random:
-    """Convert a `random_state` argument to a generator.
-
-    Args:
-        random_state: An int; a `random.Random`, used directly; a numpy generator, from which a seed is drawn; or None,
-            see `draw_global_seed`.
-
-    Raises:
-        TypeError: If it has another type.
-    """
-    if random_state is None:
-        return random.Random(draw_global_seed())
-    if isinstance(random_state, random.Random):
-        return random_state
-    if hasattr(random_state, "integers"):
-        return random.Random(int(random_state.integers(0, 2**63 - 1)))
-    if hasattr(random_state, "randint"):
-        return random.Random(int(random_state.randint(0, 2**31 - 1)))
-    try:
-        return random.Random(operator.index(random_state))
-    except TypeError:
-        raise TypeError(
-            "random_state must be an int, a random.Random, or numpy's RandomState or Generator, "
-            f"but got {random_state!r}"
-        ) from None
-
-
-def draw_global_seed() -> int:
-    """Draw a seed below 2**31 from the global generator of numpy if numpy is loaded, else from that of `random`.
-
-    After `numpy.random.seed(0)`, a program is repeatable.
-    """
-    # Not imported for this: who has not loaded numpy cannot have seeded it.
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        return int(numpy.random.randint(0, 2**31 - 1))
-    return random.getrandbits(31)
-
-
-def component_seed(seed: int, component: str) -> int:
-    """The seed of one component, from 0 to 2**32 - 1. It depends only on the base seed and the name."""
-    return random.Random(f"{seed}/{component}").getrandbits(32)
 
 
 # -- samplers ----------------------------------------------------------------------------------------------------------

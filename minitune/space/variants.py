@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.base.randomness import GlobalDraws
+from minitune.base.seeds import random_generator
 from minitune.error import sample_error
 from minitune.space.domains import (
     Categorical,
@@ -26,7 +27,6 @@ from minitune.space.domains import (
     Function,
     Grid,
     grid_search,
-    random_generator,
 )
 from minitune.space.tree import (
     SCALAR_TYPES,

@@ -254,20 +254,6 @@ def test_a_seed_gives_the_same_values_on_every_python() -> None:
     assert domains.choice(list("abcdef")).sample(size=5, random_state=0) == ["d", "d", "a", "c", "e"]
 
 
-def test_numpy_generators_seed_a_draw() -> None:
-    numpy = pytest.importorskip("numpy")
-    domain = domains.uniform(0, 1)
-    assert domain.sample(random_state=numpy.random.default_rng(1)) == domain.sample(
-        random_state=numpy.random.default_rng(1)
-    )
-    assert domain.sample(random_state=numpy.random.RandomState(1)) == domain.sample(
-        random_state=numpy.random.RandomState(1)
-    )
-    assert domain.sample(random_state=numpy.int64(3)) == domain.sample(random_state=3)
-    with pytest.raises(TypeError, match="random_state must be"):
-        domain.sample(random_state="three")
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [
