@@ -7,18 +7,18 @@
     numbers               what counts as a number
     text, table           values for people
     json_text             JSON, fast, and strict from any value
-    lines                 whole lines of bytes that come in pieces
+    lines                 lines of what a program prints
     pickling              pickles between processes
     shared_values         stored once and mapped by many processes
     snapshots             the file of the states of plug-ins
     preload               imports that the zygote does
     files, disk           paths and files; errors of a disk that end a run
     descriptors           how many files may be open
-    process_limits        why a process cannot start
+    process_limits        why processes cannot start
     forks                 which process made an object
     processes, cgroups    what the system says about a process
-    seeds, randomness     seeds of components; the global generators
-    collecting            pauses the collector of cyclic garbage
+    seeds, randomness     seeds; the global generators
+    collecting            pauses the garbage collector
     actor_thread          runs the code of one actor
     user_thread, user_code  where user code runs
     read_only             lists and dicts that refuse changes
