@@ -8,16 +8,16 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
-from minitune.base.text import counted, cut, number_text, one_line, warn_once
+from minitune.base.text import counted, cut, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment import states
-from minitune.experiment.goal import SCOPES, best_trial, check_mode, statistic_of
+from minitune.experiment.goal import SCOPES, Best, check_mode
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import flatten
@@ -85,35 +85,6 @@ class Target:
         return f"best {self.metric} {' and '.join(bounds)}".rstrip()
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best trial, and its value of the metric."""
-
-    trial: Trial
-    metric: str
-    value: float
-
-    def __str__(self) -> str:
-        config = ", ".join(f"{key}={_shown(value)}" for key, value in config_of(self.trial).items())
-        return f"{self.metric} = {number_text(self.value)} of trial {self.trial.trial_id} ({config})"
-
-
-def best_of_run(results: RunResults, target: Target) -> Best | None:
-    """The best trial by a target's metric; None if no trial has a finite value of it."""
-    best = best_trial(results.trials, target.metric, target.mode, target.scope)
-    if best is None:
-        return None
-    value = best.progress.analysis.get(target.metric, statistic_of(target.scope, target.mode))
-    if value is None:
-        value = math.nan
-    return Best(best, target.metric, value)
-
-
-def config_of(trial: Trial) -> dict[str, Any]:
-    """The flattened configuration of a trial; see `Trial.reported_config`."""
-    return flatten(trial.reported_config)
-
-
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
     """A line for each error of these trials, with its count; the most frequent first."""
     texts = Counter(_text_of(trial.error) for trial in trials if trial.error is not None)
@@ -132,8 +103,9 @@ class Summary:
 
     Attributes:
         cut: The number of trials that the end of the run has interrupted, with those that were not started.
-        early_end: See `table.early_end`.
-        best: The best trial as a text; None without a metric, or a finite value of it.
+        early_end: See `status_block.early_end`.
+        best: The best trial and its value; None without a metric, or a finite value of it.
+        best_line: See `status_block.best_line`.
         errors: See `grouped_errors`.
     """
 
@@ -145,22 +117,23 @@ class Summary:
     cut: int
     early_end: str
     best: str | None
+    best_line: list[str]
     config: Mapping[str, str]
     errors: list[str]
 
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.status_block import early_end
+        # here, because a run that shows nothing needs no tables
+        from minitune.output.status_block import best_line, early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
-        best_text = None
+        best = None
         config: dict[str, str] = {}
         if results.goal.metric is not None and results.goal.mode is not None:
-            best = best_of_run(results, Target(results.goal.metric, None, None, results.goal.mode))
+            best = Best.of(results.trials, results.goal.metric, results.goal.mode)
             if best is not None:
-                best_text = f"{best.metric} = {number_text(best.value)} (trial {best.trial.trial_id})"
-                config = {key: _shown(value) for key, value in config_of(best.trial).items()}
+                config = {key: _shown(value) for key, value in flatten(best.trial.reported_config).items()}
         return cls(
             os.path.basename(results.path),
             results.path,
@@ -169,7 +142,8 @@ class Summary:
             {how: counts[how] for how in _ENDS if counts[how]},
             sum(trial.ending is not None and trial.ending.kind.is_early for trial in results.trials),
             early_end(results.trials),
-            best_text,
+            None if best is None else f"{best} (trial {best.trial.trial_id})",
+            best_line(results.trials, results.goal),
             config,
             grouped_errors(results.trials),
         )
@@ -192,8 +166,7 @@ class Summary:
         lines = [f"run {self.name}: {self.counted()}"]
         if self.early_end:
             lines.append(f"  ended early: {self.early_end}")
-        if self.best is not None:
-            lines.append(f"  best {self.best}: " + ", ".join(f"{k}={v}" for k, v in self.config.items()))
+        lines += [f"  {line}" for line in self.best_line]
         return lines + [f"  failed: {error}" for error in self.errors[:_ROWS]] + [f"  {self.path}"]
 
     def markdown(self) -> str:
@@ -261,7 +234,7 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
     try:
         summary = Summary.of(results, elapsed_s, is_interrupted)
         markdown = summary.markdown()
-        line = {**asdict(summary), "extremes": _extremes(results.trials)}
+        line = {**asdict(summary), "best_values": _best_values(results.trials)}
     except Exception as error:  # a user's values may raise anything, but the run itself has finished
         warn_once(f"there is no summary of {results.path}: {error!r}", about="summary")
         return
@@ -273,16 +246,15 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
         append_to(record, json.dumps(line) + "\n", ENDED_RUNS)
 
 
-def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
-    """For each metric with finite values: the smallest and the largest of the trials' last values."""
-    found: dict[str, tuple[float, float]] = {}
-    for trial in trials:
-        for name in flatten(trial.progress.metrics):
-            value = trial.progress.analysis.get(name, "last")
-            # JSON has no NaN and no infinities, and they could not be compared with a target.
-            if value is not None and -math.inf < value < math.inf:
-                low, high = found.get(name, (value, value))
-                found[name] = (min(low, value), max(high, value))
+def _best_values(trials: Sequence[Trial]) -> dict[str, dict[str, float]]:
+    """The value of the best trial by each metric with finite values, and by each mode; see `Best`."""
+    names = {name for trial in trials for name in flatten(trial.progress.metrics)}
+    found: dict[str, dict[str, float]] = {}
+    for name in names:
+        bests = {mode: Best.of(trials, name, mode) for mode in ("min", "max")}
+        values = {mode: best.value for mode, best in bests.items() if best is not None}
+        if values:
+            found[name] = values
     return found
 
 

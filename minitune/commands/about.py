@@ -15,6 +15,7 @@ from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
 from minitune.experiment.goal import (
+    Best,
     best_of,
     best_trial,
     confirmations,
@@ -25,7 +26,7 @@ from minitune.experiment.goal import (
 )
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.pace import times_of
-from minitune.output.rows import ended, last_line, row_of, shown_metric, shown_metrics, titled
+from minitune.output.rows import ended, last_line, row_of, shown_metrics, titled
 from minitune.output.status_block import earlier_best_text, error_groups, facts_of_errors, rerun_command
 from minitune.record.decisions import TrialDecision
 from minitune.record.layout import last_error_text
@@ -90,11 +91,10 @@ def about_run(run: Story, state: Standing) -> Facts:
         "earlier best": None,
         "front": Said([]),
     }
-    if goal.metric and goal.mode and (found := best_trial(run.trials, goal.metric, goal.mode)):
-        confirmed = confirmations(run.trials, goal.metric, goal.mode)
-        value = str(confirmed[0]) if confirmed else short(shown_metric(found, goal.metric))
-        facts["best"] = Said(best_data(found, goal.metric, goal.mode), f"trial {titled(found)}: {goal.metric}={value}")
-        facts["earlier best"] = about_earlier_best(run.trials, found, goal.metric, goal.mode)
+    if goal.metric and goal.mode and (found := Best.of(run.trials, goal.metric, goal.mode)):
+        best = found.trial
+        facts["best"] = Said(best_data(best, goal.metric, goal.mode), f"trial {titled(best)}: {found}")
+        facts["earlier best"] = about_earlier_best(run.trials, best, goal.metric, goal.mode)
     if goal.objectives:
         front = goal.front(run.trials)
         numbers = ", ".join(str(trial.number) for trial in front)

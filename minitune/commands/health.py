@@ -388,17 +388,16 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
 # -- ci: the verdict ---------------------------------------------------------------------------------------------------
 def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     """The reason why the best value of all runs misses the target; None if it does not."""
-    found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
+    values = [record["best_values"].get(target.metric, {}).get(target.mode) for record in records]
+    found = [value for value in values if value is not None]
     if not found:
-        names = {name for record in records for name in record["extremes"]}
+        names = {name for record in records for name in record["best_values"]}
         known = ", ".join(sorted(names, key=lambda name: (name in AUTO_RESULT_KEYS, name))[:20])
         return (
             f"expected {target}, but no trial has reported a finite number as {target.metric!r}"
             f"{did_you_mean(target.metric, names)}; trials have reported numbers for: {known or 'nothing'}"
         )
-    value = min(low for low, _ in found)
-    if target.mode == "max":
-        value = max(high for _, high in found)
+    value = max(found) if target.mode == "max" else min(found)
     if target.is_met(value):
         return None
     return f"expected {target}, got {number_text(value)}"

@@ -322,6 +322,36 @@ def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = 
     return sorted(made, key=lambda each: sign * each.mean)
 
 
+@dataclass(frozen=True)
+class Best:
+    """The best trial by a metric.
+
+    Attributes:
+        value: The value for which it is the best one: the mean of its repeats, or its own.
+    """
+
+    trial: Trial
+    metric: str
+    value: float
+    confirmed: Confirmation | None = None
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial], metric: str, mode: str, scope: str = "last") -> Best | None:
+        """The first of `confirmations`, or `best_trial`, whose errors it raises; None if there is neither."""
+        confirmed = confirmations(trials, metric, mode, scope)
+        if confirmed:
+            return cls(confirmed[0].trial, metric, confirmed[0].mean, confirmed[0])
+        trial = best_trial(trials, metric, mode, scope)
+        value = None if trial is None else trial.progress.analysis.get(metric, statistic_of(scope, mode))
+        if trial is None or value is None:
+            return None
+        return cls(trial, metric, value)
+
+    def __str__(self) -> str:
+        """Such as `loss=0.21`; of a confirmed trial with its mean, see `Confirmation`."""
+        return f"{self.metric}={number_text(self.value) if self.confirmed is None else self.confirmed}"
+
+
 def earlier_best(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
     """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was."""
     if confirmations(trials, metric, mode):  # it was not chosen for a value of its own

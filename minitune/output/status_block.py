@@ -13,17 +13,16 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
-from minitune.base.text import counted, date, number_text
+from minitune.base.text import counted, date, number_text, one_line
 from minitune.error import ProgramError
 from minitune.experiment import states
-from minitune.experiment.goal import Goal, best_trial, confirmations
+from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.output.rows import (
     ENDED_LOOK,
     last_line,
     metric_columns,
-    shown_metric,
     shown_params,
     trials_table,
     values_text,
@@ -213,22 +212,20 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         if count:
             return [f"Front: {counted(count, 'trial')} that no other one beats in {goal}"]
         return []
-    metric = goal.metric
-    mode = goal.mode
     best = None
-    if metric and mode:
-        best = best_trial(trials, metric, mode)
-    if best is None or metric is None:
-        return []
-    config = values_text(shown_params(best, names or flatten(best.reported_config)))
-    confirmed = confirmations(trials, metric, str(mode))
-    value = f"{metric}={confirmed[0]}" if confirmed else values_text({metric: shown_metric(best, metric)})
-    text = f"Best: {value}"
+    if goal.metric and goal.mode:
+        best = Best.of(trials, goal.metric, goal.mode)
+    return [] if best is None else [f"Best: {best_text(best, names)}"]
+
+
+def best_text(best: Best, names: Sequence[str] = ()) -> str:
+    """The best trial on a line, such as `loss=0.1 with lr=0.01 (trial 1234_00003)`, with these parameters or all."""
+    trial = best.trial
+    config = values_text(shown_params(trial, names or flatten(trial.reported_config)))
+    told = one_line(str(best))
     if config:
-        text += f" with {config}"
-    if best.status == ERROR:
-        return [f"{text} (trial {best.trial_id}, which has failed)"]
-    return [f"{text} (trial {best.trial_id})"]
+        told += f" with {config}"
+    return f"{told} (trial {trial.trial_id}{', which has failed' if trial.status == ERROR else ''})"
 
 
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:

@@ -30,14 +30,15 @@ from typing import Any
 import psutil
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-from minitune.analysis.summary import Target, best_of_run, grouped_errors
+from minitune.analysis.summary import Target, grouped_errors
 from minitune.base.checks import is_real, require
 from minitune.base.files import discard_tree
 from minitune.base.forks import only_here
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
-from minitune.experiment.goal import why_no_best
+from minitune.experiment.goal import Best, why_no_best
+from minitune.output.status_block import best_text
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import STEP_SUMMARY, variable_of
@@ -194,11 +195,11 @@ def assert_best(
         raise TypeError(f"result_grid must be a ResultGrid, but got {type(result_grid).__name__}: what fit() returns")
     results = result_grid._run
     target = Target.of(metric or results.goal.metric, at_least, at_most, mode=mode or results.goal.mode, scope=scope)
-    best = best_of_run(results, target)
+    best = Best.of(results.trials, target.metric, target.mode, target.scope)
     if best is None:
         raise AssertionError(f"expected {target}, but {why_no_best(results.trials, target.metric)}")
     if not target.is_met(best.value):
-        raise AssertionError(f"expected {target}, got {best}\n(the best of {len(result_grid)} trials)")
+        raise AssertionError(f"expected {target}, got {best_text(best)}\n(the best of {len(result_grid)} trials)")
     return result_grid[results.trials.index(best.trial)]
 
 

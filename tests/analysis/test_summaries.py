@@ -14,7 +14,8 @@ import pytest
 from kit import fit, listening
 
 from minitune import ResultGrid, grid_search, report, run, simulate
-from minitune.analysis.summary import Summary, Target, append_to, best_of_run, escaped
+from minitune.analysis.summary import Summary, Target, append_to, escaped
+from minitune.experiment.goal import Best
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -43,7 +44,7 @@ def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, pa
     assert lines[:2] == ["before", r"### my\_run"]
     assert "4 trials in" in lines[3]
     assert lines[3].endswith("2 finished, 2 failed.")
-    assert "Best: **loss = 0.25 \\(trial " in lines[5]
+    assert "Best: **loss=0.25 \\(trial " in lines[5]
     assert "| lr | 0.25 |" in lines
     assert "| note | 'a&#124;b' |" in lines
     assert [line for line in lines if line.startswith("- ")] == [
@@ -158,9 +159,7 @@ def test_an_interrupted_run_tells_what_has_ended_and_what_has_not(tmp_path: Path
     assert "Ended early: interrupted by SIGINT; 0 of 1 trials had ended, 1 was interrupted." in text
 
 
-def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_record_of_a_run_has_the_best_finite_last_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [2.0, -math.inf, 0.5, math.nan, 1.0]
 
     def falls(config: dict[str, Any]) -> None:
@@ -170,8 +169,25 @@ def test_the_record_of_a_run_has_the_range_of_the_finite_last_values(
     monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
     fit(falls, {"n": grid_search(list(range(5)))}, storage_path=tmp_path / "runs")
     (line,) = (tmp_path / "ended").read_text().splitlines()
-    extremes = json.loads(line)["extremes"]
-    assert (extremes["loss"], extremes["eval/acc"]) == ([0.5, 2.0], [0, 4])
+    values = json.loads(line)["best_values"]
+    assert (values["loss"], values["eval/acc"]) == ({"min": 0.5, "max": 2.0}, {"min": 0, "max": 4})
+
+
+def test_the_value_of_a_confirmed_trial_is_the_mean_of_its_repeats(
+    tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = {0: [1.0, 9, 8, 7], 1: [2.0, 3, 3, 3], 2: [4.0, 0, 5, 7], 3: [5.0]}
+
+    def noisy(config: dict[str, Any]) -> None:
+        report({"loss": draws[config["n"]].pop(0)})
+
+    monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
+    fit(noisy, {"n": grid_search(list(draws))}, metric="loss", mode="min", confirm=3, storage_path=tmp_path / "runs")
+    record = json.loads((tmp_path / "ended").read_text())
+    assert record["best_values"]["loss"] == {"min": 3.0, "max": 5.0}, "not that of a lucky trial or of a repeat"
+    shown = "loss=3 in the mean of 3 repeats (2 seen)"
+    assert record["best_line"][0].startswith(f"Best: {shown} with n=1 (trial ")
+    assert f"Best: **{escaped(shown)} " in page.read_text()
 
 
 def test_a_lower_limit_of_zero_looks_for_the_largest_value() -> None:
@@ -190,11 +206,11 @@ def test_the_text_of_a_trial_is_no_link_and_no_picture_on_the_page() -> None:
 def test_a_log_gets_the_whole_configuration_of_the_best_trial(tmp_path: Path) -> None:
     grid = fit(train, {"lr": 0.5, "note": "x"}, metric="loss", mode="min", storage_path=tmp_path, name="run")
     lines = Summary.of(grid._run, 1.0, is_interrupted=False).lines()
-    assert lines[1].endswith("): lr=0.5, note='x'")
+    assert lines[1].startswith("  Best: loss=0.5 with lr=0.5, note='x' (trial ")
 
 
 def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:
     for scope, value in (("last", 2.0), ("all", 1.0), ("avg", 2.0)):
-        best = best_of_run(grid._run, Target.of("loss", None, 9.0, scope=scope))
+        best = Best.of(grid._run.trials, "loss", "min", scope)
         assert best is not None
         assert (best.trial.number, best.value) == (0, value)

@@ -166,9 +166,10 @@ def record(**facts: Any) -> dict[str, Any]:
         "cut": 0,
         "early_end": "",
         "best": None,
+        "best_line": [],
         "config": {},
         "errors": [],
-        "extremes": {"loss": [1.0, 3.0]},
+        "best_values": {"loss": {"min": 1.0, "max": 3.0}},
         **facts,
     }
 
@@ -185,7 +186,7 @@ LOSS = ("--metric", "loss")
         ([record()], [*LOSS, "--at-least", "3"], 0, "passed: best loss >= 3"),
         ([record()], [*LOSS, "--at-least", "3.1"], 1, "failed: expected best loss >= 3.1, got 3"),
         (
-            [record(), record(extremes={"loss": [0.5, 2.0]})],
+            [record(), record(best_values={"loss": {"min": 0.5, "max": 2.0}})],
             [*LOSS, "--at-most", "0.5"],
             0,
             "passed: best loss <= 0.5",

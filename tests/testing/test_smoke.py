@@ -291,8 +291,8 @@ def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_best(grid, "loss", at_most=0.05)
     told = str(caught.value)
-    assert told.startswith("expected best loss <= 0.05, got loss = 0.1 of trial ")
-    assert "(lr=0.3)" in told
+    assert told.startswith("expected best loss <= 0.05, got loss=0.1 with ")
+    assert " with lr=0.3 (trial " in told
     with pytest.raises(
         AssertionError,
         match=r"expected best accuracy >= 0\.5, but no trial of 2 has reported 'accuracy'; reported were: loss",
