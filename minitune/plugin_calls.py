@@ -1,4 +1,4 @@
-"""Calls of plug-ins: the error of a hook names the hook, and a child process that a hook has forked gets an error.
+"""Calls of plug-ins: an error names the hook, and a child process that a hook has forked gets an error.
 
 See `minitune.driver.hooks`.
 """
@@ -6,16 +6,21 @@ See `minitune.driver.hooks`.
 from __future__ import annotations
 
 import functools
+import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
+from minitune.base import forks
 from minitune.base.forks import Origin
 from minitune.base.user_code import runs, user_code
-from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
+from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.search.searcher import SearcherWrapper
+
+logger = logging.getLogger("minitune")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEPT = "the run was ended; its reports are kept"
@@ -28,30 +33,62 @@ class PluginError(TuneError):
     """
 
 
-def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a hook of a plug-in. For events, `driver.hooks` has a faster form, which looks up once what is overridden.
+class PluginCaller:
+    """Calls hooks of plug-ins, and names one that raises an error, forks or is slow.
 
-    Raises:
-        ConstraintError: If a constraint of the search raises an error.
-        PluginError: If it raises another `Exception`, which becomes the cause.
-        TuneError: In a child process that the hook has forked.
+    Args:
+        slow_s: The log names a hook that takes longer, once: all trials wait for it.
+
+    Attributes:
+        interrupted: The plug-in whose hook the user has ended by Ctrl-C.
     """
-    origin = Origin()
-    outer = user_code.running
-    try:
-        user_code.running = hook, time.monotonic()
-        value = hook(*args, **kwargs)
-    except PluginError:
-        raise
-    except Exception as error:
-        if not origin.is_here():  # a forked child handles its own errors
-            raise
-        raise_told(hook, trial, error)
-    finally:
-        user_code.running = outer
-    if not origin.is_here():
-        raise forked_error(hook_name(hook))
-    return value
+
+    def __init__(self, slow_s: float = math.inf) -> None:
+        self.interrupted: object = object()
+        self._slow_s = slow_s
+        self._slow: set[str] = set()
+        self._num_forks = forks.num_forks
+
+    def call(self, hooks: Iterable[Callable[..., Any]], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+        """Call hooks in order with the same arguments, and return the answer of the last one.
+
+        Raises:
+            ConstraintError: If a constraint of the search raises an error.
+            PluginError: If a hook raises another `Exception`, which becomes the cause.
+            TuneError: In a child process that a hook has forked.
+        """
+        value: Any = None
+        for hook in hooks:
+            begin_s = time.monotonic()
+            outer = user_code.running
+            try:
+                user_code.running = hook, begin_s
+                value = hook(*args, **kwargs)
+            except (PluginError, DiskError):  # a logger of this package raises a DiskError
+                raise
+            except KeyboardInterrupt:
+                self.interrupted = getattr(hook, "__self__", hook)
+                raise
+            except Exception as error:
+                if forks.num_forks != self._num_forks:  # a forked child handles its own errors
+                    raise
+                raise_told(hook, trial, error)
+            finally:
+                user_code.running = outer  # first: from here on, a signal handler must not raise
+                taken_s = time.monotonic() - begin_s
+                # at the end of a run no trial waits
+                if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
+                    self._warn_slow(hook_name(hook), taken_s)
+            # The child must not go on: it would answer workers and write records beside its parent. `Origin.is_here`
+            # would ask the same, but take one call more for each hook.
+            if forks.num_forks != self._num_forks:
+                raise forked_error(hook_name(hook))
+        return value
+
+    def _warn_slow(self, name: str, taken_s: float) -> None:
+        if name not in self._slow:
+            self._slow.add(name)
+            logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
 def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:

@@ -10,23 +10,20 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from minitune.base import forks
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
-from minitune.base.user_code import user_code
 from minitune.callback import Callback
 from minitune.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.driver.state import Request, RunState
-from minitune.error import DiskError, TuneError
+from minitune.error import TuneError
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
-from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
+from minitune.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
 from minitune.schedulers.trial_scheduler import TrialScheduler
@@ -135,7 +132,7 @@ class Hooks:
         self.logs: list[LoggerCallback] = []
         self.are_set_up = False
         self._state = state
-        self._caller = _Caller()
+        self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
         self._call = self._caller.call
         self._limits: dict[int, DictStopper] = {}
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
@@ -471,52 +468,6 @@ class Hooks:
         if trial.repeats is None:
             self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
         self.tell("on_trial_error", trial)
-
-
-class _Caller:
-    """Calls hooks, and names one that raises an error, forks or is slow."""
-
-    def __init__(self) -> None:
-        self.interrupted: object = object()
-        # A slower hook delays all trials, so the log names it once.
-        self._slow_s = number_setting("WARN_THRESHOLD_S")
-        self._slow: set[str] = set()
-        self._num_forks = forks.num_forks
-
-    def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-        """Call hooks in order with the same arguments, and return the answer of the last one."""
-        value: Any = None
-        for hook in hooks:
-            begin_s = time.monotonic()
-            outer = user_code.running
-            try:
-                user_code.running = hook, begin_s
-                value = hook(*args, **kwargs)
-            except (PluginError, DiskError):  # a logger of this package raises a DiskError
-                raise
-            except KeyboardInterrupt:
-                self.interrupted = getattr(hook, "__self__", hook)
-                raise
-            except Exception as error:
-                if forks.num_forks != self._num_forks:  # a forked child handles its own errors
-                    raise
-                raise_told(hook, trial, error)
-            finally:
-                user_code.running = outer  # first: from here on, a signal handler must not raise
-                taken_s = time.monotonic() - begin_s
-                # at the end of a run no trial waits
-                if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
-                    self._warn_slow(hook_name(hook), taken_s)
-            # The child must not go on: it would answer workers and write records beside its parent. `Origin.is_here`
-            # would ask the same, but take one call more for each hook.
-            if forks.num_forks != self._num_forks:
-                raise forked_error(hook_name(hook))
-        return value
-
-    def _warn_slow(self, name: str, taken_s: float) -> None:
-        if name not in self._slow:
-            self._slow.add(name)
-            logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
 def _criterion_met(criterion: str) -> Ending:

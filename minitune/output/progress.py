@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import interruption
 from minitune.experiment.trial import Trial
-from minitune.plugin_calls import call_plugin
+from minitune.plugin_calls import PluginCaller
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
 
@@ -30,22 +30,23 @@ class TrialProgress(Callback):
 
     def __init__(self, reporter: ProgressReporter):
         self._reporter = reporter
+        self._call = PluginCaller().call
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        call_plugin(self._reporter.trial_started, trial, trial)
+        self._call((self._reporter.trial_started,), trial, trial)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        call_plugin(self._reporter.trial_result, trial, trial, result)
+        self._call((self._reporter.trial_result,), trial, trial, result)
 
     def on_checkpoint(
         self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
     ) -> None:
-        call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
+        self._call((self._reporter.trial_saved,), trial, trial, checkpoint.path)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        call_plugin(self._reporter.trial_ended, trial, trial)
+        self._call((self._reporter.trial_ended,), trial, trial)
 
     on_trial_error = on_trial_complete
 
@@ -63,6 +64,7 @@ class ProgressDisplay:
     raises_after_interrupt: bool = False
     is_program: bool = False
     outputs: Sequence[str] = ()
+    _call: Callable[..., Any] = field(default_factory=lambda: PluginCaller().call)
     _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
     _loop_end_s: float | None = None
     _took_s: float | None = None
@@ -71,10 +73,10 @@ class ProgressDisplay:
     def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
         """Show the start of the run, and then these lines."""
         if self.reporter is not None:
-            call_plugin(self.reporter.configure, None, verbose=verbose, print_errors=print_errors)
+            self._call((self.reporter.configure,), None, verbose=verbose, print_errors=print_errors)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
-            call_plugin(
-                self.reporter.setup,
+            self._call(
+                (self.reporter.setup,),
                 None,
                 start_time=clock.current.time(),
                 total_samples=total_samples,
@@ -82,11 +84,11 @@ class ProgressDisplay:
                 mode=self.tune_config.mode,
             )
             for remark in remarks:
-                call_plugin(self.reporter.say, None, remark)
+                self._call((self.reporter.say,), None, remark)
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
-        if self.reporter is not None and call_plugin(self.reporter.should_report, None, trials, done):
+        if self.reporter is not None and self._call((self.reporter.should_report,), None, trials, done):
             from minitune.executors.devices import memory
             from minitune.output.status_block import RunInfo
 
@@ -96,22 +98,22 @@ class ProgressDisplay:
                 memory(),
                 totals,
                 free,
-                call_plugin(self.scheduler.debug_string, None),
+                self._call((self.scheduler.debug_string,), None),
                 self.outputs if self.executor.isolates else (),
                 self._ending,
                 getattr(self.executor, "importing", ""),  # not all executors know
             )
-            call_plugin(self.reporter.note_run, None, info)
-            call_plugin(self.reporter.report, None, trials, done, *info.lines(done))
+            self._call((self.reporter.note_run,), None, info)
+            self._call((self.reporter.report,), None, trials, done, *info.lines(done))
 
     def close(self) -> None:
         """Release the terminal; may be repeated."""
         if self.reporter is not None:
-            call_plugin(self.reporter.close, None)
+            self._call((self.reporter.close,), None)
 
     def patience_s(self) -> float | None:
         """Seconds until the next report is due; None if no report is."""
-        left_s: float | None = None if self.reporter is None else call_plugin(self.reporter.seconds_left, None)
+        left_s: float | None = None if self.reporter is None else self._call((self.reporter.seconds_left,), None)
         return left_s
 
     def loop_ends(self) -> None:
@@ -144,8 +146,8 @@ class ProgressDisplay:
             # table away.
             follows = interrupted_by is None or (interrupted_by == "SIGINT" and self.raises_after_interrupt)
             if failed is not None and self.raises and follows:
-                call_plugin(reporter.failure_is_raised, None, failed)
-            call_plugin(reporter.run_took, None, took_s)
+                self._call((reporter.failure_is_raised,), None, failed)
+            self._call((reporter.run_took,), None, took_s)
             self.report(trials, done=True)
             loop_s = took_s
             if self._loop_end_s is not None:
@@ -158,7 +160,7 @@ class ProgressDisplay:
                 remarks += remark_on_luck_of(trials, metric, mode, took_s)
             shows = [f"To look at the run: {command}" for command in commands]
             for line in (total_time_line(took_s, loop_s), *remarks, *shows):
-                call_plugin(reporter.say, None, line)
+                self._call((reporter.say,), None, line)
         if interrupted_by is not None:
             tell_resume(self.run.path, interrupted_by, self.is_program)
 

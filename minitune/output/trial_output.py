@@ -15,7 +15,7 @@ from minitune.base.lines import shown_lines
 from minitune.base.text import Console, printable
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
-from minitune.plugin_calls import call_plugin
+from minitune.plugin_calls import PluginCaller
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
@@ -57,6 +57,7 @@ class TrialOutput(_OutputFiles):
 
     def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
         super().__init__(names)
+        self._call = PluginCaller().call
         console = Console()
         self._say: Callable[[str], None] = lambda text: console.write(f"{text}\n")
         if reporter is not None:
@@ -123,7 +124,7 @@ class TrialOutput(_OutputFiles):
             lines += self._new_lines(path, at_end)
         if lines:
             text = "\n".join(f"({trial}) {line}" for line in lines)
-            call_plugin(self._say, trial, printable(text))  # a reporter of the user's may print it by itself
+            self._call((self._say,), trial, printable(text))  # a reporter of the user's may print it by itself
         return bool(lines)
 
     def _new_lines(self, path: str, at_end: bool) -> list[str]:
