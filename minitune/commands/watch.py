@@ -124,7 +124,7 @@ def _print_until_end(follower: RunFollower) -> Standing:
 
 def _show_until_end(follower: RunFollower) -> Standing:
     """Show a run until it ends. Blocks."""
-    from minitune.output.reporters import default_reporter
+    from minitune.output.live_reporter import default_reporter
     from minitune.output.status_block import RunInfo, early_end
 
     _, state = read_on(follower)

@@ -200,7 +200,7 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
         return None
     if given is not None:
         return given
-    from minitune.output.reporters import default_reporter
+    from minitune.output.live_reporter import default_reporter
 
     return default_reporter(plan.tune_config.budget_s())
 

@@ -1,8 +1,8 @@
 """The views of a running run.
 
 `progress` collects what a reporter shows. `reporters` are those that users can choose or replace, with text from
-`status_block`. `live` is the block that is redrawn, and `screen` the terminal or notebook where it is redrawn.
-`trial_output` shows the output of trials, and limits their files. `rows` are trials and metrics as all views show them,
-`comparison` those of several runs. `pace` estimates the rest of a run, `remarks` says what is unusual, and `colors` are
-the colours.
+`status_block`. `live_reporter` is the default one: `live` renders what it redraws, and `screen` is the terminal or
+notebook. `trial_output` shows the output of trials, and limits their files. `rows` are trials and metrics as all views
+show them, `comparison` those of several runs. `pace` estimates the rest of a run, `remarks` says what is unusual, and
+`colors` are the colours.
 """

@@ -34,7 +34,7 @@ from minitune import (
     uniform,
 )
 from minitune.cli import main
-from minitune.output.reporters import default_reporter
+from minitune.output.live_reporter import default_reporter
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher
 

@@ -13,7 +13,7 @@ from kit import Script, fit, make_tuner, resume
 import minitune as tune
 from minitune import Callback, TuneError
 from minitune.output.live import RunSnapshot
-from minitune.output.reporters import LiveReporter
+from minitune.output.live_reporter import LiveReporter
 
 SCRIPTS = Path(__file__).with_name("scripts")
 

@@ -48,8 +48,9 @@ from minitune.output.live import (
     render,
     render_html,
 )
+from minitune.output.live_reporter import default_reporter
 from minitune.output.pace import rest_s_at_speed
-from minitune.output.reporters import ProgressReporter, default_reporter
+from minitune.output.reporters import ProgressReporter
 from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen
 from minitune.output.status_block import RunInfo
@@ -804,7 +805,7 @@ def test_redraws_that_take_long_become_rare_but_a_single_one_does_not_count(
         now_s[0] += costs_s.pop(0)
         return ["a line"]
 
-    monkeypatch.setattr("minitune.output.reporters.render", slow)
+    monkeypatch.setattr("minitune.output.live_reporter.render", slow)
     with terminal:
         reporter = ready()
         while costs_s:
@@ -829,7 +830,7 @@ def test_watch_shows_the_view_of_the_driver_in_the_middle_of_a_run(
     is_resumed: bool, budget_s: float | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter = default_reporter(budget_s)
-    monkeypatch.setattr("minitune.output.reporters._FIRST_LINE_S", 0.0)  # so that watch prints a line at once
+    monkeypatch.setattr("minitune.output.live_reporter._FIRST_LINE_S", 0.0)  # so that watch prints a line at once
     shown: list[tuple[str, str]] = []
 
     def look(trials: list[Trial], **info: Any) -> None:

@@ -10,8 +10,8 @@ from minitune.clock import VirtualClock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
+from minitune.output.live_reporter import LiveReporter, default_reporter
 from minitune.output.pace import pace_of, rest_of_run_s, rest_s_at_speed, silent_trials
-from minitune.output.reporters import LiveReporter, default_reporter
 from minitune.output.status_block import RunInfo
 
 

@@ -542,7 +542,7 @@ def test_a_script_on_a_full_disk_ends_well() -> None:
 def test_a_script_sees_its_own_output_in_order(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as out:
         script = (
-            "from minitune.output.reporters import default_reporter\n"
+            "from minitune.output.live_reporter import default_reporter\n"
             "r = default_reporter(); r.setup()\n"
             "print('before'); r.say('ours'); print('after')\n"
         )

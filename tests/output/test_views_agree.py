@@ -15,7 +15,7 @@ from kit import EndAfter, deciding, fit, listening, run_path, table_in
 from minitune import ResultGrid, TrialScheduler, choice, cli, grid_search, report
 from minitune.base.text import number_text
 from minitune.output.live import best_text, render
-from minitune.output.reporters import default_reporter
+from minitune.output.live_reporter import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from minitune.output.reporters import default_reporter
+from minitune.output.live_reporter import default_reporter
 
 reporter = default_reporter()
 reporter.setup(total_samples=1)

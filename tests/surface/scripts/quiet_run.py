@@ -11,6 +11,7 @@ NOT_FOR_QUIET_RUNS = [
     "minitune.base.table",
     "minitune.logger.tensorboardx",
     "minitune.output.reporters",
+    "minitune.output.live_reporter",
     "minitune.output.status_block",
     "minitune.driver.resume",
     "minitune.driver.replay",
