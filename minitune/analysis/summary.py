@@ -86,12 +86,16 @@ class Target:
 
 
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
-    """A line for each error of these trials, with its count; the most frequent first."""
-    texts = Counter(_text_of(trial.error) for trial in trials if trial.error is not None)
-    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in texts.most_common()]
+    """A line for each of `error_groups`: how many errors there are, and the first one."""
+    # here, because a run that shows nothing needs no tables
+    from minitune.output.status_block import error_groups
+
+    return [f"{len(alike)} x {one_line(_text_of(alike[0].error))[:_CELL]}" for alike in error_groups(trials)]
 
 
-def _text_of(error: TrialError) -> str:
+def _text_of(error: TrialError | None) -> str:
+    if error is None:
+        return ""
     if error.remote is not None and not error.cause:
         return error.remote.last_line()  # with all lines of the message
     return error.summary()

@@ -235,6 +235,8 @@ class EqualFailures:
         if self._is_over:
             return
         state = self._run.state
+        # Not the kind of errors that views show as one: a number in the text may be the value of a parameter, and with
+        # another value the trial may work.
         cause = error.summary()
         values = trial.evaluated_params
         if cause != self._cause:

@@ -109,7 +109,7 @@ def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
     fit_failing(storage_path=tmp_path, **silent)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("minitune", logging.ERROR)
-    begin = "3 of 4 trials failed: 2 x ValueError: no 1; 1 x ValueError: no 2 ("
+    begin = "3 of 4 trials failed: 3 x ValueError: no 1 ("
     assert record.getMessage().startswith(begin + str(tmp_path))
 
 
@@ -138,7 +138,7 @@ def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(scr
     status, stdout, stderr = told(script, "fit_without_progress")
     assert (status, stdout) == (0, "")
     (line,) = stderr.splitlines()
-    assert line.startswith("2 of 3 trials failed: 1 x ValueError: no 2; 1 x ValueError: no 3 (")
+    assert line.startswith("2 of 3 trials failed: 2 x ValueError: no 2 (")
 
 
 # -- after a resume ----------------------------------------------------------------------------------------------------
