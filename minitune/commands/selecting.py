@@ -156,7 +156,7 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
             return trials[0]
         wanted = ""
     # A number is taken for the number of a trial, although it may also be a part of an id: people count trials.
-    is_number = wanted.isdigit() and len(wanted) < 5  # an end of an id has five digits
+    is_number = wanted.isdecimal() and len(wanted) < 5  # an end of an id has five digits
     name = os.path.basename(wanted.rstrip(os.sep))
     found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]
     if is_number and not found:

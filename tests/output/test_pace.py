@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from kit import make_trial, run_trial
 
@@ -11,8 +14,18 @@ from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
 from minitune.output.live_reporter import LiveReporter, default_reporter
-from minitune.output.pace import pace_of, rest_of_run_s, rest_s_at_speed, silent_trials
+from minitune.output.pace import (
+    RunTimes,
+    pace_of,
+    rest_of_run_s,
+    rest_s_at_speed,
+    silent_after_s,
+    silent_trials,
+    times_of,
+    usual_pause_s,
+)
 from minitune.output.status_block import RunInfo
+from minitune.record.standing import Standing
 
 
 def reporting(number: int, began_s: float, reports: int, each_s: float, attempt: int = 1) -> Trial:
@@ -138,3 +151,115 @@ def test_a_terminal_and_a_notebook_show_the_time_by_the_clock(monkeypatch: pytes
         assert "trial 1: no report for 30 s, and 1 more silent trial" in text
         assert "TuneConfig(report_timeout_s=...) ends such a trial" in text
         assert "waits for 2 silent trials" in text
+
+
+@pytest.mark.parametrize(
+    ("ended", "total", "running", "silent", "rest_s"),
+    [
+        (2, 10, [], 0, 400.0),
+        (2, None, [None], 0, None),  # an endless search
+        (0, 10, [], 0, None),
+        (0, 10, [None, 0.0], 0, None),  # nothing is known yet
+        (0, 10, [0.5], 0, 1900.0),
+        (1, 10, [0.25, 0.75], 0, 400.0),
+        (1, 4, [7.0], 0, 100.0),  # beyond its limit it counts as one
+        (1, 4, [-7.0], 0, 300.0),
+        (5, 4, [], 0, 0.0),
+        (4, 4, [], 0, 0.0),
+        (2, 10, [], 1, None),
+        (2, 10, [0.0], 3, 250.0),
+    ],
+)
+def test_a_running_trial_counts_by_its_part_and_a_silent_one_not_at_all(
+    ended: int, total: int | None, running: list[float | None], silent: int, rest_s: float | None
+) -> None:
+    assert rest_s_at_speed(100.0, ended, total, running, silent) == rest_s
+
+
+@pytest.mark.parametrize(
+    ("criterion", "part"),
+    [
+        ({}, 0.5),
+        ({"loss": 9}, 0.5),  # no number that only grows
+        ({"training_iteration": 16}, 0.25),
+        ({"training_iteration": 16, "time_total_s": 4}, 0.5),  # the nearer limit
+        ({"training_iteration": (">=", 16)}, 0.25),
+        ({"training_iteration": [">", 16]}, 0.25),
+        ({"training_iteration": ("<=", 16)}, 0.5),
+        ({"training_iteration": 0}, 0.5),
+        ({"time_total_s": 8, "training_iteration": None}, 0.25),
+    ],
+)
+def test_a_limit_of_a_growing_number_tells_the_part_that_is_done(criterion: dict[str, Any], part: float) -> None:
+    trial = reporting(0, 1000.0, 4, 0.5)
+    trial.stopping_criterion = criterion
+    done = make_trial(1)
+    done.move(Transition.STOP)
+    assert rest_of_run_s([trial, done], 1002.0, 10.0, 4) == pytest.approx((4 - 1 - part) * 10 / (1 + part))
+
+
+def test_a_trial_with_a_limit_and_without_a_report_has_done_nothing() -> None:
+    trial = reporting(0, 1000.0, 0, 0)
+    trial.stopping_criterion = {"training_iteration": 10}
+    assert rest_of_run_s([trial], 1002.0, 10.0, 4) is None
+
+
+def test_trials_that_had_ended_before_took_none_of_the_time() -> None:
+    trials = [make_trial(number) for number in range(4)]
+    for trial, how in zip(trials, (Transition.STOP, Transition.STOP, Transition.STOP, None), strict=True):
+        if how is not None:
+            trial.move(how)
+    assert rest_of_run_s(trials, 0.0, 30.0, 6, ended_before=2) == 90.0
+    assert rest_of_run_s(trials, 0.0, 30.0, 6, ended_before=3) is None
+    assert rest_of_run_s(trials, 0.0, 30.0, 6, ended_before=2, time_budget_s=50.0) == 20.0
+    assert rest_of_run_s(trials, 0.0, 30.0, 6, ended_before=2, time_budget_s=20.0) == 0.0
+    assert rest_of_run_s(trials, 0.0, 30.0, None, time_budget_s=50.0) == 20.0
+    assert rest_of_run_s(trials, 0.0, 30.0, None) is None
+
+
+def test_the_time_of_a_trial_that_does_not_run_stands_still() -> None:
+    trial = reporting(0, 1000.0, 4, 0.5)
+    trial.move(Transition.STOP)
+    pace = pace_of(trial)
+    assert (pace.worked_s(9999.0), pace.quiet_s(9999.0), pace.usual_s) == (2.0, None, 0.5)
+    assert not pace.is_silent(9999.0, 1.0)
+    assert silent_trials([trial], 9999.0) == []
+
+
+def test_a_clock_that_goes_back_takes_no_time_away() -> None:
+    pace = pace_of(reporting(0, 1000.0, 4, 0.5))
+    assert (pace.worked_s(900.0), pace.quiet_s(900.0)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("usual_s", "after_s"), [(None, None), (0.0, 10.0), (1.0, 10.0), (1.5, 15.0)])
+def test_a_trial_may_be_quiet_for_ten_pauses_and_ten_seconds(usual_s: float | None, after_s: float | None) -> None:
+    assert silent_after_s(usual_s) == after_s
+
+
+def test_the_usual_pause_is_the_median_of_the_latest_trials() -> None:
+    assert usual_pause_s([]) is None
+    assert usual_pause_s([make_trial(0)]) is None
+    pauses = [reporting(number, 0.0, 2, each_s) for number, each_s in enumerate((1.0, 2.0, 9.0))]
+    assert usual_pause_s(pauses) == 2.0
+    later = [reporting(number, 0.0, 2, 5.0) for number in range(3, 203)]
+    assert usual_pause_s([*pauses, *later]) == 5.0
+    assert usual_pause_s([*pauses, *(make_trial(number) for number in range(3, 203))]) == 2.0
+
+
+def test_a_run_that_goes_on_has_worked_until_now_and_any_other_until_its_last_record() -> None:
+    now = VirtualClock(1040.0)
+    trials = [reporting(0, 1000.0, 4, 0.5), make_trial(1)]
+    trials[1].move(Transition.STOP)
+    driver = SimpleNamespace(opened_s=1030.0, earlier_s=7.0, ended_before=[], time_budget_s=None)
+    run: Any = SimpleNamespace(trials=trials, total_samples=2, driver=driver, updated_s=1020.0, worked_s=12.0)
+    with clock.use(now):
+        assert times_of(run, Standing("killed", "")) == RunTimes(1020.0, 12.0, None)
+        going_on = times_of(run, Standing("running", ""))
+        assert (going_on.now_s, going_on.worked_s) == (1040.0, 17.0)
+        assert going_on.rest_s is None, "its only trial has been silent"
+        trials[0].progress.metrics["timestamp"] = 1039
+        assert times_of(run, Standing("running", "")).rest_s == pytest.approx(0.5 * 10 / 1.5)
+        driver.ended_before, driver.time_budget_s = ["t0001"], 14.0
+        assert times_of(run, Standing("running", "")).rest_s == 4.0
+        driver.opened_s = 1050.0
+        assert times_of(run, Standing("running", "")).worked_s == 7.0
