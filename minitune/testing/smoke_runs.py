@@ -401,7 +401,7 @@ class ProcessSnapshot:
         while new and time.monotonic() < until_s:
             time.sleep(0.01)  # the end of a process may close a descriptor a moment later, and no event reports that
             new = _descriptors().items() - self._descriptors.items()
-        return [f"descriptor {number} -> {target}" for number, target in new]
+        return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
 
     def _changed_environment(self, _: float) -> list[str]:
         before = self._environment

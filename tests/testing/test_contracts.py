@@ -156,7 +156,93 @@ class EndsEarly(TPESearch):
         return Searcher.FINISHED if self.count > 4 else super().suggest(trial_id)
 
 
+class NeedsItsOrder(TPESearch):
+    """Takes a result only of the trial that it has given a configuration first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_order: list[str] = []
+
+    def suggest(self, trial_id: str) -> Any:
+        self.in_order.append(trial_id)
+        return super().suggest(trial_id)
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        if self.in_order.pop(0) != trial_id:
+            raise ValueError(trial_id)
+        super().on_trial_complete(trial_id, result, error)
+
+
+class ChangesTheSpace(TPESearch):
+    def suggest(self, trial_id: str) -> Any:
+        self.config["more"] = 1
+        return super().suggest(trial_id)
+
+    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+        self.config = config
+        return super().set_search_properties(metric, mode, config, **spec)
+
+
+class LosesTheSpace(TPESearch):
+    """Leaves the space once it has heard of a failure."""
+
+    has_failed = False
+
+    def on_trial_error(self, trial_id: str) -> None:
+        self.has_failed = True
+
+    def suggest(self, trial_id: str) -> Any:
+        suggested = super().suggest(trial_id)
+        return {**suggested, "momentum": 1.5} if self.has_failed else suggested  # type: ignore[dict-item]  # it is a dict
+
+
+class ForgetsTheRunning(TPESearch):
+    """A state that it was given knows no trial that runs."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self.is_new = True
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        if not (getattr(self, "is_new", False) and trial_id == "running"):
+            super().on_trial_complete(trial_id, result, error)
+
+
+def stumbling(hook: str, when: Any) -> type[Searcher]:
+    """A class of searchers that raise in a hook if its arguments are such."""
+
+    def raises(self: TPESearch, *args: Any, **kwargs: Any) -> Any:
+        if when(*args, **kwargs):
+            raise RuntimeError(hook)
+        return getattr(TPESearch, hook)(self, *args, **kwargs)
+
+    return type(f"StumblesIn_{hook}", (TPESearch,), {hook: raises})
+
+
+def of_value(value: float) -> Any:
+    return lambda trial_id, result=None, error=False: bool(result) and result["loss"] == value
+
+
+HARM = "test_nothing_that_trials_do_throws_it_off"
+STUMBLING: list[tuple[type[Searcher], str]] = [
+    (stumbling("on_pause", lambda trial_id: True), HARM),
+    (stumbling("on_unpause", lambda trial_id: True), HARM),
+    (stumbling("on_trial_error", lambda trial_id: True), HARM),
+    (stumbling("on_search_end", lambda: True), HARM),
+    (stumbling("on_trial_complete", lambda trial_id, result=None, error=False: error), HARM),
+    (stumbling("on_trial_complete", lambda trial_id, result=None, error=False: not error and result is None), HARM),
+    (stumbling("on_trial_complete", lambda trial_id, result=None, error=False: trial_id == "unknown"), HARM),
+    *((stumbling("on_trial_complete", of_value(value)), HARM) for value in (math.inf, -math.inf, 1e300)),
+    (stumbling("on_trial_result", lambda trial_id, result: True), "test_suggestions_lie_in_the_space"),
+    (stumbling("on_trial_complete", lambda trial_id, result=None, error=False: error), "test_it_serves_a_run"),
+]
+
 SEARCHERS: list[tuple[type[Searcher], str]] = [
+    *STUMBLING,
+    (NeedsItsOrder, "test_several_trials_at_a_time"),
+    (ChangesTheSpace, "test_what_it_is_given_stays_as_it_is"),
+    (LosesTheSpace, HARM),
+    (ForgetsTheRunning, "test_a_saved_state_goes_on_as_if_nothing_had_happened"),
     (OutOfTheSpace, "test_suggestions_lie_in_the_space"),
     (OneDictForAll, "test_suggestions_lie_in_the_space"),
     (OneAtATime, "test_several_trials_at_a_time"),
@@ -311,7 +397,59 @@ class TakesEveryMetric(Halving):
         return True
 
 
+class WaitsForAnother(Halving):
+    """Starts no trial alone."""
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        return super().choose_trial_to_run(tune_controller) if len(tune_controller.get_trials()) > 1 else None
+
+
+class StumblesOverRetries(Halving):
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        if any(trial.num_failures for trial in tune_controller.get_live_trials()):
+            raise RuntimeError("a trial comes back")
+        return super().choose_trial_to_run(tune_controller)
+
+
+class Undecided(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        decision = super().on_trial_result(tune_controller, trial, result)
+        return "MAYBE" if decision == self.STOP else decision
+
+
+class ChoosesTheRunning(Halving):
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        return next((trial for trial in tune_controller.get_trials() if trial.status == "RUNNING"), None) or (
+            super().choose_trial_to_run(tune_controller)
+        )
+
+
+class SaysNothing(Halving):
+    def debug_string(self) -> Any:
+        return None
+
+
+class KeepsItsMetric(Halving):
+    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+        return False
+
+
+class ForgetsItsMetric(Halving):
+    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+        has_metric = self._mode is not None
+        self._mode = mode
+        return not has_metric
+
+
 SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
+    (WaitsForAnother, "test_every_trial_comes_to_its_end"),
+    (StumblesOverRetries, "test_failures_leave_the_others_alone"),
+    (Undecided, "test_hooks_answer_as_they_should"),
+    (ChoosesTheRunning, "test_hooks_answer_as_they_should"),
+    (SaysNothing, "test_hooks_answer_as_they_should"),
+    (SaysNothing, "test_metric_and_mode_come_from_one_place"),
+    (KeepsItsMetric, "test_metric_and_mode_come_from_one_place"),
+    (ForgetsItsMetric, "test_metric_and_mode_come_from_one_place"),
     (ForgetsThePaused, "test_every_trial_comes_to_its_end"),
     (StumblesOverFailures, "test_failures_leave_the_others_alone"),
     (NeedsCheckpoints, "test_trials_without_checkpoints_end_too"),
