@@ -62,7 +62,7 @@ from minitune.actor.surroundings import (
 from minitune.base import processes
 from minitune.base.files import OWN_DIRECTORY_MODE
 from minitune.base.forks import Origin
-from minitune.base.pickling import dump_value, load_value
+from minitune.base.pickling import dump_answer, dump_value, load_value
 from minitune.error import RemoteError, TrialStopped
 
 
@@ -232,7 +232,7 @@ class Worker:
             try:
                 payload = b""
                 if value is not None:
-                    payload = _pickled_answer(value)
+                    payload = dump_answer(value)
                 if self._may_be_kept_at_once():
                     return encode(Finished(self._number, payload))
                 return encode(Returned(self._number, payload))
@@ -319,7 +319,7 @@ class Worker:
             try:
                 self._check_pipes()
                 report, commit = make()
-                frame = encode(Reported(self._number, _pickled(tuple(report))))
+                frame = encode(Reported(self._number, dump_value(tuple(report))))
             except BaseException:
                 self._is_reporting = False
                 raise
@@ -443,24 +443,6 @@ class Worker:
 
 def _do_nothing() -> None:
     """For an object that need not be told about stops."""
-
-
-def _pickled(value: Any) -> bytes:
-    try:
-        return dump_value(value)
-    except MemoryError as error:
-        raise MemoryError("not enough memory to send this to the driver") from error
-
-
-def _pickled_answer(value: Any) -> bytes:
-    try:
-        return _pickled(value)
-    except MemoryError:
-        raise
-    except Exception as error:
-        kind = type(value).__qualname__
-        reason = f"{type(error).__name__}: {error}"
-        raise TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})") from error
 
 
 class _ForkWarning:

@@ -471,6 +471,20 @@ def dump_value(value: Any) -> bytes:
     except RecursionError:
         with _deep_recursion():
             return _dump_value(value)
+    except MemoryError as error:
+        raise MemoryError("not enough memory to send this to the driver") from error
+
+
+def dump_answer(value: Any) -> bytes:
+    """Like `dump_value`, for the answer to a call. TypeError: it cannot be sent to the driver."""
+    try:
+        return dump_value(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = type(value).__qualname__
+        reason = f"{type(error).__name__}: {error}"
+        raise TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})") from error
 
 
 @contextmanager

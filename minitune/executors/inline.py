@@ -33,7 +33,7 @@ from typing import Any
 from minitune import clock as clocks
 from minitune.base.actor_thread import ActorThread
 from minitune.base.forks import Origin
-from minitune.base.pickling import PROTOCOL, dump_value, dumps
+from minitune.base.pickling import PROTOCOL, dump_answer, dumps
 from minitune.base.randomness import GlobalDraws
 from minitune.base.user_code import runs
 from minitune.clock import Clock, VirtualClock
@@ -285,10 +285,8 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             return CallRaised(actor.actor_id, _describe(error))
         try:
             # Through a pickle, as from another process: the driver gets a copy that the user's code cannot change.
-            return CallReturned(actor.actor_id, pickle.loads(dump_value(value)))
-        except Exception as cause:
-            broken = TypeError(f"a {type(value).__qualname__} cannot be sent to the driver: {cause}")
-            broken.__cause__ = cause
+            return CallReturned(actor.actor_id, pickle.loads(dump_answer(value)))
+        except Exception as broken:
             return CallRaised(actor.actor_id, _describe(broken))
 
     def _stop(self, actor: _ThreadActor, grace_s: float, keep: bool) -> Event:

@@ -30,7 +30,7 @@ from minitune.actor.messages import Workplace
 from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import processes, shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
-from minitune.base.pickling import dump_value, load_value
+from minitune.base.pickling import dump_answer, load_value
 from minitune.error import DiskError, RemoteError
 from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, remove_leftovers
 from minitune.resources import Allocation
@@ -113,7 +113,7 @@ class RayWorker:
         try:
             value = method(*args)
             if value is not None:
-                payload = _pickled(value)
+                payload = dump_answer(value)
         except BaseException as raised:
             error = RemoteError.of(self._of_this_node(raised))
         # With this answer and no later one: a report and its checkpoint belong together.
@@ -289,12 +289,3 @@ def _value_of(reference: Any) -> Any:
         if isinstance(error.client_exc, Exception):
             raise error.client_exc from None
         raise
-
-
-def _pickled(value: Any) -> bytes:
-    try:
-        return dump_value(value)
-    except Exception as error:
-        kind = type(value).__qualname__
-        broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({type(error).__name__}: {error})")
-        raise broken from error
