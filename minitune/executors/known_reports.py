@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.executors.admission import ExecutorAround
-from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started, TrialExecutor
+from minitune.executors.trial_executor import TRAIN, ActorSpec, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 
@@ -51,7 +51,7 @@ class KnownReports(ExecutorAround):
         report = self._reports.get(actor_id)
         if report is None:
             self._executor.call(actor_id, method, *args)
-        elif method == "train":
+        elif method == TRAIN:
             self._answers[actor_id] = CallReturned(actor_id, report)
         else:  # it loads a checkpoint, which changes nothing
             self._answers[actor_id] = CallReturned(actor_id, None)

@@ -23,11 +23,8 @@ from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.executors.admission import Admission, ExecutorAround, idle
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorSpec, Event, Exited, Placed, TrialExecutor
+from minitune.executors.trial_executor import TRAIN, ActorSpec, Event, Exited, Placed, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
-
-_STEP = "train"
-"""The method that takes one unit of logical time."""
 
 
 @dataclass(eq=False)
@@ -135,7 +132,7 @@ class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
             self._executor.call(actor_id, method, *args)
         else:  # it has died; for the caller, this happens during this call
             actor.answer = actor.end
-        self._expect(actor, after=method == _STEP)
+        self._expect(actor, after=method == TRAIN)  # each report takes one unit of logical time
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`. With `dump` (a time limit), the exit is due when the answer was due."""

@@ -55,7 +55,7 @@ from minitune.executors.ray_cluster import (
     why_died,
 )
 from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, Landmark, Proof, collect
-from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
+from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
 
@@ -310,7 +310,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
         then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
-        if method == "restore" and not actor.process.sees_run:
+        if method == RESTORE and not actor.process.sees_run:
             exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
             actor.phase = _ActorPhase.CALLED
             self._follow(actor, exchange, then)

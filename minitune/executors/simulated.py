@@ -21,7 +21,17 @@ from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
 from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
-from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Event, Exited, Started
+from minitune.executors.trial_executor import (
+    RESTORE,
+    SAVE,
+    TRAIN,
+    ActorSpec,
+    CallRaised,
+    CallReturned,
+    Event,
+    Exited,
+    Started,
+)
 from minitune.experiment.trial_info import TrialInfo
 from minitune.result import (
     CONFIG,
@@ -166,11 +176,11 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """`train`, `save` or `restore`."""
         actor = idle(self._actors, actor_id)
-        if method == "train":
+        if method == TRAIN:
             self._train(actor)
-        elif method == "save":
+        elif method == SAVE:
             self._enqueue(actor, CallReturned(actor_id, self._save(actor)), self.costs.checkpoint_cost_s)
-        elif method == "restore":
+        elif method == RESTORE:
             self._enqueue(actor, self._restore(actor, *args), self.costs.checkpoint_cost_s)
         else:
             raise RuntimeError(f"a simulated trial has no method {method!r}")

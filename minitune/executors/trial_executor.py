@@ -17,6 +17,11 @@ from minitune.resources import Resources
 # from lower layers
 __all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited", "Placed", "Started"]
 
+TRAIN = "train"
+SAVE = "save"
+RESTORE = "restore"
+"""The methods that the driver calls: run until the next report, write a checkpoint, load one."""
+
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(host, *args, allocation=allocation)`.
 
