@@ -30,7 +30,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
-    from minitune.driver.run import Driver, Outcome
+    from minitune.driver.driver import Driver, Outcome
     from minitune.schedulers import SchedulerName
     from minitune.schedulers.trial_scheduler import TrialScheduler
     from minitune.search.by_name import SearcherName
@@ -303,7 +303,7 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_re
 
     There, the experiments with these numbers keep checkpoints by the recorded rule.
     """
-    from minitune.driver.run import Driver
+    from minitune.driver.driver import Driver
 
     path = plan.experiment.path
     goes_on = choice is not None and plan.experiment.name is not None and is_run(path)

@@ -22,9 +22,9 @@ from minitune.base.numbers import known_number
 from minitune.callback import Callback
 from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
+from minitune.driver.driver import Driver, open_run_of, run_record
 from minitune.driver.open_run import MemoryRun, OpenRun
 from minitune.driver.plan import Plan
-from minitune.driver.run import Driver, open_run_of, run_record
 from minitune.executors.devices import Machine
 from minitune.executors.simulated import Costs, SimulatedExecutor, Step
 from minitune.experiment.endings import EndKind

@@ -27,8 +27,8 @@ from minitune.tune_config import TuneConfig
 logger = logging.getLogger("minitune")
 
 if TYPE_CHECKING:
+    from minitune.driver.driver import Driver, Outcome
     from minitune.driver.resume import Resumption
-    from minitune.driver.run import Driver, Outcome
     from minitune.experiment.run_description import RunDescription
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
@@ -155,7 +155,7 @@ class Tuner:
 
     def _driver(self) -> Driver:
         """The driver of a new or resumed run."""
-        from minitune.driver.run import Driver
+        from minitune.driver.driver import Driver
 
         if self._resumption is None and not shared_variable(RESUME):
             return Driver(self._plan)
@@ -180,7 +180,7 @@ class Tuner:
             return self._grid
         if self._resumption is None:
             raise RuntimeError("there are no results before fit() is called")
-        from minitune.driver.run import Outcome
+        from minitune.driver.driver import Outcome
         from minitune.experiment.endings import EndKind
         from minitune.record.lock import check_trusted
         from minitune.record.reading import read_run

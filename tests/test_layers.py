@@ -36,6 +36,7 @@ LAYERS: dict[str, str] = {
     "run": """
         driver driver.tune_controller driver.events driver.launching driver.actions driver.hooks driver.failure
         driver.limits driver.state driver.report_path driver.replay driver.snapshot driver.transitions driver.open_run
+        driver.run driver.objectives
         driver.earlier_results driver.confirming driver.experiment_spec tune_config plugin_calls
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
@@ -46,7 +47,7 @@ LAYERS: dict[str, str] = {
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
 `__init__` only, `<top>` the package itself. The first layer that fits counts: what puts a run together (`driver.plan`,
-`parts`, `run`, `resume`) belongs to the API, as it chooses an executor."""
+`parts`, `driver`, `resume`) belongs to the API, as it chooses an executor."""
 
 ALLOWED: dict[str, set[str]] = {
     "base": {"base"},

@@ -13,9 +13,10 @@ from typing import Any
 
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.limits import REPORT_LIMIT
+from minitune.driver.run import Run
 from minitune.driver.state import Request, RunningTrial
-from minitune.driver.transitions import Run, take
-from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited
+from minitune.driver.transitions import take
+from minitune.executors.trial_executor import RESTORE, SAVE, STOP_SWALLOWED_EXIT, TRAIN, Exited
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
@@ -79,23 +80,23 @@ class TrialActions:
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
             take(self._run, running.trial, Transition.TRAIN, "go on")
-        self.commands.append((self._call, (running.actor_id, "train")))
+        self.commands.append((self._call, (running.actor_id, TRAIN)))
 
     def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
         self._run.executor.call(actor_id, method, *arguments)
         # begun after the call, so that a driver suspended before it makes no worker late
-        if method == "train" and actor_id in self._run.state.running:
+        if method == TRAIN and actor_id in self._run.state.running:
             self._run.state.deadlines.begin(actor_id, REPORT_LIMIT, self._run.executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""
         take(self._run, running.trial, Transition.SAVE, f"before {running.decision}")
-        self.commands.append((self._call, (running.actor_id, "save")))
+        self.commands.append((self._call, (running.actor_id, SAVE)))
 
     def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
         """Let the worker load a checkpoint, with its result. `where` names the devices."""
         take(self._run, running.trial, Transition.RESTORE, f"from {os.path.basename(path)}{where}")
-        self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
+        self.commands.append((self._call, (running.actor_id, RESTORE, path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from minitune.base.numbers import known_number
-from minitune.driver.transitions import Run
+from minitune.driver.run import Run
 from minitune.experiment.goal import CONFIRMED, Goal
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Repeat, Trial

@@ -43,9 +43,9 @@ from minitune.driver.parts import (
     warn_of_clocks,
 )
 from minitune.driver.plan import Plan
+from minitune.driver.run import Run
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, innermost
 from minitune.driver.state import RunSettings, RunState, TrialSettings
-from minitune.driver.transitions import Run
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
     CrashLoopError,
@@ -268,9 +268,7 @@ class Driver:
     @property
     def _is_program(self) -> bool:
         """Whether the run is that of a command, which no Python code resumes."""
-        trainable = self.plan.experiment.trainable
-        function = getattr(trainable, "_tune_function", trainable)
-        return getattr(getattr(function, "function", function), "is_program", False)
+        return getattr(self.plan.experiment.trainable, "is_program", False)
 
     def make_state(self) -> None:
         """Make the state of a run without trials, and connect it with the plug-ins."""

@@ -29,8 +29,9 @@ from minitune.driver.failure import (
 )
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT
 from minitune.driver.report_path import ReportPath
+from minitune.driver.run import Run
 from minitune.driver.state import RunningTrial
-from minitune.driver.transitions import Run, take
+from minitune.driver.transitions import take
 from minitune.error import DiskError, TuneError
 from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started
 from minitune.experiment.endings import Ending, EndKind

@@ -17,8 +17,9 @@ from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
 from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL_LIMIT
+from minitune.driver.run import Run
 from minitune.driver.state import RunningTrial
-from minitune.driver.transitions import Run, take
+from minitune.driver.transitions import take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
 from minitune.experiment.lifecycle import Phase, Transition

@@ -21,10 +21,10 @@ from minitune.base.files import local_path
 from minitune.base.shared_values import ObjectRef
 from minitune.base.snapshots import CALLBACKS, STOPPER
 from minitune.config import ResumeConfig, default_storage_path
+from minitune.driver.driver import Driver, base_seed, open_run_of, run_record
 from minitune.driver.open_run import OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
-from minitune.driver.run import Driver, base_seed, open_run_of, run_record
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
 from minitune.error import RunLockedError, TuneError

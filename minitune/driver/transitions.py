@@ -10,27 +10,13 @@ The retry of a worker that was lost, or could not start, is told to no plug-in. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from minitune.driver.hooks import Hooks
 from minitune.driver.state import RunState
-from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import RUNNING, STATUS, Transition
 from minitune.experiment.trial import Trial
-from minitune.record.recorder import Recorder
-
-
-@dataclass(frozen=True)
-class Run:
-    """The run that the parts of the driver work on."""
-
-    executor: TrialExecutor
-    state: RunState
-    hooks: Hooks
-    recorder: Recorder
-
 
 BEFORE: Mapping[Transition, Callable[[Hooks, Trial], object]] = {
     Transition.STOP: Hooks.ends,

@@ -19,7 +19,8 @@ from minitune.driver.events import EventHandler
 from minitune.driver.failure import Failures
 from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
 from minitune.driver.limits import REPORT_LIMIT
-from minitune.driver.transitions import Run, take
+from minitune.driver.run import Run
+from minitune.driver.transitions import take
 from minitune.error import TuneError
 from minitune.executors.trial_executor import CallReturned, Placed
 from minitune.experiment.endings import Ending, EndKind

@@ -47,6 +47,11 @@ class BoundFunction:
         self.__wrapped__ = function
 
     @property
+    def is_program(self) -> bool:
+        """Whether it runs a command."""
+        return getattr(self.function, "is_program", False)
+
+    @property
     def run_config(self) -> RunConfig | None:
         """The config of a `Tuner` that gets none."""
         return None

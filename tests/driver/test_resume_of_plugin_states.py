@@ -40,7 +40,7 @@ from minitune import (
     report,
 )
 from minitune.clock import VirtualClock
-from minitune.driver import run as _driver
+from minitune.driver import driver as _driver
 from minitune.driver import snapshot
 from minitune.driver.snapshot import Snapshot, SnapshotKeeper
 from minitune.record import journal

@@ -317,6 +317,14 @@ def test_points_of_a_grid_that_violate_a_constraint_are_left_out_and_counted(
     assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
 
 
+def test_points_that_were_left_out_are_counted_once_if_the_last_one_is_tried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = {"a": tune.grid_search([1, 2]), "b": tune.grid_search([1, 2])}
+    assert pairs(minimise(tmp_path, space, constraints=[lambda c: c["a"] <= c["b"]])) == [(1, 1), (1, 2), (2, 2)]
+    assert caplog.text.count("1 points of the grid were left out") == 1
+
+
 @pytest.mark.parametrize("search_alg", ["random", "tpe"])
 def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path, search_alg: str) -> None:
     def impossible(config: dict[str, Any]) -> bool:

@@ -8,8 +8,8 @@ from functools import partial
 from script_kit import die, dies_after, dies_before, in_a_child
 
 from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+from minitune.driver import driver as _driver
 from minitune.driver import open_run
-from minitune.driver import run as _driver
 from minitune.record import codec, journal, layout, recorder
 from minitune.record.lock import RunLock
 

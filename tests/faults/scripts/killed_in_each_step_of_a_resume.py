@@ -7,9 +7,9 @@ from functools import partial
 from script_kit import die, dies_after, dies_before, in_a_child
 
 from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+from minitune.driver import driver as _driver
 from minitune.driver import open_run
 from minitune.driver import resume as _resume
-from minitune.driver import run as _driver
 from minitune.record import journal, recorder, trial_directories
 
 STORAGE = os.environ["MINITUNE_STORAGE_PATH"]

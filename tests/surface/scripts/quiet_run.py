@@ -4,7 +4,13 @@ import sys
 
 from minitune import RunConfig, Tuner, with_resources
 
-ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune.driver.run", "minitune.driver.tune_controller"]
+ONLY_FOR_RUNS = [
+    "cloudpickle",
+    "psutil",
+    "multiprocessing",
+    "minitune.driver.driver",
+    "minitune.driver.tune_controller",
+]
 NOT_FOR_QUIET_RUNS = [
     "psutil",
     "multiprocessing",
