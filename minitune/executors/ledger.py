@@ -258,7 +258,7 @@ class Ledger:
         Raises:
             TuneError: If the request can never fit.
         """
-        demand = self._demands.get(request) or self._demand(request)
+        demand = self._demand(request)
         placement = self._place(demand, again)
         if placement is not None and self._line.requests:
             # There is room, but perhaps it is kept for another one. What both do not need is given away nevertheless.
@@ -302,7 +302,7 @@ class Ledger:
         """
         if holder in self._holdings:
             raise already_holds(holder)
-        demand = self._demands.get(request) or self._demand(request)
+        demand = self._demand(request)
         placement = self._place(demand, again)
         if placement is None:
             devices = f" on the devices {list(again.gpu_ids)}" if again is not None else ""
@@ -497,8 +497,7 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
     """The allocation that an actor gets: amounts and devices."""
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
-        fraction = min(bundle.get(GPU, 0), 1.0)
-        gpus = tuple(GpuShare(device, fraction) for device in devices)
+        gpus = tuple(GpuShare(device, min(bundle[GPU], 1.0)) for device in devices)
         env = _env(bundle.get(CPU, 0), devices if placement else None, environ)
         bundles.append(BundleAllocation(dict(bundle), gpus, env))
     gpu_ids = tuple(dict.fromkeys(itertools.chain.from_iterable(placement)))

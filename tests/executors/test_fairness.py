@@ -112,6 +112,40 @@ def test_a_gpu_that_is_owed_is_not_given_away_in_parts() -> None:
     assert book.can_acquire(both, "both")
 
 
+def test_an_actor_that_could_start_but_does_not_is_owed_nothing() -> None:
+    """The scheduler has chosen others."""
+    book = Ledger({"CPU": 4}, environ={})
+    assert book.can_acquire(BIG, "big")
+    for index in range(4):
+        book.acquire(f"first{index}", SMALL)
+    assert overtake(book, 40) == 40
+
+
+def test_a_waiter_is_owed_nothing_for_what_was_admitted_before_it_came() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "first big")
+    assert overtake(book, 12) == 12
+    book.can_acquire(BIG, "second big")
+    book.forget("first big")
+    for number in range(12, 27):
+        book.release(f"next{number - 4}")
+        assert book.can_acquire(SMALL, "small")
+        book.acquire(f"next{number}", SMALL)
+    assert book.owed() is None
+    book.release("next26")
+    book.acquire("another", SMALL)
+    assert book.owed() == "second big"
+
+
+def test_a_waiter_that_changes_its_request_begins_to_wait_again() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    assert overtake(book, 100) == 16
+    book.can_acquire(Resources.of({"cpu": 3}), "big")
+    assert book.owed() is None
+    assert book.can_acquire(SMALL, "another")
+
+
 def test_equal_requests_do_not_overtake_each_other() -> None:
     book = busy_ledger()
     for index in range(100):

@@ -103,6 +103,7 @@ def test_names_hold_once_and_are_released_once() -> None:
         (Resources.of({"cpu": 64}), ["'CPU': 64", "CPU: 64 requested, 4 in total", "CPU: 4", "MINITUNE_NUM_CPUS"]),
         (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 requested, 2 in total"]),
         (Resources.of({"tokens": 1}), ["(tokens: 1 requested, 0 in total)"]),
+        (Resources.of({"tokens": 0.0001}), ["(tokens: 0.0001 requested, 0 in total)"]),
         (Resources.of({"cpus": 1}), ["(cpus: 1 requested, 0 in total; did you mean 'CPU'?)"]),
         (
             Resources.of({"memory": 3 << 40}),
@@ -132,6 +133,18 @@ def test_a_correct_name_gets_no_suggestion() -> None:
         ledger(4).can_acquire(Resources.of({"gpu": 1}))
 
 
+def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed() -> None:
+    with pytest.raises(TuneError):
+        ledger(0.5).can_acquire(Resources.of({"cpu": 1}))
+    book = Ledger({"CPU": 0}, cpu_limit=3, environ={})
+    assert book.can_acquire(Resources([{}]))
+    assert book.totals() == {"CPU": 0}
+    assert book.can_acquire(Resources.of({"cpu": 3}))
+    assert book.totals() == book.free() == {"CPU": 3}
+    with pytest.raises(TuneError):
+        book.can_acquire(Resources.of({"cpu": 4}))
+
+
 def test_a_request_that_waits_for_others_is_feasible() -> None:
     book = ledger(4)
     book.acquire("all", Resources.of({"cpu": 4}))
@@ -152,10 +165,18 @@ def test_written_off_resources_are_gone_for_good() -> None:
     assert book.acquire("half", Resources.of({"gpu": 0.5})).gpu_ids == ("0",)
 
 
+def test_only_a_holder_can_be_written_off() -> None:
+    book = ledger(4)
+    with pytest.raises(RuntimeError, match="'nobody' holds no resources"):
+        book.write_off("nobody")
+    assert book.totals() == {"CPU": 4}
+
+
 @pytest.mark.parametrize(
     ("totals", "ids"),
     [
         ({"CPU": -1}, []),
+        ({"CPU": float("inf")}, []),
         ({"CPU": float("nan")}, []),
         ({"GPU": 2}, ["0"]),
         ({"GPU": 2}, ["0", "0"]),
