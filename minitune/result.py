@@ -68,6 +68,9 @@ AUTO_RESULT_KEYS = (
 )
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
 
+_AUTOMATIC = frozenset((*AUTO_RESULT_KEYS, EXPERIMENT_ID, "perf"))
+"""These, and those that results of Ray Tune have besides."""
+
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
 """Automatic keys that are no measurements."""
 
@@ -132,6 +135,12 @@ def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, An
         result[name] = value
     result.setdefault(CONFIG, config)
     return result
+
+
+def own_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's metrics of a result, nested or flattened: without the automatic keys, and what is below them."""
+    # A plug-in may be given a result whose names are no texts.
+    return {name: value for name, value in result.items() if str(name).partition("/")[0] not in _AUTOMATIC}
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:

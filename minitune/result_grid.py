@@ -33,6 +33,7 @@ from minitune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     flatten,
+    own_metrics,
 )
 
 if TYPE_CHECKING:
@@ -247,9 +248,9 @@ class Result:
     def _repr_html_(self) -> str:
         from minitune.base.table import as_html, facts, short_repr
 
-        shown = (TRIAL_ID, TRAINING_ITERATION)
         # Times, hosts and process ids say nothing in a notebook.
-        own = {key: value for key, value in self.metrics.items() if key in shown or key not in AUTO_RESULT_KEYS}
+        own = own_metrics(self.metrics)
+        own |= {key: self.metrics[key] for key in (TRIAL_ID, TRAINING_ITERATION) if key in self.metrics}
         parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
         if self.checkpoint is not None:
             parts.append(f"Checkpoint: {self.checkpoint.path}")

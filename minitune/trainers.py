@@ -25,7 +25,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.config import RunConfig, ScalingConfig, as_config, default_storage_path, refuse_out_of_scope
 from minitune.error import RunNotFoundError, TuneError
 from minitune.resources import Resources
-from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME
+from minitune.result import CHECKPOINT_DIR_NAME, own_metrics
 from minitune.trainable.session import current_session
 from minitune.trainable.trainable import refuse_async
 from minitune.trainable.util import BoundFunction, trainable_name
@@ -77,7 +77,7 @@ class _Adapted(Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """Tell the metrics of the loop, and where the checkpoint of the report is."""
-        metrics = {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
+        metrics = own_metrics(result)
         checkpoint = None
         if result.get(CHECKPOINT_DIR_NAME):
             checkpoint = Checkpoint(os.path.join(str(trial.path), result[CHECKPOINT_DIR_NAME]))

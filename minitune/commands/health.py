@@ -43,7 +43,7 @@ from minitune.experiment import states
 from minitune.record.layout import find_runs
 from minitune.record.reading import read_overview
 from minitune.record.standing import standing_of
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import own_metrics
 from minitune.settings import ENDED_RUNS, SETTINGS, STEP_SUMMARY, setting, shared_variable, variable_of
 
 _NEEDED = ("cloudpickle", "psutil")
@@ -391,8 +391,8 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     values = [record["best_values"].get(target.metric, {}).get(target.mode) for record in records]
     found = [value for value in values if value is not None]
     if not found:
-        names = {name for record in records for name in record["best_values"]}
-        known = ", ".join(sorted(names, key=lambda name: (name in AUTO_RESULT_KEYS, name))[:20])
+        names = {name: None for record in records for name in sorted(record["best_values"])}
+        known = ", ".join(list(own_metrics(names) | names)[:20])
         return (
             f"expected {target}, but no trial has reported a finite number as {target.metric!r}"
             f"{did_you_mean(target.metric, names)}; trials have reported numbers for: {known or 'nothing'}"

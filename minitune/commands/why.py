@@ -36,7 +36,7 @@ from minitune.record.decisions import Decisions
 from minitune.record.layout import LAST
 from minitune.record.past_run import PastRun
 from minitune.record.standing import read_standing
-from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
+from minitune.result import TRAINING_ITERATION, flatten, own_metrics
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.simulation import CURVE, Improvement, Simulation, simulate
@@ -141,7 +141,7 @@ def replay(options: argparse.Namespace) -> int:
     known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
     metric = options.metric or run.metric
     if metric is not None and metric not in known:
-        names = [name for name in known if name not in AUTO_RESULT_KEYS]
+        names = list(own_metrics(known))
         raise ValueError(
             f"no result of {run.path} has the metric {metric!r}{did_you_mean(metric, names)}; reported were: "
             f"{', '.join(names)}"

@@ -10,7 +10,7 @@ from typing import Any
 from minitune.base.numbers import as_objective
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, MISSING, assign, flatten
+from minitune.result import DEFAULT_METRIC, MISSING, assign, flatten, own_metrics
 
 logger = logging.getLogger("minitune")
 
@@ -63,7 +63,7 @@ class Objectives:
         metric = next((name for name, is_required in self._names.items() if is_required and name not in flat), None)
         if metric is None and not self._is_bare:
             return None
-        reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
+        reported = sorted(own_metrics(flat))
         if not reported:
             return None
         if metric is None:  # the first result tells what the trials report

@@ -17,7 +17,7 @@ from minitune.base.numbers import as_number, sortable
 from minitune.base.text import number_text
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
+from minitune.result import DEFAULT_METRIC, flatten, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
@@ -420,8 +420,7 @@ def reported_metrics(trials: Iterable[Trial]) -> list[str]:
     """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
     names: dict[str, None] = {}  # a dict keeps the order
     for trial in trials:
-        own = {key: value for key, value in trial.progress.metrics.items() if key not in AUTO_RESULT_KEYS}
-        names.update(dict.fromkeys(flatten(own)))
+        names.update(dict.fromkeys(flatten(own_metrics(trial.progress.metrics))))
     return list(names)
 
 

@@ -18,7 +18,11 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.goal import confirmations
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, OF_THE_CLOCK, lookup
+from minitune.result import (
+    OF_THE_CLOCK,
+    lookup,
+    own_metrics,
+)
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.domains import Grid, as_domain
@@ -269,8 +273,4 @@ def _on_curves(trials: Sequence[Trial]) -> str:
 
 def _curve(trial: Trial) -> dict[str, dict[str, float]]:
     """The statistics of a trial's own metrics."""
-    return {
-        name: statistics
-        for name, statistics in trial.metric_analysis.items()
-        if name not in AUTO_RESULT_KEYS and not name.startswith(f"{CONFIG}/")
-    }
+    return own_metrics(trial.metric_analysis)

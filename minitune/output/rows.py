@@ -21,7 +21,6 @@ from minitune.output.colors import color_of
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
-    DEBUG_METRICS,
     NODE_IP,
     PID,
     TIME_TOTAL_S,
@@ -29,6 +28,7 @@ from minitune.result import (
     TRIAL_ID,
     flat_row,
     flatten,
+    own_metrics,
 )
 from minitune.space.tree import value_at_text
 
@@ -45,7 +45,6 @@ METRICS_SHOWN = 4
 """The number of a run's own metrics that are shown by default."""
 MAX_SHOWN_VALUES = 20
 """The maximum number of parameters or metrics in a line."""
-_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
 _WHOLE = 10_000
@@ -371,11 +370,6 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
         if name not in known and known_number(value) is not None:
             found[name] = None
     return list(found)
-
-
-def own_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's metrics of a result, nested as they were reported."""
-    return {key: value for key, value in result.items() if key not in _HIDDEN}
 
 
 def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
 from minitune.record.housekeeper import Housekeeper
-from minitune.result import AUTO_RESULT_KEYS, MISSING, lookup
+from minitune.result import MISSING, lookup, own_metrics
 
 logger = logging.getLogger("minitune")
 
@@ -107,7 +107,7 @@ class _BestCheckpoints:
         if num_to_keep is None and not (self._has_budget and attribute):
             return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
         if attribute and lookup(metrics, attribute) is MISSING:
-            names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
+            names = ", ".join(own_metrics(metrics)) or "none"
             warn_once(
                 f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
                 f"the worst; its metrics: {names}",

@@ -24,7 +24,7 @@ from minitune.experiment.trial import EarlierRun
 from minitune.record import codec, journal, journal_lines, records
 from minitune.record.layout import RunDirectory, no_run, run_path
 from minitune.record.story import Effect, Story
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import own_metrics
 
 # An overview skips these records: they change neither the run nor the status of a trial, except for a result with which
 # its trial ends.
@@ -148,7 +148,7 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
             earlier = EarlierRun.of(results.path, results.trials)
         else:
             raise ValueError(f"warm_start must hold directories of runs, or ResultGrids, but got {shown(source)}")
-        if not any(set(metrics or ()) - set(AUTO_RESULT_KEYS) for _, metrics in earlier.tried):
+        if not any(own_metrics(metrics or {}) for _, metrics in earlier.tried):
             raise ValueError(f"warm_start: no trial of the run in {earlier.path} has ended with a result; leave it out")
         found.append(earlier)
     return found

@@ -31,7 +31,7 @@ from minitune.decision import Decision
 from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.schedulers.async_hyperband import exact
 from minitune.schedulers.population import (
     Changes,
@@ -626,7 +626,7 @@ class PopulationBasedTraining(MetricScheduler):
         what = "the metric, which must be named,"
         if missing != DEFAULT_METRIC:
             what = repr(missing)
-        names = shown(sorted(str(key) for key in result if key not in AUTO_RESULT_KEYS))
+        names = shown(sorted(map(str, own_metrics(result))))
         text = f"{type(self).__name__} needs {what} in every result, but got {names}"
         if self._require_attrs:
             raise RuntimeError(f"{text}; report it, or pass require_attrs=False to let such results pass")

@@ -20,7 +20,7 @@ from minitune.base.text import number_text, warn_once
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
+from minitune.result import DEFAULT_METRIC, own_metrics
 
 WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
@@ -340,7 +340,7 @@ class MetricScheduler(FIFOScheduler):
             return None
         time = known_number(result.get(self._time_attr))
         if time is None:
-            names = ", ".join(key for key in result if key not in AUTO_RESULT_KEYS)
+            names = ", ".join(own_metrics(result))
             warn_once(
                 f"{type(self).__name__} uses time_attr={self._time_attr!r}, but a result has no such number, so "
                 f"it is not compared; reported were: {names}. 'training_iteration' is in every result"

@@ -21,7 +21,7 @@ from itertools import combinations
 from typing import Any
 
 from minitune.experiment.trial import EarlierRun
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import own_metrics
 from minitune.search.groups import numbers_of
 from minitune.search.model import Model
 from minitune.search.ranking import Observation, Ranking
@@ -124,7 +124,7 @@ class _Source:
         scored.sort(key=lambda row: row[:2])
         if not scored or scored[0][0] == math.inf:
             keys = sorted({str(key) for config, _ in run.tried for key in config})
-            names = sorted({name for _, metrics in run.tried for name in metrics or {}} - set(AUTO_RESULT_KEYS))
+            names = sorted({name for _, metrics in run.tried for name in own_metrics(metrics or {})})
             raise ValueError(
                 f"warm_start: no trial of the run in {run.path} has a configuration in this space and a finite "
                 f"{metric!r}; its configurations have {', '.join(keys) or 'no parameters'}, and it has reported "

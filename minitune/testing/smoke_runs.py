@@ -39,7 +39,7 @@ from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.goal import Best, why_no_best
 from minitune.output.status_block import best_text
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import STEP_SUMMARY, variable_of
 from minitune.tune_config import TuneConfig
@@ -155,7 +155,7 @@ def smoke(
     _refuse_failures(grid, name, seed)
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
-    if not any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid):
+    if not any(own_metrics(result.metrics) for result in grid):
         what = "before its end: call report(), or return a dict of metrics"
         if time.monotonic() > until_s:
             what = f"within {budget_s:g} s: report earlier, or give a longer budget_s"

@@ -17,7 +17,7 @@ from minitune.context import get_gpu_ids
 from minitune.error import TuneError
 from minitune.executors.devices import machine_resources, run_bounded
 from minitune.resources import GPU
-from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
+from minitune.result import TRAINING_ITERATION, own_metrics
 from minitune.settings import number_setting
 from minitune.trainable.trainable import Trainable
 
@@ -108,7 +108,7 @@ def _step(instance: Trainable, expected: int) -> dict[str, Any]:
         raise TuneError(
             f"{TRAINING_ITERATION} must be {expected} here, but got {got!r}: check what is saved and loaded"
         )
-    return {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
+    return own_metrics(result)
 
 
 def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:

@@ -20,7 +20,7 @@ from minitune.experiment.goal import best_of, best_trial, confirmations, earlier
 from minitune.experiment.lifecycle import ERROR, Transition
 from minitune.experiment.trial import Trial
 from minitune.output.comparison import compared
-from minitune.output.rows import metrics_of, own_metrics, parameter_names, row_of
+from minitune.output.rows import metrics_of, parameter_names, row_of
 from minitune.output.status_block import earlier_best_text
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
@@ -28,7 +28,7 @@ from minitune.record.layout import run_path
 from minitune.record.reading import RunFollower, read_description
 from minitune.record.standing import RUNNING_RUN, put_back, read_on
 from minitune.record.story import Effect
-from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
+from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
 
 METRICS_KEPT = 12

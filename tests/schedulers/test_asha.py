@@ -400,10 +400,11 @@ def test_the_stopping_variant_chooses_first_in_first_out() -> None:
 
 def test_a_time_attr_that_is_never_reported_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = asha(time_attr="epok")
-    told = {scheduler.on_trial_result(CONTEXT, make_trial(i), {"epoch": 9, "score": i}) for i in range(3)}
+    result = {"epoch": 9, "eval/loss": 1, "time_total_s": 1.0, "config/lr": 0.1}
+    told = {scheduler.on_trial_result(CONTEXT, make_trial(i), {**result, "score": i}) for i in range(3)}
 
     assert told == {"CONTINUE"}
     assert [text.partition(". ")[0] for text in caplog.messages] == [
         "AsyncHyperBandScheduler uses time_attr='epok', but a result has no such number, so it is not compared; "
-        "reported were: epoch, score"
+        "reported were: epoch, eval/loss, score"
     ]
