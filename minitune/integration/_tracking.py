@@ -175,7 +175,7 @@ class TrackerCallback(LoggerCallback, ABC):
             trial.experiment_path,
             trial.local_path,
             plain_config(trial.config),
-            is_new=trial.attempt.number <= 1 and not trial.progress.num_reports,
+            is_new=trial.attempt.number <= 1,
         )
         self._put(trial.trial_id, "start", facts)
 

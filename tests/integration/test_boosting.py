@@ -22,6 +22,9 @@ def test_metrics_are_reported_under_the_names_that_are_wanted() -> None:
     assert Boosting({"loss": "eval-loss"})._reported(logged) == {"loss": 2.0}
     doubled = Boosting(["eval-loss"], results_postprocessing_fn=lambda metrics: {"twice": metrics["eval-loss"] * 2})
     assert doubled._reported(logged) == {"twice": 4.0}
+    emptied = Boosting(results_postprocessing_fn=lambda metrics: {"n": len([metrics.popitem(), metrics.popitem()])})
+    assert emptied._reported(logged) == {"n": 2}
+    assert len(logged) == 2, "the library's own dict stays as it is"
     with pytest.raises(KeyError, match="no metric 'acc' was logged; there are eval-loss, train-loss"):
         Boosting({"eval-loss": "acc"})._reported(logged)
 

@@ -439,6 +439,22 @@ def test_a_plot_begins_with_its_arguments(
     assert [run["importances"] is not None for run in data["runs"]] == [has_importances] * len(data["runs"])
 
 
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
+def test_a_plot_may_be_of_another_metric_than_the_objective(
+    plot: Callable[..., plots.Plot], stopped: tune.ResultGrid
+) -> None:
+    (run,) = data_of(plot(stopped, metric="other", mode="max").html)["runs"]
+    assert (run["metric"], run["mode"], run["best"]) == ("other", "max", 0)
+
+
+@pytest.mark.parametrize("plot", [plots.plot_optimization_history, plots.plot_edf], ids=lambda plot: plot.__name__)
+def test_some_plots_take_several_runs(plot: Callable[..., plots.Plot]) -> None:
+    for name in ("one", "two"):
+        fit(report_n(2, loss=1), {"x": 1}, name=name, **OBJECTIVE)
+    made = plot([run_path("one"), run_path("two")], metric="loss", mode="max")
+    assert [(run["name"], run["mode"]) for run in data_of(made.html)["runs"]] == [("one", "max"), ("two", "max")]
+
+
 def test_a_plot_in_a_notebook_can_reach_nothing_of_it(stopped: tune.ResultGrid) -> None:
     assert plots.plot_edf(stopped)._repr_html_().startswith('<iframe sandbox="allow-scripts allow-downloads" width=')
 
@@ -508,8 +524,9 @@ def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
         assert (front["metric"], front["mode"]) == ("loss", modes[0])
     with pytest.raises(ValueError, match="mode must be"):
         plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "best"])
-    with pytest.raises(ValueError, match="two of each"):
-        plots.plot_pareto_front(stopped, ["loss"], ["min"])
+    for metrics, modes in ((["loss"], ["min"]), (["loss"], ["min", "max"]), (["loss", "other"], ["min"])):
+        with pytest.raises(ValueError, match="two of each"):
+            plots.plot_pareto_front(stopped, metrics, modes)
     with pytest.raises(ValueError, match=r"no trial of 3 has reported 'sizes'; reported were: "):
         plots.plot_pareto_front(stopped, ["loss", "sizes"], ["min", "max"])
 

@@ -313,8 +313,17 @@ def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
         ]
         assert client.ask("run/project%2Fone/")[0] == 200
         assert client.ask("run/project%2Fone/trial/0")[0] == 200
-        for outside in ("run/..%2F..%2Fetc/", "run/none/", "run/two", "run/%2Fetc/"):
+        for outside in ("run/..%2F..%2Fetc/", "run/none/", "run/two", "run/%2Fetc/", "other/two/"):
             assert client.ask(outside)[0] == 404
+        for nothing in (
+            "compare/two/two",
+            "other/two/two/",
+            "compare/two/",
+            "run/two/trial/9",
+            "run/two/x/0",
+            "trial/0",
+        ):
+            assert client.ask(nothing)[0] == 404
     finally:
         client.close()
 
