@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -71,7 +72,8 @@ def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
     """A run as the page gets it; a trial's number is its position."""
     whole = []
     for number, trial in enumerate(trials):
-        whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **trial})
+        known = copy.deepcopy(trial)
+        whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **known})
     for trial in whole:
         trial["counted_s"] = trial["counted_s"] or sum(end - begin for begin, end in trial["spans"])
         trial["since_s"] = trial["working_s"]
