@@ -164,11 +164,12 @@ class NeedsItsOrder(TPESearch):
         self.in_order: list[str] = []
 
     def suggest(self, trial_id: str) -> Any:
+        suggested = super().suggest(trial_id)
         self.in_order.append(trial_id)
-        return super().suggest(trial_id)
+        return suggested
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        if self.in_order.pop(0) != trial_id:
+        if result and self.in_order.pop(0) != trial_id:
             raise ValueError(trial_id)
         super().on_trial_complete(trial_id, result, error)
 
