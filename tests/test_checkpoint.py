@@ -7,10 +7,12 @@ import errno
 import gc
 import os
 import pickle
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,30 @@ def test_metadata_is_written_beside_the_checkpoint(source: Path) -> None:
     assert Checkpoint(checkpoint.to_directory()).get_metadata() == {"b": 1}
 
 
+def test_metadata_that_json_cannot_hold_changes_nothing(source: Path) -> None:
+    checkpoint = Checkpoint(source)
+    checkpoint.set_metadata({"a": 1})
+    for change in (checkpoint.set_metadata, checkpoint.update_metadata):
+        for bad in ({"a": object()}, [("a", 1), 2], "text", None, {"a": {1, 2}}):
+            with pytest.raises(TypeError, match=r"metadata must be a dict of what JSON can hold, but got "):
+                change(bad)  # type: ignore[operator]
+    with pytest.raises(TypeError, match="metadata must be a dict"):
+        checkpoint.update_metadata([("b", 2)])  # type: ignore[arg-type]  # its pairs would do for `dict`
+    assert checkpoint.get_metadata() == {"a": 1}
+    assert sorted(os.listdir(source)) == [METADATA_FILE, "sub"]
+
+
+def test_checkpoints_are_compared_by_their_paths_alone(source: Path) -> None:
+    class FileSystem:
+        type_name = "local"
+
+    local = FileSystem()
+    checkpoint = Checkpoint(source, local)
+    assert checkpoint.filesystem is local
+    assert checkpoint == Checkpoint(source)
+    assert (checkpoint == str(source), checkpoint == source, checkpoint is None) == (False, False, False)
+
+
 @pytest.mark.parametrize("path", [None, 3, b"x"])
 def test_a_checkpoint_needs_a_path(path: Any) -> None:
     with pytest.raises(TypeError, match="path must be a directory's path"):
@@ -256,6 +282,75 @@ def test_trial_directory_is_copied_while_checkpoints_are_removed(
         "own/checkpoint_000000",
         "own/file",
     ]
+
+
+def test_a_committed_checkpoint_is_recorded_with_its_files_and_bytes(source: Path, tmp_path: Path) -> None:
+    (source / "more").write_bytes(bytes(41))
+    (source / "link").symlink_to("more")
+    (source / "sub" / "empty").mkdir()
+    record, trial = commit(source, tmp_path, number=1_234_567)
+    assert (record.number, record.file_count, record.total_bytes) == (1_234_567, 3, 42)
+    assert record.directory == "checkpoint_1234567"
+    assert sorted(os.listdir(trial / record.directory)) == ["link", "more", "sub"]
+    assert os.listdir(trial / record.directory / "sub" / "empty") == []
+    prepared = Path(temporary_directory(trial, 7, attempt=1))
+    shutil.copytree(source, prepared, symlinks=True, dirs_exist_ok=True)
+    again = commit_prepared(str(prepared), trial, 7)
+    assert again == replace(record, number=7)
+    assert matches(again, trial)
+    assert not matches(replace(again, number=8), trial)
+
+
+def test_what_stands_below_a_directory_is_listed_in_order(source: Path) -> None:
+    (source / "a").touch()
+    (source / "sub" / "b").symlink_to(source)  # it is not followed
+    (source / "sub" / "c").write_text("four")
+    assert walk(source) == [
+        ("a", 0, False),
+        ("sub/", 0, False),
+        ("sub/b", 0, True),
+        ("sub/c", 4, False),
+        ("sub/weights", 1, False),
+    ]
+    assert [entry.name for entry in walk(source, re.compile("sub/"))] == ["a"]
+
+
+def test_a_checkpoint_is_prepared_in_an_empty_directory_of_its_attempt(tmp_path: Path) -> None:
+    first = Path(temporary_directory(tmp_path, 3, attempt=2))
+    assert first == tmp_path / ".tmp-000003-2"
+    (first / "left over").touch()
+    assert temporary_directory(tmp_path, 3, attempt=2) == str(first)
+    assert os.listdir(first) == []
+    assert temporary_directory(tmp_path, 3, attempt=1) == str(tmp_path / ".tmp-000003-1")
+    with pytest.raises(FileNotFoundError):
+        temporary_directory(tmp_path / "removed", 0, attempt=1)
+    assert not (tmp_path / "removed").exists()
+
+
+def test_a_reported_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the reported checkpoint's directory '.*/none' does not exist$"):
+        commit(tmp_path / "none", tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"does not exist; a directory of checkpoint_dir\(\) is renamed when it"
+    ):
+        commit(tmp_path / ".tmp-000000-1", tmp_path)
+    assert os.listdir(tmp_path / "run" / "trial") == []
+
+
+def test_a_file_that_becomes_shorter_during_the_copy_is_copied_as_it_is_now(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(fd: int) -> os.stat_result:
+        status = real(fd)
+        os.truncate(source / "sub" / "weights", 0)
+        return status
+
+    real = os.fstat
+    monkeypatch.setattr(os, "fstat", cut)
+    record, trial = commit(source, tmp_path)
+    monkeypatch.undo()
+    assert (trial / record.directory / "sub" / "weights").read_bytes() == b""
+    assert record.total_bytes == 0
 
 
 def special_file(kind: str, path: Path) -> None:
