@@ -7,15 +7,20 @@ import math
 import os
 import re
 import signal
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, listening
+from kit import fit, listening, make_trial, run_trial
 
 from minitune import ResultGrid, grid_search, report, run, simulate
+from minitune.analysis.run_results import RunResults
 from minitune.analysis.summary import Summary, Target, append_to, escaped
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Best
+from minitune.experiment.lifecycle import Transition
+from minitune.experiment.trial import Trial
 from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
@@ -214,3 +219,149 @@ def test_the_best_of_a_run_has_the_value_of_the_scope(grid: ResultGrid) -> None:
         best = Best.of(grid._run.trials, "loss", "min", scope)
         assert best is not None
         assert (best.trial.number, best.value) == (0, value)
+
+
+# -- the texts ---------------------------------------------------------------------------------------------------------
+FULL = Summary(
+    name="a_run",
+    path="/runs/a_run",
+    elapsed_s=61.04,
+    is_interrupted=True,
+    counts={"finished": 2, "failed": 1},
+    cut=1,
+    early_end="interrupted by SIGINT; 3 of 4 trials had ended",
+    best="loss=0.5 (trial t0)",
+    best_line=["Best: loss=0.5 with lr=1 (trial t0)"],
+    config={"lr": "1", "a|b": "'<x>'"},
+    errors=["2 x ValueError: no", "1 x KeyError: x"],
+)
+EMPTY = Summary("r", "/r", 0.0, False, {}, 0, "", None, [], {}, [])
+
+
+def test_a_summary_has_all_that_is_known_and_nothing_else() -> None:
+    assert FULL.lines() == [
+        "run a_run: 3 trials in 61.0 s (interrupted): 2 finished, 1 failed",
+        "  ended early: interrupted by SIGINT; 3 of 4 trials had ended",
+        "  Best: loss=0.5 with lr=1 (trial t0)",
+        "  failed: 2 x ValueError: no",
+        "  failed: 1 x KeyError: x",
+        "  /runs/a_run",
+    ]
+    assert FULL.markdown().splitlines() == [
+        r"### a\_run",
+        "",
+        r"3 trials in 61.0 s \(interrupted\): 2 finished, 1 failed.",
+        "",
+        "Ended early: interrupted by SIGINT; 3 of 4 trials had ended.",
+        "",
+        r"Best: **loss=0.5 \(trial t0\)**",
+        "",
+        "| parameter | value |",
+        "| --- | --- |",
+        "| lr | 1 |",
+        "| a&#124;b | '&lt;x&gt;' |",
+        "",
+        "Failures:",
+        "",
+        "- 2 x ValueError: no",
+        "- 1 x KeyError: x",
+    ]
+    assert EMPTY.lines() == ["run r: 0 trials in 0.0 s: none", "  /r"]
+    assert EMPTY.markdown() == "### r\n\n0 trials in 0.0 s: none.\n"
+
+
+@pytest.mark.parametrize(("count", "more"), [(30, 0), (31, 1)])
+def test_thirty_parameters_and_kinds_of_errors_are_told_and_the_others_counted(count: int, more: int) -> None:
+    many = replace(
+        EMPTY,
+        config={f"p{number}": "1" for number in range(count)},
+        errors=[f"1 x E{number}" for number in range(count)],
+    )
+    lines = many.markdown().splitlines()
+    assert sum(line.startswith("| p") and line.endswith(" 1 |") for line in lines) == 30
+    assert ("| and 1 more |  |" in lines) == (more == 1)
+    assert sum(line.startswith("- 1 x ") for line in lines) == 30
+    assert ("- and 1 other kinds" in lines) == (more == 1)
+    assert sum(line.startswith("  failed: ") for line in many.lines()) == 30
+
+
+def test_a_text_of_a_summary_is_cut_at_two_hundred_characters() -> None:
+    assert escaped("a" * 200) == "a" * 200
+    assert len(escaped("a" * 201)) == 200
+    assert escaped("&|*~") == "&amp;&#124;\\*\\~"
+
+
+def test_a_summary_is_read_back_from_its_record() -> None:
+    assert Summary.of_record(json.loads(json.dumps(asdict(FULL)))) == FULL
+
+
+def trial_of(*losses: float, number: int = 0, how: Transition | None = Transition.STOP, started: bool = True) -> Trial:
+    trial = make_trial(number, config={"n": number})
+    if started:
+        run_trial(trial)
+    for loss in losses:
+        trial.record_result({"loss": loss})
+    if how is not None:
+        trial.move(how)
+    return trial
+
+
+def test_a_run_that_has_ended_counts_its_trials_by_their_ends() -> None:
+    cut_off = trial_of(0.1, number=3, how=None)
+    cut_off.move(Transition.STOP)
+    cut_off.ending = Ending.of(EndKind.STOPPER)
+    never = trial_of(number=4, started=False)
+    never.ending = Ending.of(EndKind.STOPPER)
+    trials = [trial_of(0.5), trial_of(number=1), trial_of(number=2, how=Transition.FAIL), cut_off, never]
+    summary = Summary.of(RunResults("/runs/it", trials, "loss", "min"), 2.5, False)
+    assert (summary.name, summary.path, summary.elapsed_s, summary.cut) == ("it", "/runs/it", 2.5, 2)
+    assert summary.counts == {"finished": 1, "failed": 1, "interrupted": 1, "not started": 1, "without a result": 1}
+    assert summary.early_end.startswith("the stopper has ended the run; 3 of 5 trials had ended")
+    assert (summary.best, summary.config) == ("loss=0.1 (trial t0003)", {"n": "3"})
+    without = Summary.of(RunResults("/runs/it", trials), 2.5, True)
+    assert (without.best, without.best_line, without.config) == (None, [], {})
+    assert without.is_interrupted
+    unknown = Summary.of(RunResults("/runs/it", trials, "acc", "max"), 2.5, False)
+    assert (unknown.best, unknown.config) == (None, {})
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("at_least", "at_most", "mode", "text", "met", "missed"),
+    [
+        (1.0, None, "max", "best v >= 1", [1.0, 2.0, math.inf], [0.9, math.nan]),
+        (None, 1.0, "min", "best v <= 1", [1.0, 0.0, -math.inf], [1.1, math.nan]),
+        (0.0, None, "max", "best v >= 0", [0.0], [-0.1]),
+        (None, 0.0, "min", "best v <= 0", [0.0], [0.1]),
+        (1.0, 2.0, "max", "best v >= 1 and <= 2", [1.0, 1.5, 2.0], [0.9, 2.1]),
+    ],
+)
+def test_a_target_is_met_by_values_within_its_limits(
+    at_least: float | None, at_most: float | None, mode: str, text: str, met: list[float], missed: list[float]
+) -> None:
+    target = Target.of("v", at_least, at_most)
+    assert (target.mode, str(target)) == (mode, text)
+    assert [target.is_met(value) for value in (*met, *missed)] == [True] * len(met) + [False] * len(missed)
+
+
+def test_a_target_may_have_the_other_mode() -> None:
+    assert Target.of("v", 1.0, None, mode="min").mode == "min"
+    assert Target.of("v", None, 1.0, mode="max", scope="avg").scope == "avg"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        ((None, 1.0, None), {}, "metric must be"),
+        (("v", None, None), {}, "at_least or at_most must be"),
+        (("v", math.nan, None), {}, "at_least must be"),
+        (("v", None, math.nan), {}, "at_most must be"),
+        (("v", "1", None), {}, "at_least must be"),
+        (("v", None, True), {}, "at_most must be"),
+        (("v", 1.0, None), {"mode": "best"}, "'best'"),
+        (("v", 1.0, None), {"scope": "first"}, "scope must be one of last, all, avg"),
+    ],
+)
+def test_a_target_without_a_sense_is_refused(arguments: tuple[Any, ...], options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Target.of(*arguments, **options)
