@@ -631,6 +631,9 @@ def view_of(trial: Trial) -> dict[str, Any]:
         "failures": trial.num_failures,
         "ending": trial.ending,
         "error": str(trial.error),
+        "has begun": trial.is_finished() and trial.start_time is not None,
+        "repeats": trial.repeats,
+        "usage": trial.usage,
     }
 
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from kit import BOUND_S, raiser, wait_until
 
 from minitune.base import files
+from minitune.record import housekeeper
 from minitune.record.housekeeper import Housekeeper
 
 Bound = Callable[[float], float]
@@ -28,6 +30,48 @@ class FakeJournal:
     def sync(self) -> None:
         self.count += 1
         self.synced.set()
+
+
+class VirtualTime:
+    """Time that passes only while the housekeeper's thread waits; `at` of a chore says when it was done.
+
+    The thread reads the clock a few times for each chore. One that reads it so often waits busily.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        self.reads = 0
+        self.at: list[tuple[str, float]] = []
+        time_of = self
+
+        class Condition(threading.Condition):
+            def wait(self, timeout: float | None = None) -> bool:
+                if timeout is None or threading.current_thread().name != "minitune-housekeeper":
+                    return super().wait(timeout)
+                time_of.now_s += timeout
+                return False
+
+        monkeypatch.setattr(housekeeper.threading, "Condition", Condition)
+        monkeypatch.setattr(housekeeper.time, "monotonic", self.read)
+
+    def read(self) -> float:
+        self.reads += 1
+        assert self.reads < 1000, "the thread waits busily"
+        return self.now_s
+
+    def chore(self, name: str, takes_s: float = 0.0) -> Callable[[], None]:
+        """A sync that takes some time."""
+
+        def sync() -> None:
+            self.at.append((name, round(self.now_s - 1000.0, 6)))
+            self.now_s += takes_s
+
+        return sync
+
+    def trees(self, path: str) -> Iterator[None]:
+        """In place of `files.sync_tree_steps`."""
+        self.chore(os.path.basename(path))()
+        yield
 
 
 def tree(path: Path, count: int = 3) -> Path:
@@ -207,3 +251,93 @@ def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) ->
         [sys.executable, "-c", script, str(tmp_path / "journal")], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_record_is_synced_within_100_ms_and_the_thread_sleeps_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = VirtualTime(monkeypatch)
+    with closing(Housekeeper()) as keeper:
+        for name in ("first", "second"):
+            begin_s = time.now_s
+            keeper.sync_soon(time.chore(name))
+            assert keeper.wait_idle(BOUND_S)
+            assert 0 < time.now_s - begin_s <= 0.1
+    assert [name for name, _ in time.at] == ["first", "second"]
+
+
+def test_syncs_of_a_slow_disk_take_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = VirtualTime(monkeypatch)
+    with closing(Housekeeper()) as keeper:
+        for _ in range(3):
+            keeper.sync_soon(time.chore("sync", takes_s=0.1))
+            assert keeper.wait_idle(BOUND_S)
+    (_, first_s), (_, second_s), (_, third_s) = time.at
+    assert first_s <= 0.1
+    assert (second_s - first_s, third_s - second_s) == (pytest.approx(2.0), pytest.approx(2.0))
+
+
+def test_the_newest_checkpoint_of_a_trial_is_synced_one_second_after_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = VirtualTime(monkeypatch)
+    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
+    with closing(Housekeeper()) as keeper:
+        for name in ("a/0", "b/1", "a/2"):
+            keeper.sync_checkpoint(name)
+            assert keeper.wait_idle(BOUND_S)
+    assert time.at == [("0", 0.0), ("1", 0.0), ("2", 1.0)]
+
+
+def test_a_record_is_synced_while_a_checkpoint_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = VirtualTime(monkeypatch)
+    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
+    with closing(Housekeeper()) as keeper:
+        keeper.sync_checkpoint("a/0")
+        assert keeper.wait_idle(BOUND_S)
+        with keeper._changed:  # so that the thread finds both
+            keeper.sync_checkpoint("a/1")
+            keeper.sync_soon(time.chore("record"))
+        assert keeper.wait_idle(BOUND_S)
+    assert [name for name, _ in time.at] == ["0", "record", "1"]
+    assert time.at[1][1] <= 0.1
+    assert time.at[2][1] == 1.0
+
+
+def test_the_end_waits_for_nothing_that_is_not_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = VirtualTime(monkeypatch)
+    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
+    keeper = Housekeeper()
+    with keeper._changed:  # so that the thread finds all of it at the end
+        keeper.sync_checkpoint("a/0")
+        keeper.sync_soon(time.chore("record"))
+        keeper._close_by = time.now_s
+    keeper.close()
+    assert sorted(time.at) == [("0", 0.0), ("record", 0.0)]
+
+
+def test_records_are_synced_at_the_end_also_if_there_is_no_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = VirtualTime(monkeypatch)
+    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
+    removed: list[str] = []
+    monkeypatch.setattr(files, "remove_tree_steps", lambda path: iter(removed.append(path) or ()))
+    keeper = Housekeeper()
+    with keeper._changed:
+        keeper.sync_checkpoint("a/0")
+        keeper.delete("old")
+        keeper.sync_soon(time.chore("record"))
+        keeper._close_by = time.now_s - 1
+    keeper.close(limit_s=-1)
+    assert ([name for name, _ in time.at], removed) == (["record"], [])
+
+
+def test_a_checkpoint_is_synced_before_old_ones_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sync decides which of them may go."""
+    time = VirtualTime(monkeypatch)
+    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
+    monkeypatch.setattr(files, "remove_tree_steps", time.trees)
+    with closing(Housekeeper()) as keeper:
+        with keeper._changed:
+            keeper.delete("a/old")
+            keeper.delete("a/older")
+            keeper.sync_checkpoint("a/new")
+        assert keeper.wait_idle(BOUND_S)
+    assert [name for name, _ in time.at] == ["new", "old", "older"]

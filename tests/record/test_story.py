@@ -167,3 +167,31 @@ def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_
     fit(rough(), FOUR, scheduler=deciding(turns), callbacks=[spy])
     assert spy.trials[1].experiment_tag == "another"
     check_story(read_run(run_path()), spy.trials)
+
+
+RESUMES: dict[str, tuple[int, dict[str, Any]]] = {
+    "goes on before there is a checkpoint": (3, {}),
+    "goes on": (12, {}),
+    "goes on with a trial that had failed": (12, {"resume_errored": True}),
+    "starts a failed trial over": (12, {"restart_errored": True}),
+    "ends the unfinished trials": (12, {"resume_unfinished": False}),
+    "goes on with more trials": (12, {"add_samples": 1}),
+}
+
+
+@pytest.mark.parametrize("how", RESUMES)
+def test_a_reader_sees_what_a_second_driver_knows_if_it(how: str) -> None:
+    results, choice = RESUMES[how]
+    settings: dict[str, Any] = {"max_failures": 1, "num_to_keep": 2, "checkpoint_frequency": 2}
+    fails = [(0, 2), (0, 3), (1, 4), (9, 4)]
+    turns = Turns(trial_2_at_3=[takes_over(1, i=9)])
+    cut(rough(*fails), FOUR, results=results, scheduler=deciding(turns), stop={"n": 5}, **settings)
+    spy = Spy()
+    resume(rough((1, 4), (9, 4)), callbacks=[Reader(), spy], **settings, **choice)
+    check_story(read_run(run_path()), spy.trials)
+
+
+def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it() -> None:
+    spy = Spy()
+    fit(report_n(40, loss=0.5), {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
+    check_story(read_run(run_path()), spy.trials)
