@@ -14,6 +14,7 @@ from kit import make_socket, tree
 
 from minitune.base import files
 from minitune.base.files import SpecialFileError
+from minitune.error import DiskError
 
 
 @pytest.fixture
@@ -191,3 +192,282 @@ def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pyte
     for path in ("one", "one", "two"):
         appended.lapse("trial", str(tmp_path / path), PermissionError(errno.EACCES, "Permission denied"))
     assert [text.partition(" could not")[0] for text in caplog.messages] == [str(tmp_path / p) for p in ("one", "two")]
+
+
+# -- opening and writing -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_to_append_is_made_with_the_usual_mode_and_grows_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    before = os.umask(0o022)
+    try:
+        for line in (b"one\n", b"two\n"):
+            with files.open_to_append(path) as file:
+                file.write(line)
+    finally:
+        os.umask(before)
+    assert files.read_bytes(path) == b"one\ntwo\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_link_is_followed_where_a_file_is_opened(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "link").symlink_to(outside / "file")
+    assert files.read_bytes(tmp_path / "link") == b"precious"
+
+
+def test_a_missing_file_is_not_made_by_reading_it(tmp_path: Path) -> None:
+    for read in (files.read_bytes, lambda path: files.read_end(path, 10)):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "missing")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_could_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), files.new_file(str(tmp_path / "file")) as file:
+        file.write(b"new")
+        file.flush()
+        assert (tmp_path / "file").read_bytes() == b"old"
+        assert any(files.WRITE_TEMPORARY.fullmatch(name) for name in os.listdir(tmp_path))
+        raise KeyboardInterrupt
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("write", [files.atomic_write, files.write_again])
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_file_has_the_mode_that_was_asked_for_also_if_it_replaces_another(
+    tmp_path: Path, write: Callable[..., object], mode: int
+) -> None:
+    path = tmp_path / "file"
+    for content in (b"one", b"two"):
+        write(str(path), content, mode)
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (content, mode)
+        path.chmod(0o666)
+
+
+def test_writing_again_tells_whether_the_file_is_new(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert [files.write_again(path, content) for content in (b"one", b"")] == [True, False]
+    assert files.read_bytes(path) == b""
+
+
+def test_a_directory_may_exist_already(tmp_path: Path) -> None:
+    for mode in (0o700, 0o750):
+        files.make_directory(str(tmp_path / "new"), mode)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_free_name_is_the_first_that_neither_a_file_nor_a_link_has(tmp_path: Path) -> None:
+    (tmp_path / "run-1").touch()
+    (tmp_path / "run-2").symlink_to("nowhere")
+    (tmp_path / "run-4").touch()
+    assert files.free_name(str(tmp_path / "run")) == str(tmp_path / "run-3")
+
+
+@pytest.mark.parametrize(
+    ("number", "refused", "blames"),
+    [
+        (errno.ENOSPC, errno.ENOSPC, "the disk"),
+        (errno.EIO, errno.EROFS, "the disk"),
+        (errno.ENOSPC, None, "the trial"),
+        (errno.ENOSPC, errno.ENOENT, "the trial"),
+        (errno.ENOENT, errno.ENOSPC, "the trial"),
+    ],
+)
+def test_the_disk_is_blamed_only_if_it_refuses_another_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, refused: int | None, blames: str
+) -> None:
+    def open_instead(path: str, *args: object, **options: object) -> object:
+        if refused is not None:
+            raise OSError(refused, os.strerror(refused))
+        return open(path, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(files, "open", open_instead, raising=False)
+    trial = tmp_path / "run" / "trial"
+    trial.mkdir(parents=True)
+    found = files.look_at_disk(str(trial), OSError(number, os.strerror(number)))
+    assert (found is not None) == (blames == "the disk")
+    if found is not None:
+        assert found.run_path == str(tmp_path / "run")
+        assert f"{trial} could not be written" in str(found)
+    assert os.listdir(trial) == []
+
+
+def test_an_error_of_another_kind_is_not_looked_at(tmp_path: Path) -> None:
+    assert files.look_at_disk(str(tmp_path / "missing"), ValueError("no file")) is None
+
+
+# -- syncing and removing ----------------------------------------------------------------------------------------------
+
+
+def test_a_tree_is_synced_from_the_inside_out_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = tmp_path / "run" / "trial" / "checkpoint"
+    (top / "deep").mkdir(parents=True)
+    (top / "deep" / "weights").write_bytes(b"12345")
+    (top / "state").write_bytes(b"123")
+    (top / "link").symlink_to("state")
+    os.mkfifo(top / "fifo")
+    synced: list[object] = []
+    monkeypatch.setattr(files, "sync_descriptor", lambda found: synced.append(os.fstat(found).st_size))
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+
+    for _ in files.sync_tree_steps(str(top)):
+        pass
+
+    assert synced == [5, str(top / "deep"), 3, str(top), str(top.parent), str(top.parent.parent)]
+    with pytest.raises(FileNotFoundError):
+        list(files.sync_tree_steps(str(tmp_path / "missing")))
+
+
+def test_only_temporary_files_of_writing_are_removed(tmp_path: Path) -> None:
+    kept = [".tmp-000001-1", ".tmp-w-12", f"a{files.temporary_name()}", f"{files.temporary_name()}a", "file"]
+    for name in (*kept, files.temporary_name()):
+        (tmp_path / name).touch()
+    (tmp_path / files.temporary_name() / "inner").mkdir(parents=True)
+    files.remove_write_temporaries(str(tmp_path))
+    files.remove_write_temporaries(str(tmp_path / "missing"))
+    assert sorted(os.listdir(tmp_path)) == sorted(kept)
+
+
+def test_a_large_tree_is_removed_in_steps(tmp_path: Path) -> None:
+    for number in range(120):
+        (tmp_path / "tree" / str(number % 2)).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / str(number % 2) / str(number)).touch()
+    assert 2 <= len(list(files.remove_tree_steps(str(tmp_path / "tree")))) <= 4
+    assert os.listdir(tmp_path) == []
+    for remove in (files.remove_file, files.remove_tree):
+        remove(str(tmp_path / "missing"))
+
+
+def test_names_come_in_order_and_a_missing_directory_has_none(tmp_path: Path) -> None:
+    for name in ("b", "a", "10", "9"):
+        (tmp_path / name).touch()
+    assert files.names(str(tmp_path)) == ["10", "9", "a", "b"]
+    assert files.names(str(tmp_path / "missing")) == []
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_of_the_user_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    given = ["~/runs", Path("runs"), "a/../runs", "/x/./y", "c:/runs"]
+    expected = ["/home/me/runs", *[str(tmp_path / "runs")] * 2, "/x/y", str(tmp_path / "c:/runs")]
+    assert [files.local_path(path) for path in given] == expected
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/runs", "file://host/runs", "hdfs+x://a"])
+def test_a_path_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="must be local"):
+        files.local_path(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"runs"])
+def test_a_path_that_is_none_is_refused(path: object) -> None:
+    with pytest.raises(TypeError, match="a path must be text"):
+        files.local_path(path)  # type: ignore[arg-type]
+
+
+def test_a_relative_path_needs_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    monkeypatch.setattr(sys, "path", ["", "/absolute", "relative"])
+    with pytest.raises(FileNotFoundError, match="such as 'runs' needs a working directory"):
+        files.local_path("runs")
+    assert files.local_path("/runs") == "/runs"
+    assert files.search_path() == ["", "/absolute", "relative"]
+
+
+def test_the_storage_has_the_paths_of_a_run_and_of_a_trial() -> None:
+    storage = files.StorageContext.of_run("/runs/mine", "trial_1")
+    assert (storage.storage_fs_path, storage.experiment_dir_name) == ("/runs", "mine")
+    assert (storage.experiment_fs_path, storage.trial_fs_path) == ("/runs/mine", "/runs/mine/trial_1")
+
+
+# -- appending ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines"
+    appended = files.AppendFiles()
+    assert appended.open("a", str(path)) == 0
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    assert appended.append("a", b"first line\n")
+    assert path.read_bytes() == b"first line\n"
+    parts = iter([3, 2])
+
+    def write_and_fail(descriptor: int, data: bytes) -> int:
+        count = next(parts, None)
+        if count is None:
+            raise OSError(errno.ENOSPC, "full")
+        return write(descriptor, data[:count])
+
+    monkeypatch.setattr(os, "write", write_and_fail)
+    with pytest.raises(OSError, match="full"):
+        appended.append("a", b"second line\n")
+    assert path.read_bytes() == b"first line\n"
+    appended.close_all()
+
+
+def test_files_beyond_the_limit_are_closed_and_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.descriptors, "limit", lambda: 32)  # so two may stay open
+    before = len(os.listdir("/dev/fd"))
+    appended = files.AppendFiles()
+    for round_ in range(2):
+        for name in "abc":
+            if not round_:
+                assert appended.open(name, str(tmp_path / name)) == 0
+            assert appended.append(name, f"{name}{round_}\n".encode())
+            assert len(os.listdir("/dev/fd")) <= before + 2
+    assert [(tmp_path / name).read_text() for name in "abc"] == [f"{name}0\n{name}1\n" for name in "abc"]
+    appended.close("a")
+    assert not appended.append("a", b"more\n")
+    appended.close_all()
+    assert not appended.append("b", b"more\n")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_key_that_is_opened_again_stands_for_the_new_file(tmp_path: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    appended = files.AppendFiles()
+    for name in ("old", "new"):
+        appended.open("key", str(tmp_path / name))
+    appended.append("key", b"line\n")
+    assert [(tmp_path / name).read_bytes() for name in ("old", "new")] == [b"", b"line\n"]
+    appended.close("key")
+    appended.close("key")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_open_files_make_room_once_if_descriptors_run_out(tmp_path: Path) -> None:
+    appended = files.AppendFiles()
+    tries: list[int] = []
+
+    def lack() -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError(errno.EMFILE, "too many")
+        return 3
+
+    with pytest.raises(OSError, match="too many"):
+        appended.with_room(lack)  # there is none to close
+    tries.clear()
+    appended.open("a", str(tmp_path / "a"))
+    with pytest.raises(FileNotFoundError):
+        appended.with_room(lambda: os.open(tmp_path / "missing", os.O_RDONLY))
+    assert appended.with_room(lack) == 3
+    assert appended.append("a", b"still\n")
+    appended.close_all()
+    assert (tmp_path / "a").read_bytes() == b"still\n"
+
+
+def test_a_disk_that_refuses_a_line_ends_the_run(tmp_path: Path) -> None:
+    appended = files.AppendFiles()
+    path = str(tmp_path / "trial" / "result.json")
+    with pytest.raises(DiskError, match="could not be written: .*ENOSPC") as caught:
+        appended.lapse("trial", path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert caught.value.run_path == str(tmp_path)

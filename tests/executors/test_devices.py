@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from minitune.executors.devices import (
     detect_gpus,
     free_memory_bytes,
     machine_resources,
+    memory,
     memory_bytes,
     usable_cpus,
     visible_devices,
@@ -90,6 +93,9 @@ def listing(text: str) -> str:
         ({"../outside/cpu.max": "100000 100000"}, "0::/../outside\n", None),
         ({"cpu.max": "100000 100000"}, "", 1),
         ({"cpu.max": "rubbish"}, "0::/\n", None),
+        ({"cpu.max": "100000 rubbish"}, "0::/\n", None),
+        ({"cpu.max": "100000 0"}, "0::/\n", None),
+        ({"cpu.max": "1 1"}, "0::/\n", 1),
         ({"cpu,cpuacct/cpu.cfs_quota_us": "100000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, "4:cpu,cpuacct:/\n", 1),
         ({"cpu/d/cpu.cfs_quota_us": "100000", "cpu/d/cpu.cfs_period_us": "100000"}, "4:cpuacct,cpu:/d\n0::/\n", 1),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "4:cpu:/\n", None),
@@ -108,6 +114,44 @@ def test_cpus_are_bounded_by_the_affinity(
     assert usable_cpus(make_host()) == 16
     assert usable_cpus(make_host(files={"cpu.max": "275000 100000"})) == 2
     assert usable_cpus(make_host(files={"cpu.max": "9900000 100000"})) == 16
+
+
+@pytest.mark.parametrize(("count", "cpus"), [(12, 12), (None, 1)])
+def test_all_cpus_count_where_the_affinity_is_secret(
+    make_host: Callable[..., MachineFiles], monkeypatch: pytest.MonkeyPatch, count: int | None, cpus: int
+) -> None:
+    def refuse(pid: int) -> set[int]:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert usable_cpus(make_host()) == cpus
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 5 kB", "HugePages_Total: 0"], (9 * 1024, 5 * 1024)),
+        (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 9 kB"], (9 * 1024, 9 * 1024)),
+        (["MemTotal: 9 kB", "MemFree: 2 kB", "MemAvailable: 10 kB"], (9 * 1024, 2 * 1024)),
+        (["MemTotal: 9 kB", "MemAvailable: 10 kB"], (9 * 1024, 9 * 1024)),
+        (["MemTotal: 9 kB"], (77, 66)),
+        (["MemTotal: 9 kB", "MemAvailable: much"], (77, 66)),
+        (["MemTotal:", "MemAvailable: 9 kB"], (77, 66)),
+        (None, (77, 66)),
+    ],
+)
+def test_the_systems_memory_is_found_also_where_the_kernel_tells_less(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str] | None, expected: tuple[int, int]
+) -> None:
+    def open_instead(path: str, mode: str) -> io.BytesIO:
+        if lines is None:
+            raise PermissionError(path)
+        return io.BytesIO("\n".join(lines).encode())
+
+    monkeypatch.setattr("minitune.executors.devices.open", open_instead, raising=False)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=77, available=66))
+    assert memory() == expected
 
 
 @pytest.mark.parametrize(
@@ -241,6 +285,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 def test_totals_are_detected_from_quota_and_limit(make_host: Callable[..., MachineFiles]) -> None:
     machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
     assert machine.totals == {"CPU": 1, "memory": 4_096_000}
+    assert machine.cpu_limit == 0
 
 
 def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., MachineFiles]) -> None:
@@ -261,6 +306,9 @@ def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., MachineF
         "MIG-c7384736-a75d",
         "MIG-a28ad590-3fda",
     )
+    all_of_them = machine_resources(num_gpus=3, host=make_host(devices="nvidia0")).gpu_ids
+    assert all_of_them == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
+    assert machine_resources(num_gpus=2, host=make_host({"CUDA_VISIBLE_DEVICES": "5,3"})).gpu_ids == ("5", "3")
 
 
 def test_more_gpus_than_were_found_are_believed_with_a_warning(

@@ -43,6 +43,7 @@ def test_devices_are_divided_and_shared_where_there_are_fewer_than_workers() -> 
 
 
 def test_a_trial_may_have_more_than_a_share_but_not_more_than_the_machine() -> None:
+    assert [of_worker(0, count).cpu_limit for count in (1, 2, 4)] == [0, 8, 8]
     machine = of_worker(0, 4)
     ledger = Ledger(machine.totals, cpu_limit=machine.cpu_limit)
     large = Resources([{"CPU": 5}])
