@@ -224,12 +224,17 @@ def test_a_missing_file_is_not_made_by_reading_it(tmp_path: Path) -> None:
 
 def test_a_file_that_could_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), files.new_file(str(tmp_path / "file")) as file:
-        file.write(b"new")
-        file.flush()
-        assert (tmp_path / "file").read_bytes() == b"old"
-        assert any(files.WRITE_TEMPORARY.fullmatch(name) for name in os.listdir(tmp_path))
-        raise KeyboardInterrupt
+
+    def write_and_fail() -> None:
+        with files.new_file(str(tmp_path / "file")) as file:
+            file.write(b"new")
+            file.flush()
+            assert (tmp_path / "file").read_bytes() == b"old"
+            assert any(files.WRITE_TEMPORARY.fullmatch(name) for name in os.listdir(tmp_path))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_fail()
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -468,6 +473,6 @@ def test_open_files_make_room_once_if_descriptors_run_out(tmp_path: Path) -> Non
 def test_a_disk_that_refuses_a_line_ends_the_run(tmp_path: Path) -> None:
     appended = files.AppendFiles()
     path = str(tmp_path / "trial" / "result.json")
-    with pytest.raises(DiskError, match="could not be written: .*ENOSPC") as caught:
+    with pytest.raises(DiskError, match=r"could not be written: .*ENOSPC") as caught:
         appended.lapse("trial", path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert caught.value.run_path == str(tmp_path)
