@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
 from kit import FakeDriver, pull
 
 from minitune import clock
+from minitune.resources import Allocation
+from minitune.result import NODE_IP_VARIABLE
 from minitune.trainable import get_checkpoint, report
+from minitune.trainable.auto_fields import AutoFields
+from minitune.trainable.session import Session
 
 
 def test_the_automatic_keys_count_iterations_and_the_time_of_the_trial_alone(driver: FakeDriver) -> None:
@@ -91,3 +96,48 @@ def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver: FakeD
 def test_the_machines_use_is_added_on_demand(driver: FakeDriver) -> None:
     perf = pull(driver.start(lambda config: 1, {"log_sys_usage": True})).metrics["perf"]
     assert set(perf) == {"cpu_util_percent", "ram_util_percent"}
+
+
+def test_a_report_that_does_not_count_leaves_the_counters_as_they_were(driver: FakeDriver) -> None:
+    """Such as one within which a signal handler has raised an exception."""
+    heard = Session(driver.info(), Allocation(), AutoFields("t_00000", None))
+    counts: list[bool] = []
+
+    def hand_over(make: Any) -> None:
+        made, commit = make()
+        iterations.append(made.metrics["training_iteration"])
+        if counts.pop():
+            commit()
+
+    heard.hand_over = hand_over
+    iterations: list[int] = []
+    for is_counted in (False, True, False, True):
+        counts.append(is_counted)
+        heard.report({"timesteps_this_iter": 5})
+    assert iterations == [1, 1, 2, 2]
+    assert (heard.fields.timesteps_total, heard.fields.iterations_since_restore) == (10, 2)
+
+
+def test_the_date_of_a_result_is_that_of_its_timestamp(driver: FakeDriver) -> None:
+    virtual = clock.VirtualClock(1_000_000.0)
+
+    def fn(config: dict[str, Any]) -> None:
+        for _ in range(3):
+            virtual.sleep(0.6)
+            report({"loss": 1})
+
+    with clock.use(virtual):
+        actor = driver.start(fn)
+        seen = [pull(actor).metrics for _ in range(3)]
+    expected = [1_000_000, 1_000_001, 1_000_001]
+    assert [one["timestamp"] for one in seen] == expected
+    shown = [time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(at_s)) for at_s in expected]
+    assert [one["date"] for one in seen] == shown
+
+
+def test_a_result_names_the_machine(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = pull(driver.start(lambda config: 1)).metrics
+    assert (metrics["hostname"], metrics["node_ip"]) == (os.uname().nodename, "127.0.0.1")
+    assert "perf" not in metrics
+    monkeypatch.setenv(NODE_IP_VARIABLE, "10.0.0.7")
+    assert pull(driver.start(lambda config: 1, name="t_1")).metrics["node_ip"] == "10.0.0.7"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,12 @@ def test_automatic_metrics_can_be_asked_for() -> None:
     metrics = counter.get_auto_filled_metrics(time_this_iter=2.0)
     assert metrics["time_this_iter_s"] == 2.0
     assert metrics["config"] == {"a": 1}
+    assert (metrics["iterations_since_restore"], "timesteps_since_restore" in metrics) == (1, False)
+    given = counter.get_auto_filled_metrics(now=datetime(2026, 1, 2, 3, 4, 5), timestamp=7)
+    assert (given["date"], given["timestamp"]) == ("2026-01-02_03-04-05", 7)
+    at_s = datetime(2026, 1, 2, 3, 4, 5).timestamp()
+    assert counter.get_auto_filled_metrics(now=datetime(2026, 1, 2, 3, 4, 5))["timestamp"] == int(at_s)
+    assert counter.iteration == 1
     debug = counter.get_auto_filled_metrics(debug_metrics_only=True)
     assert set(debug) == {"trial_id", "date", "timestamp", "pid", "hostname", "node_ip", "config"}
 

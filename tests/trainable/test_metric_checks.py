@@ -82,6 +82,11 @@ def test_the_size_of_a_report_counts_in_bytes(
             pull(actor)
 
 
+def test_a_report_that_is_too_large_tells_its_size(driver: FakeDriver) -> None:
+    with pytest.raises(ValueError, match=r"at most 64 MB, but this one holds 65\.0 MB, most of it in metric 'large'"):
+        pull(driver.start(lambda config: {"small": b"x" * 1_000, "large": bytes(65_000_000)}))
+
+
 def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
     deep: Any = 1
     for _ in range(500):

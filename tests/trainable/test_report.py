@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
 from minitune.resources import Allocation, BundleAllocation, GpuShare, Resources
 from minitune.trainable import get_checkpoint, report
+from minitune.trainable.session import checkpoint_dir
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -65,6 +67,14 @@ def test_the_source_of_a_checkpoint_may_go_or_change(driver: FakeDriver) -> None
     trial_directory = driver.directory / "t_00000"
     assert [(trial_directory / one.directory / "i").read_text() for one in records[:3]] == ["0", "1", "2"]
     assert contents == ["3"]
+
+
+def test_only_a_report_of_a_returned_value_says_so(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> int:
+        report({"x": 1})
+        return 2
+
+    assert [one.has_returned for one in reports_of(driver.start(fn))] == [False, True, False]
 
 
 def test_a_running_function_cannot_be_restored(driver: FakeDriver) -> None:
@@ -120,6 +130,60 @@ def test_a_checkpoint_is_committed_before_the_report_crosses(driver: FakeDriver,
     assert sorted(os.listdir(trial_directory)) == ["checkpoint_000003", "checkpoint_000004"]
 
 
+def test_checkpoints_that_wait_for_a_report_are_recorded_in_their_order(driver: FakeDriver) -> None:
+    found: list[str] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            with checkpoint_dir() as directory:
+                Path(directory, "weights").touch()
+            found.append(os.path.basename(get_checkpoint().path))
+        report({"x": 1})
+        with checkpoint_dir():
+            pass
+
+    actor = driver.start(fn)
+    first = pull(actor)
+    assert settle(actor.save()).number == 0
+    assert (first.metrics, first.checkpoint.number) == (None, 0)
+    second = pull(actor)
+    assert (second.metrics["x"], second.checkpoint.number) == (1, 1)
+    assert found == ["checkpoint_000000", "checkpoint_000001"]
+    last = pull(actor)
+    assert (last.metrics, last.checkpoint.number, last.done) == (None, 2, False)
+    assert pull(actor).done
+
+
+@pytest.mark.parametrize(
+    ("options", "stays"),
+    [
+        ({}, True),
+        ({"checkpoint_upload_mode": SimpleNamespace(name="SYNC")}, True),
+        ({"checkpoint_upload_mode": SimpleNamespace(name="ASYNC")}, False),
+        (
+            {"checkpoint_upload_mode": SimpleNamespace(name="ASYNC"), "delete_local_checkpoint_after_upload": False},
+            True,
+        ),
+        ({"delete_local_checkpoint_after_upload": True}, False),
+    ],
+)
+def test_the_users_directory_is_removed_only_if_it_is_asked_for(
+    driver: FakeDriver, tmp_path: Path, options: dict[str, Any], stays: bool
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "weights").write_text("w")
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 1}, checkpoint=Checkpoint(tmp_path / "mine"), **options)
+        report({"x": 2}, **options)
+
+    actor = driver.start(fn)
+    record = pull(actor).checkpoint
+    assert pull(actor).checkpoint is None
+    assert (tmp_path / "t_00000" / record.directory / "weights").read_text() == "w"
+    assert (tmp_path / "mine").exists() == stays
+
+
 @pytest.mark.parametrize("checkpoint", ["some/path", 3])
 def test_a_checkpoint_must_be_one(driver: FakeDriver, checkpoint: Any) -> None:
     actor = driver.start(lambda config: report({"x": 1}, checkpoint=checkpoint))
@@ -145,10 +209,16 @@ def test_metrics_must_be_a_dict(driver: FakeDriver, metrics: Any) -> None:
 
 def test_metrics_may_be_keywords(driver: FakeDriver) -> None:
     assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
-    with pytest.raises(TypeError, match="unexpected keywords"):
-        pull(driver.start(lambda config: report({"loss": 1}, acc=1), name="t_1"))
+    for number, metrics in enumerate(({"loss": 1}, {})):
+        with pytest.raises(TypeError, match="unexpected keywords"):
+            pull(driver.start(lambda config, metrics=metrics: report(metrics, acc=1), name=f"t_1{number}"))
     ignored = driver.start(lambda config: report({"loss": 2}, checkpoint_dir_name="mine"), name="t_2")
     assert pull(ignored).metrics["loss"] == 2
+
+
+def test_keywords_of_a_report_are_told_to_be_old(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
+    pull(driver.start(lambda config: report(loss=1)))
+    assert "report(loss=...) is deprecated" in caplog.text
 
 
 # -- context -----------------------------------------------------------------------------------------------------------
@@ -203,6 +273,26 @@ def test_outside_of_trials_everything_warns_once_and_gives_none(script: Script) 
     lines = stderr.splitlines()
     assert len(lines) == 4
     assert all("outside of a trial" in line for line in lines)
+
+
+def test_a_directory_for_a_checkpoint_is_temporary_outside_of_trials() -> None:
+    with checkpoint_dir() as directory:
+        Path(directory, "weights").touch()
+    assert not os.path.exists(directory)
+
+
+def test_a_program_saves_in_the_directory_that_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_PROGRAM", "1")
+    monkeypatch.delenv("MINITUNE_CHECKPOINT_DIR", raising=False)
+    assert get_checkpoint() is None
+    monkeypatch.setenv("MINITUNE_CHECKPOINT_DIR", str(tmp_path / "mine"))
+    assert get_checkpoint() is None, "it does not exist"
+    (tmp_path / "mine").mkdir()
+    assert get_checkpoint() is None, "it is empty"
+    (tmp_path / "mine" / "weights").touch()
+    assert get_checkpoint() == Checkpoint(tmp_path / "mine")
+    with pytest.raises(ValueError, match=r"saves its checkpoint in the directory .MINITUNE_CHECKPOINT_DIR"):
+        report({"x": 1}, checkpoint=Checkpoint(tmp_path))
 
 
 def test_reporting_loads_no_heavy_module() -> None:
