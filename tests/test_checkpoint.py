@@ -29,8 +29,10 @@ from minitune.checkpoint import (
     commit_copy,
     commit_prepared,
     matches,
+    prepared,
     temporary_directory,
     walk,
+    written_by_us,
 )
 from minitune.error import DiskError
 
@@ -293,9 +295,9 @@ def test_a_committed_checkpoint_is_recorded_with_its_files_and_bytes(source: Pat
     assert record.directory == "checkpoint_1234567"
     assert sorted(os.listdir(trial / record.directory)) == ["link", "more", "sub"]
     assert os.listdir(trial / record.directory / "sub" / "empty") == []
-    prepared = Path(temporary_directory(trial, 7, attempt=1))
-    shutil.copytree(source, prepared, symlinks=True, dirs_exist_ok=True)
-    again = commit_prepared(str(prepared), trial, 7)
+    directory = temporary_directory(trial, 7, attempt=1)
+    shutil.copytree(source, directory, symlinks=True, dirs_exist_ok=True)
+    again = commit_prepared(directory, trial, 7)
     assert again == replace(record, number=7)
     assert matches(again, trial)
     assert not matches(replace(again, number=8), trial)
@@ -376,12 +378,12 @@ def test_anything_but_files_directories_and_links_is_refused_by_name(source: Pat
         commit(source, tmp_path, number=1)
     with pytest.raises(ValueError, match=refusal):
         Checkpoint(source).to_directory(tmp_path / "copy")
-    prepared = temporary_directory(trial, 2, attempt=1)
-    special_file(kind, Path(prepared) / "odd")
-    with pytest.raises(ValueError, match=f"{prepared}/odd is {kind}"):
-        commit_prepared(prepared, trial, 2)
+    directory = temporary_directory(trial, 2, attempt=1)
+    special_file(kind, Path(directory) / "odd")
+    with pytest.raises(ValueError, match=f"{directory}/odd is {kind}"):
+        commit_prepared(directory, trial, 2)
     assert not (tmp_path / "copy").exists()
-    assert sorted(os.listdir(trial)) == [os.path.basename(prepared), "checkpoint_000000"]
+    assert sorted(os.listdir(trial)) == [os.path.basename(directory), "checkpoint_000000"]
 
     special_file(kind, trial / "checkpoint_000000" / "odd")  # to look at it does not block, either
     assert not matches(record, trial)
@@ -537,3 +539,29 @@ def test_a_save_that_fails_leaves_nothing_behind() -> None:
     assert "No space left" in str(result.error)
     assert len(failures.seen) == 1
     assert failures.left_over() == []
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_an_error_of_the_disk_ends_the_run_if_the_disk_refuses_us_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    if is_full:
+        monkeypatch.setattr(os, "urandom", Injured(os.urandom, FULL, where=lambda size: size > 100))  # a block
+    with pytest.raises((OSError, DiskError), match="No space left") as caught, prepared(trial, 0, 1):
+        raise FULL
+    assert isinstance(caught.value, DiskError) == is_full
+    assert (caught.value.__cause__ if is_full else caught.value) is FULL
+    assert os.listdir(trial) == []
+
+
+def test_an_error_that_says_nothing_of_the_disk_stays_as_it_is(tmp_path: Path) -> None:
+    for error in (BROKEN, PermissionError(errno.EACCES, "Permission denied")):
+        with pytest.raises(OSError, match=error.strerror) as caught, written_by_us(str(tmp_path / "trial")):
+            raise error
+        assert caught.value is error
+    refused = r"trial could not be written: No space left on device \(ENOSPC\)"
+    with pytest.raises(DiskError, match=refused) as ended, written_by_us(str(tmp_path / "trial")):
+        raise FULL
+    assert (ended.value.run_path, ended.value.__cause__) == (str(tmp_path), FULL)

@@ -90,6 +90,40 @@ def test_a_run_whose_record_is_damaged_offers_no_trials(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("shell", "words", "lines"),
+    [
+        ("bash", ["best", "run", "--metric", "=", "lo"], ["loss"]),  # bash splits at =, and replaces what is behind it
+        ("bash", ["best", "run", "--metric", "="], ["loss"]),
+        ("bash", ["best", "run", "--metric=lo"], ["loss"]),
+        ("bash", ["best", "run", "--mode", "=", "min", "--metric", "=", ""], ["loss"]),
+        ("bash", ["best", "run", "--mode", "m"], ["min", "max"]),
+        ("bash", ["run", "=", "--metr"], ["--metric"]),  # no option stands before it
+        ("zsh", ["best", "run", "--metric=lo"], ["--metric=loss"]),
+        ("fish", ["best", "run", "--config=a"], ["--config=args"]),
+        ("zsh", ["show", "run", "2"], ["2:failed x=2"]),
+        ("fish", ["show", "run", "2"], ["2\tfailed x=2"]),
+        ("bash", ["show", "run", "2"], ["2"]),
+        ("bash", ["show", "'ru"], ["run"]),
+        ("bash", ["show", '"ru'], ["run"]),
+        ("bash", ["show", "r\\u"], ["run"]),
+        ("bash", ["compare", "run", "last", "--metric", ""], ["loss"]),
+        ("bash", ["lsx", "run", "--sort", "loss,logd"], ["loss,logdir"]),
+        ("bash", ["ls", "run", "--columns", "trial,loss,"], None),
+    ],
+)
+def test_a_shell_gets_what_replaces_the_word(
+    shell: str, words: list[str], lines: list[str] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["completion", shell, "--", *words]) == 0
+    found = capsys.readouterr().out.splitlines()
+    if lines is None:
+        assert found
+        assert all(line.startswith("trial,loss,") and line.count(",") == 2 for line in found)
+    else:
+        assert found == lines
+
+
 # -- shells ------------------------------------------------------------------------------------------------------------
 def completed(shell: list[str], code: str, tmp_path: Path, *arguments: str, before: str = "") -> list[str]:
     """What a shell prints that runs the script for it, with other code around. `minitune` is in its PATH."""

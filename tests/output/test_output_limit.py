@@ -98,3 +98,55 @@ def test_without_workers_a_file_of_that_name_is_not_cut(tmp_path: Path, monkeypa
     fit(lambda config: report({"loss": 1}), executor="inline", log_to_file=str(own))
 
     assert own.read_bytes() == lines(0, 1000)
+
+
+def test_only_files_that_are_larger_than_the_limit_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trial_output, "OUTPUT_LIMIT_BYTES", 100_000)
+    trials = [make_trial(number, experiment_path=str(tmp_path)) for number in range(3)]
+    for trial, name, size in zip(trials, ("stdout", "stderr", "stderr"), (100_000, 100_001, 200_000), strict=True):
+        path = Path(trial.local_path, name)
+        path.parent.mkdir()
+        path.write_bytes(bytes(size))
+    limit = OutputLimit(("stdout", "stderr"))
+    for trial in trials[:2]:
+        limit.on_trial_start(0, trials, trial)
+    limit.on_trial_complete(0, trials, trials[0])
+    limit.on_trial_error(0, trials, trials[1])
+    limit.on_trial_error(0, trials, trials[2])  # it had no worker, so the file is not its own
+    limit.on_experiment_end(trials)
+    sizes = [sum(path.stat().st_size for path in Path(trial.local_path).iterdir()) for trial in trials]
+    assert (sizes[0], sizes[2]) == (100_000, 200_000)
+    assert 50_500 < sizes[1] < 50_600, "a half of the limit, and its last 0.5 %"
+    assert len(caplog.messages) == 1
+    assert f"trial {trials[1].name} prints more than 0.1 MB to {trials[1].local_path}/stderr" in caplog.text
+
+
+def test_a_file_that_grows_is_looked_at_soon_again_and_others_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    news = iter([True, False, False, False, True, *[False] * 9])
+
+    class Over:
+        def wait(self, delay_s: float) -> bool:
+            waited.append(delay_s)
+            return len(waited) == 15
+
+    limit = OutputLimit(("stdout", "stderr"))
+    monkeypatch.setattr(limit, "_is_over", Over())
+    monkeypatch.setattr(limit, "_look", lambda: next(news))
+    limit._watch()
+    assert waited == [0.5, 0.5, 1, 2, 4, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+
+
+def test_news_is_what_has_been_printed_since_the_last_look(tmp_path: Path) -> None:
+    trial = make_trial(experiment_path=str(tmp_path))
+    path = Path(trial.local_path, "stdout")
+    path.parent.mkdir()
+    path.touch()
+    limit = OutputLimit(("stdout", "stderr"))
+    limit.on_trial_start(0, [trial], trial)
+    assert not limit._look()
+    path.write_text("a")
+    assert [limit._look(), limit._look()] == [True, False]
+    limit.on_experiment_end([trial])

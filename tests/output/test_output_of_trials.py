@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, resume
+from kit import fit, make_trial, resume, run_trial
 
 import minitune as tune
 from minitune import ProgressReporter, ResultGrid
+from minitune.experiment.lifecycle import Transition
+from minitune.experiment.trial import Trial
+from minitune.output import trial_output
+from minitune.output.trial_output import TrialOutput
 
 
 def talk(config: dict[str, Any]) -> None:
@@ -140,3 +144,136 @@ def test_trial_output_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str])
     fit(draws, executor="local", show_output=True)
     lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["red", "30 %"]
+
+
+# -- when it is shown --------------------------------------------------------------------------------------------------
+class Listens(ProgressReporter):
+    """Notes what it is to say."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said += text.splitlines()
+
+
+class Prints:
+    """A running trial with files for its output, and the view of them."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str] = ("stdout", "stderr")):
+        self.now_s = 100.0
+        monkeypatch.setattr(trial_output.time, "monotonic", lambda: self.now_s)
+        self.reporter = Listens()
+        self.view = TrialOutput(self.reporter, names)
+        self.trial: Trial = run_trial(make_trial(experiment_path=str(directory)))
+        self.directory = Path(self.trial.local_path)
+        self.directory.mkdir()
+        self.report: dict[str, Any] = {}
+
+    def prints(self, text: str, name: str = "stdout") -> None:
+        with open(self.directory / name, "a") as file:
+            file.write(text)
+
+    def after(self, hook: str, **info: Any) -> list[str]:
+        """What is said at a call of a hook."""
+        before = len(self.reporter.said)
+        about = {} if hook in ("on_step_begin", "on_experiment_end") else {"trial": self.trial, **info}
+        turn = {} if hook == "on_experiment_end" else {"iteration": 0}
+        getattr(self.view, hook)(**turn, trials=[self.trial], **about)
+        return [line.removeprefix(f"({self.trial}) ") for line in self.reporter.said[before:]]
+
+    def waits(self, seconds: float) -> list[str]:
+        self.now_s += seconds
+        return self.after("on_step_begin")
+
+
+@pytest.fixture
+def prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prints:
+    return Prints(tmp_path, monkeypatch)
+
+
+def test_prints_are_shown_at_a_report_an_end_and_now_and_then(prints: Prints) -> None:
+    assert prints.waits(0) == []
+    prints.after("on_trial_start")
+    prints.prints("a\nb\nunfin")
+    prints.prints("c\n", "stderr")
+    assert prints.after("on_trial_result", result={}) == ["a", "b", "c"]
+    assert prints.after("on_trial_result", result={}) == []
+    prints.prints("ished\n")
+    assert prints.waits(0.4) == [], "not at each turn"
+    assert prints.waits(0.1) == ["unfinished"]
+    prints.prints("no end")
+    assert prints.waits(1) == []
+    assert prints.after("on_experiment_end") == ["no end"]
+    assert prints.after("on_experiment_end") == []
+
+
+@pytest.mark.parametrize("hook", ["on_trial_recover", "on_trial_error"])
+def test_a_failure_comes_after_all_that_was_printed_before_it(prints: Prints, hook: str) -> None:
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.prints("why it fails")
+    assert prints.after(hook) == ["why it fails"]
+
+
+def test_a_trial_may_print_for_two_seconds_after_its_end_and_what_comes_later_is_shown_at_last(prints: Prints) -> None:
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.trial.move(Transition.STOP)
+    assert prints.waits(1) == []
+    prints.prints("late\n")
+    assert prints.waits(2) == ["late"]
+    prints.prints("later\n")
+    assert prints.waits(1) == ["later"], "this look finds it too old for another one"
+    prints.prints("too late\n")
+    assert prints.waits(5) == []
+    assert prints.after("on_experiment_end") == ["too late"]
+
+
+def test_a_trial_that_starts_again_is_looked_at_again(prints: Prints) -> None:
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.trial.move(Transition.STOP)
+    prints.waits(1)
+    prints.waits(3)
+    prints.after("on_trial_start")
+    prints.prints("again\n")
+    assert prints.waits(1) == ["again"]
+
+
+def test_what_was_printed_in_an_earlier_part_of_the_run_is_not_shown_again(prints: Prints) -> None:
+    prints.prints("before\n")
+    assert prints.waits(1) == []
+    prints.after("on_trial_start")
+    prints.prints("now\n")
+    assert prints.after("on_trial_result", result={}) == ["now"]
+
+
+def test_a_file_that_became_shorter_is_shown_on_from_its_end(prints: Prints) -> None:
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.prints("a\nb\n")
+    prints.waits(1)
+    (prints.directory / "stdout").write_text("a\n")
+    assert prints.waits(1) == []
+    prints.prints("c\n")
+    assert prints.waits(1) == ["c"]
+
+
+def test_a_flood_is_shown_in_parts_and_nothing_of_it_is_lost(prints: Prints, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_output, "_SHOWN_BYTES", 10)
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.prints("0123456789abcde\n")
+    assert prints.waits(1) == ["0123456789"]
+    assert prints.waits(1) == ["abcde"]
+    prints.prints("x" * 25)
+    assert prints.after("on_experiment_end") == ["x" * 10, "x" * 10, "x" * 5]
+
+
+def test_one_file_for_both_outputs_is_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = Prints(tmp_path, monkeypatch, ("all", "all"))
+    prints.waits(0)
+    prints.after("on_trial_start")
+    prints.prints("a\n", "all")
+    assert prints.after("on_trial_result", result={}) == ["a"]

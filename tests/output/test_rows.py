@@ -1,0 +1,252 @@
+"""What a row says of a trial, and which columns a table has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import make_trial, run_trial
+
+from minitune.error import trial_error_of_text
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.goal import Goal
+from minitune.experiment.lifecycle import Transition
+from minitune.experiment.trial import Repeat, Trial, Usage
+from minitune.output.rows import (
+    ENDED_LOOK,
+    LISTED_LOOK,
+    LIVE_LOOK,
+    TrialRow,
+    columns,
+    ended,
+    facts_of_trial,
+    infer_metrics,
+    last_line,
+    metric_columns,
+    parameter_names,
+    row_of,
+    shown_metric,
+    shown_metrics,
+    trials_table,
+    values_text,
+)
+
+LOSS = Goal("loss", "min")
+
+
+def trial_of(number: int = 0, *results: dict[str, Any], params: Any = (), how: Transition | None = None) -> Trial:
+    params = dict(params)
+    trial = run_trial(make_trial(number, config=dict(params), evaluated_params=dict(params)))
+    for step, result in enumerate(results, 1):
+        trial.record_result({"training_iteration": step, **result})
+    if how is not None:
+        trial.move(how)
+    return trial
+
+
+# -- a row -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "facts", "reports", "text", "brief"),
+    [
+        (None, {}, 2, "finished", "finished"),
+        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 2, "stopped at 2 by ASHA", "stopped at 2"),
+        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 0, "stopped by ASHA", "stopped"),
+        (EndKind.REQUEST, {}, 2, "stopped at 2", "stopped at 2"),
+        (EndKind.INTERRUPTED, {}, 1, "interrupted at 1", "interrupted at 1"),
+        (EndKind.MAX_T, {"scheduler": "ASHA"}, 2, "finished", "finished"),
+    ],
+)
+def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(
+    kind: EndKind | None, facts: dict[str, Any], reports: int, text: str, brief: str
+) -> None:
+    trial = trial_of(0, *[{"loss": 1.0}] * reports, how=Transition.STOP)
+    trial.ending = None if kind is None else Ending.of(kind, **facts)
+    assert (ended(trial), ended(trial, names_scheduler=False)) == (text, brief)
+    row = row_of(trial, ())
+    assert (row.ended, row.ended_briefly) == (text, brief)
+    assert row.state == text.partition(" ")[0]
+    assert facts_of_trial(trial, LOSS)["ended"] == text
+
+
+def test_a_trial_that_goes_on_has_not_ended() -> None:
+    trial = trial_of(3, {"loss": 1.0})
+    assert (ended(trial), row_of(trial, ()).is_running) == ("running", True)
+    assert facts_of_trial(trial, LOSS)["ended"] is None
+    trial.move(Transition.FAIL)
+    assert (ended(trial), row_of(trial, ()).is_running) == ("failed", False)
+    assert facts_of_trial(trial, LOSS)["ended"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "result", "process", "node"),
+    [
+        (None, {}, "", None),
+        (None, {"pid": 7}, "127.0.0.1:7", None),
+        (None, {"pid": 7, "node_ip": "10.0.0.2"}, "10.0.0.2:7", "10.0.0.2"),
+        (8, {"pid": 7, "node_ip": "10.0.0.2"}, "10.0.0.2:8", "10.0.0.2"),
+        (8, {}, "127.0.0.1:8", None),
+    ],
+)
+def test_a_row_names_the_process_of_the_present_attempt(
+    attempt: int | None, result: dict[str, Any], process: str, node: str | None
+) -> None:
+    trial = trial_of(0, result)
+    trial.attempt.pid = attempt
+    row = row_of(trial, ())
+    assert (row.process, row.node) == (process, node)
+
+
+def test_a_row_has_what_was_asked_for_and_is_there() -> None:
+    trial = trial_of(5, {"loss": 1.0, "deep": {"x": 2}}, params={"lr": 0.1, "none": None})
+    trial.repeats = Repeat("t0002", "loss", "min")
+    row = row_of(trial, ("deep/x", "missing", "loss"))
+    assert (row.number, row.trial_id, row.name) == (5, "t0005", "train_t0005")
+    assert list(row.metrics.items()) == [("deep/x", 2), ("loss", 1.0)]
+    assert row.params == {"lr": 0.1, "none": None}
+    assert row_of(trial, (), ("lr", "missing")).params == {"lr": 0.1}
+    assert (row.error, row.repeats) == ("", "t0002")
+
+
+def test_the_error_of_a_trial_is_one_line_of_limited_length() -> None:
+    trial = trial_of(0, how=Transition.FAIL)
+    assert last_line(trial) == ""
+    trial.error = trial_error_of_text("ValueError:  a \t b")
+    assert last_line(trial) == row_of(trial, ()).error == "ValueError: a b"
+    trial.error = trial_error_of_text("x" * 300)
+    assert last_line(trial) == "x" * 300
+    trial.error = trial_error_of_text("x" * 5000)
+    assert len(last_line(trial)) == 300
+
+
+def test_facts_for_programs_are_whole_and_their_own_names_come_first() -> None:
+    trial = trial_of(
+        4, {"loss": 1 / 3, "trial": "mine", "status": "mine", "deep": {"x": 2}}, params={"lr": 0.1}, how=Transition.STOP
+    )
+    trial.usage = Usage(1.5, 2_000_000)
+    trial.num_failures = 2
+    facts = facts_of_trial(trial, LOSS)
+    assert list(facts)[:5] == ["trial", "trial_id", "status", "ended", "repeats"]
+    assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", None)
+    assert (facts["loss"], facts["deep/x"], facts["config/lr"]) == (1 / 3, 2, 0.1)
+    assert (facts["failures"], facts["error_message"]) == (2, None)
+    assert (facts["cpu_s"], facts["peak_bytes"]) == (1.5, 2_000_000)
+    assert facts["logdir"] == trial.local_path
+    new = facts_of_trial(make_trial(0), LOSS)
+    assert (new["cpu_s"], new["peak_bytes"], new["logdir"], new["ended"]) == (None, None, None, None)
+    assert "loss" not in new
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
+def test_the_last_number_of_a_metric_stands_for_one_that_the_last_report_lacks() -> None:
+    trial = trial_of(0, {"loss": 1.0, "acc": 2}, {"loss": 3.0})
+    assert (shown_metric(trial, "loss"), shown_metric(trial, "acc"), shown_metric(trial, "x")) == (3.0, 2, None)
+    assert shown_metrics(trial, Goal("acc", "max")) == {"acc": 2, "loss": 3.0}
+    assert list(shown_metrics(trial, Goal("acc", "max"))) == ["acc", "loss"]
+    assert shown_metrics(trial, Goal("x", "max")) == {"loss": 3.0}
+    odd = trial_of(0, {"loss": None, "b": {"c": "text"}})
+    assert shown_metrics(odd, LOSS) == {"loss": None, "b/c": "text"}
+
+
+def test_metrics_are_found_in_the_first_twenty_trials_with_a_report() -> None:
+    waiting = [make_trial(number) for number in range(30)]
+    reported = [trial_of(number, {f"m{number}": 1, "text": "t", "flag": True}) for number in range(25)]
+    every = [f"m{number}" for number in range(20)]
+    assert infer_metrics([*waiting, *reported], (), 99) == every
+    assert infer_metrics(reported, ("m0", "m2"), 2) == ["m1", "m3"]
+    assert infer_metrics(reported, (), 0) == infer_metrics([], (), 9) == []
+
+
+@pytest.mark.parametrize(
+    ("goal", "most", "names"),
+    [
+        (Goal(), 2, ["a", "b"]),
+        (LOSS, 2, ["loss", "a"]),
+        (LOSS, 1, ["loss"]),
+        (LOSS, 0, ["loss"]),
+        (Goal("b", "min"), 9, ["b", "a", "c"]),
+        (Goal.of(["c", "a"], ["min", "max"]), 3, ["c", "a", "b"]),
+    ],
+)
+def test_the_columns_of_metrics_are_objectives_then_others_then_the_usual_ones(
+    goal: Goal, most: int, names: list[str]
+) -> None:
+    trial = trial_of(0, {"a": 1, "b": 2, "c": 3, "mean_loss": 4})
+    usual = {"mean_loss": "loss", "time_total_s": "time"}
+    found = metric_columns([trial], goal, most, usual)
+    assert list(found) == [*names, "mean_loss", "time_total_s"]
+    assert (found["mean_loss"], found[names[0]]) == ("loss", names[0])
+
+
+def test_values_are_a_line_of_at_most_twenty() -> None:
+    assert values_text({}) == ""
+    assert values_text({"lr": 1 / 3, "act": "relu", "a\nb": None}) == "lr=0.333333, act='relu', a b=None"
+    assert values_text({"x": "y" * 30}, 10).startswith("x=")
+    assert len(values_text({"x": "y" * 30}, 10)) == 12
+    assert values_text({f"p{number}": number for number in range(21)}).endswith(", p19=19")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+def headers(table: Any) -> list[str]:
+    return [column.header for column in table.columns]
+
+
+def row(number: int = 0, **facts: Any) -> TrialRow:
+    return TrialRow(name=f"train_{number}", number=number, trial_id=f"t{number}", state="running", **facts)
+
+
+def test_a_table_has_a_column_for_each_fact_that_any_trial_has() -> None:
+    rows = [row(0, params={"lr": 1}, metrics={"loss": 1}), row(1, params={"b": None}, metrics={"acc": 2})]
+    params = {"b": "B", "lr": "rate", "none": "none"}
+    metrics = {"acc": "accuracy", "loss": "loss", "none": "none"}
+    table = columns(rows, ENDED_LOOK, LOSS, params, metrics)
+    assert headers(table) == ["Trial name", "status", "B", "rate", "accuracy", "loss"]
+    assert [column.texts[1:] for column in table.columns[2:]] == [["", "None"], ["1", ""], ["", "2"], ["1", ""]]
+    assert headers(columns(rows, LISTED_LOOK, LOSS, params, metrics)) == [
+        *("trial", "trial_id", "status", "ended", "config/b", "config/lr", "acc", "loss")
+    ]
+
+
+def test_the_node_is_a_column_if_there_are_two() -> None:
+    one, other, unknown = row(node="10.0.0.1"), row(node="10.0.0.2"), row()
+    for rows, has_node in (([one, one, unknown], False), ([one, other], True), ([one, unknown], False)):
+        assert ("node" in headers(columns(rows, ENDED_LOOK, LOSS, {}, {}))) == has_node
+
+
+@pytest.mark.parametrize(
+    ("goal", "kept"),
+    [
+        (Goal("acc", "max"), ["Trial name", "acc", "lr", "status", "iter", "loss", "total time (s)"]),
+        (Goal(), ["Trial name", "loss", "lr", "status", "iter", "acc", "total time (s)"]),
+        (
+            Goal.of(["loss", "acc"], ["min", "max"]),
+            ["Trial name", "loss", "acc", "lr", "status", "iter", "total time (s)"],
+        ),
+    ],
+)
+def test_a_narrow_table_keeps_objective_parameters_and_status_longest(goal: Goal, kept: list[str]) -> None:
+    values = {"loss": 1, "acc": 2, "training_iteration": 3, "time_total_s": 4}
+    metrics = {"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"}
+    table = columns([row(params={"lr": 1}, metrics=values)], ENDED_LOOK, goal, {"lr": "lr"}, metrics)
+    assert [headers(table)[position] for position in table.ranking] == kept
+
+
+def test_cells_of_a_look_have_their_lengths_and_metrics_a_least_width() -> None:
+    long = "x" * 50
+    rows = [TrialRow(name=long, params={"p": long}, metrics={"loss": long, "training_iteration": 1})]
+    metrics = {"loss": "loss", "training_iteration": "iter"}
+    widths = {}
+    for name, look in (("ended", ENDED_LOOK), ("live", LIVE_LOOK), ("listed", LISTED_LOOK)):
+        table = columns(rows, look, LOSS, {"p": "p"}, metrics, least=60)
+        widths[name] = {column.header: column.width for column in table.columns}
+    assert (widths["ended"]["Trial name"], widths["ended"]["p"], widths["ended"]["loss"]) == (50, 20, 60)
+    assert (widths["live"]["Trial name"], widths["live"]["p"]) == (32, 16)
+    assert widths["listed"]["config/p"] == 40
+    assert widths["live"]["iter"] == 4, "counters and times keep no room"
+    assert [columns(rows, look, LOSS, {}, {}).is_framed for look in (ENDED_LOOK, LIVE_LOOK)] == [True, False]
+
+
+def test_without_a_choice_a_table_has_all_searched_parameters_in_order() -> None:
+    trials = [trial_of(0, params={"b": 1, "a": 2}), trial_of(1, params={"c": 3})]
+    assert parameter_names(trials) == ["a", "b", "c"]
+    assert headers(trials_table(trials, ENDED_LOOK, LOSS, {}, {}))[2:] == ["a", "b", "c"]
+    assert headers(trials_table(trials, ENDED_LOOK, LOSS, {"c": "C"}, {}))[2:] == ["C"]
