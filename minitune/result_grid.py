@@ -20,7 +20,7 @@ from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
-from minitune.experiment.goal import Confirmation, Goal, best_of, check_mode, confirmations, scored_by
+from minitune.experiment.goal import Confirmation, Goal, best_checkpoint, check_mode, confirmations
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
@@ -215,7 +215,7 @@ class Result:
         return trial_rows(self.path)
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
-        """The kept checkpoint with the best value of `metric`.
+        """The kept checkpoint with the best value of `metric`, of equal ones the newest.
 
         Args:
             metric: The metric's flattened name.
@@ -227,8 +227,8 @@ class Result:
         """
         require(isinstance(metric, str), "metric: the metric's name", metric)
         check_mode(mode)
-        kept = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
-        best = best_of(scored_by(kept), mode)
+        kept = self.best_checkpoints
+        best = best_checkpoint(((metrics, checkpoint) for checkpoint, metrics in kept), metric, mode)
         if not kept:
             raise RuntimeError(f"{self.path} has no checkpoint; a trial saves one by report(..., checkpoint=...)")
         if best is None:

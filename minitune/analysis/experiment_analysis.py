@@ -17,12 +17,11 @@ from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
-from minitune.experiment.goal import Metric, best_of, check_mode, scored_by
+from minitune.experiment.goal import Metric, best_checkpoint, check_mode
 from minitune.experiment.trial import Trial
 from minitune.record.layout import run_path
 from minitune.result import (
     CONFIG,
-    TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
     flat_row,
@@ -230,8 +229,7 @@ class ExperimentAnalysis:
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
         # As in Ray Tune: without any metric, the latest checkpoint is the best one.
         metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
-        scored = ((flatten(kept.progress.metrics).get(metric), kept) for kept in trial.checkpoints)
-        best = best_of(scored_by(scored), mode)
+        best = best_checkpoint(((kept.progress.metrics, kept) for kept in trial.checkpoints), metric, mode)
         if best is None:
             names = sorted({name for kept in trial.checkpoints for name in flatten(kept.progress.metrics)})
             known = ""
@@ -280,7 +278,7 @@ class ExperimentAnalysis:
         return {
             "_start_time": stats["start_time"],
             "_last_checkpoint_time": stats["timestamp"],
-            "_total_time": sum(trial.progress.metrics.get(TIME_TOTAL_S, 0.0) for trial in self.trials),
+            "_total_time": sum(trial.progress.training_s for trial in self.trials),
             "_metric": self.default_metric,
             "_has_errored": any(trial.status == Trial.ERROR for trial in self.trials),
         }

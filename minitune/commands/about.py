@@ -9,22 +9,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune.base.files import open_to_read
-from minitune.base.numbers import known_number
 from minitune.base.text import date, duration, mebibytes, number_text
 from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
 from minitune.experiment.goal import (
     Best,
-    best_of,
+    best_checkpoint,
     best_trial,
     confirmations,
     earlier_best,
-    scored_by,
     statistic_of,
     why_no_best,
 )
 from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.output.comparison import ComparedRun
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metrics, titled
 from minitune.output.status_block import earlier_best_text, error_groups, facts_of_errors, rerun_command
@@ -113,19 +112,19 @@ def _error_lines(alike: Sequence[Trial]) -> list[str]:
     return [f"trial {titled(first)}{more}: {last_line(first)}", f"  {rerun_command(first)}"]
 
 
-def compared_data(run: Story, state: Standing, metric: str, mode: str) -> dict[str, Any]:
+def compared_data(facts: ComparedRun, mode: str) -> dict[str, Any]:
     """A run beside others, for programs: its counts, what it took, and its best trial."""
-    best = best_trial(run.trials, metric, mode)
-    totals_s = (known_number(trial.progress.metrics.get(TIME_TOTAL_S)) or 0.0 for trial in run.trials)
+    run = facts.run
+    best = facts.best
     return data_of(
         {
-            **identity_of(run, state),
+            **identity_of(run, facts.state),
             "trainable": run.setup.trainable_name,
-            "begun": date(run.setup.begun_s),
-            "reports": sum(trial.progress.num_reports for trial in run.trials),
-            "training_s": sum(totals_s),
-            "best": best and best_data(best, metric, mode),
-            "earlier best": best and about_earlier_best(run.trials, best, metric, mode),
+            "begun": facts.begun,
+            "reports": facts.reports,
+            "training_s": facts.training_s,
+            "best": best and best_data(best, facts.metric, mode),
+            "earlier best": best and about_earlier_best(run.trials, best, facts.metric, mode),
         }
     )
 
@@ -251,8 +250,7 @@ def about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) 
     if scope == "last":
         facts["earlier best"] = about_earlier_best(run.trials, trial, metric, mode)
     # The best value may belong to a report without a checkpoint, or with one that was removed.
-    scored = [(value_at_text(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
-    kept = best_of(scored_by(scored), mode)
+    kept = best_checkpoint(((kept.progress.metrics, kept) for kept in trial.checkpoints), metric, mode)
     facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
     last = trial.checkpoints[-1] if trial.checkpoints else None
     about_last = last and _about_checkpoint(trial, last, metric)

@@ -48,13 +48,9 @@ from minitune.commands.selecting import (
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment import states
-from minitune.experiment.goal import (
-    SCOPES,
-    best_trial,
-    require_reported,
-)
+from minitune.experiment.goal import SCOPES, require_reported
 from minitune.output.colors import DAMAGED, color_of, has_color
-from minitune.output.comparison import compared
+from minitune.output.comparison import ComparedRun
 from minitune.output.rows import (
     LISTED_LOOK,
     USUAL_METRICS,
@@ -457,12 +453,11 @@ def compare(options: argparse.Namespace) -> int:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     if options.metric is not None:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
+    runs = [ComparedRun.of(run, state, metric, mode) for run, state in found]
     if options.json:
-        print_json(
-            {"metric": metric, "mode": mode, "runs": [compared_data(run, state, metric, mode) for run, state in found]}
-        )
+        print_json({"metric": metric, "mode": mode, "runs": [compared_data(facts, mode) for facts in runs]})
         return 0
-    columns = [compared(run, state, metric, mode, _earlier_best_of(run, metric, mode)) for run, state in found]
+    columns = [facts.column(_earlier_best_of(facts, mode)) for facts in runs]
     told = dict.fromkeys(name for column in columns for name in column)
     names = [name for name in told if any(column.get(name) not in (None, "") for column in columns)]
     # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
@@ -477,9 +472,8 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _earlier_best_of(run: Story, metric: str, mode: str) -> str:
-    best = best_trial(run.trials, metric, mode)
-    if best is None:
+def _earlier_best_of(facts: ComparedRun, mode: str) -> str:
+    if facts.best is None:
         return ""
-    found = about_earlier_best(run.trials, best, metric, mode)
+    found = about_earlier_best(facts.run.trials, facts.best, facts.metric, mode)
     return "" if found is None else str(found.text)

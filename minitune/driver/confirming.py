@@ -12,13 +12,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from minitune.base.numbers import known_number
 from minitune.driver.run import Run
 from minitune.experiment.goal import CONFIRMED, Goal
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Repeat, Trial
 from minitune.experiment.trial_maker import TrialMaker
-from minitune.result import TIME_TOTAL_S
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
 from minitune.stopper.stopper import time_left_s
@@ -83,8 +81,7 @@ class RepeatSource:
         if not self.has_budget:
             return False
         state = self._run.state
-        times = [known_number(trial.progress.metrics.get(TIME_TOTAL_S)) for trial in state.trials[-_LATEST:]]
-        longest_s = max((time_s for time_s in times if time_s is not None), default=0.0)
+        longest_s = max((trial.progress.training_s for trial in state.trials[-_LATEST:]), default=0.0)
         if not longest_s:
             return False
         at_once = max(1, len(state.running))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import is_real
+from minitune.base.numbers import finite_number
 from minitune.checkpoint import CheckpointRecord, directory_name
 from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
@@ -88,8 +89,8 @@ class _Counters:
 
     def restore(self, metrics: Mapping[str, Any]) -> None:
         """Go on from the result of a checkpoint."""
-        self.iteration = metrics.get(TRAINING_ITERATION, 0)
-        self.total_s = metrics.get(TIME_TOTAL_S, 0.0)
+        self.iteration = int(finite_number(metrics.get(TRAINING_ITERATION)) or 0)
+        self.total_s = finite_number(metrics.get(TIME_TOTAL_S)) or 0.0
         self.since_restore = 0
         self.since_restore_s = 0.0
 

@@ -1,7 +1,7 @@
 """Goal: what a run optimises, and which trials are the best.
 
-`Goal.ranked` is the only order of trials, and its first one is `best_trial`. `best_of` chooses among other things. All
-prefer the first of equals.
+`Goal.ranked` is the only order of trials, and its first one is `best_trial`. `best_of` chooses among other things. Both
+prefer the first of equals; `best_checkpoint` prefers the last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minitune.base.numbers import as_number, sortable
 from minitune.base.text import number_text
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
-from minitune.result import DEFAULT_METRIC, flatten, own_metrics
+from minitune.result import DEFAULT_METRIC, flatten, lookup, own_metrics
 
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
@@ -265,6 +265,23 @@ def scored_by(pairs: Iterable[tuple[Any, _T]]) -> Iterator[tuple[float, _T]]:
         number = sortable(value)
         if number is not None:
             yield number, item
+
+
+def checkpoint_score(metrics: Mapping[str, Any], metric: str, mode: str) -> float | None:
+    """How good a checkpoint is by the metrics of its report: larger is better; None without a number."""
+    value = sortable(lookup(metrics, metric))
+    if value is None or mode == "max":
+        return value
+    return -value
+
+
+def best_checkpoint(kept: Iterable[tuple[Mapping[str, Any], _T]], metric: str, mode: str) -> _T | None:
+    """The best of a trial's checkpoints, which come with the metrics of their reports; None if none has the metric.
+
+    Of equal ones it is the last, which is the newest: the one that stays if only one is kept.
+    """
+    scored = [(checkpoint_score(metrics, metric, mode), checkpoint) for metrics, checkpoint in kept]
+    return best_of(((score, checkpoint) for score, checkpoint in reversed(scored) if score is not None), "max")
 
 
 class Confirmation(NamedTuple):

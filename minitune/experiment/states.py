@@ -3,6 +3,11 @@
 The statuses of the Python API are Ray Tune's, and do not tell how a trial has ended; see `Trial.state`.
 """
 
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
 RUNNING = "running"
 PENDING = "pending"
 FINISHED = "finished"
@@ -16,3 +21,14 @@ STATES = (RUNNING, PENDING, FINISHED, STOPPED, FAILED, INTERRUPTED, NOT_STARTED)
 
 ENDED = frozenset((FINISHED, STOPPED, FAILED, INTERRUPTED, NOT_STARTED))
 """The states of trials that do not go on unless the run is resumed."""
+
+
+def tally(
+    found: Iterable[str] | Mapping[str, int], not_drawn: int = 0, not_drawn_state: str = NOT_STARTED
+) -> Counter[str]:
+    """How many trials are in each of these states, with those that the search has not drawn, in the order in which
+    views show states.
+    """
+    counts = Counter(found)
+    counts[not_drawn_state] += not_drawn
+    return Counter({state: counts[state] for state in STATES if counts[state]})

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from minitune import clock
 from minitune.base import files
 from minitune.base.files import StorageContext
-from minitune.base.numbers import as_number
+from minitune.base.numbers import as_number, known_number
 from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
@@ -32,6 +32,7 @@ from minitune.result import (
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
     EXPR_ERROR_PICKLE_FILE,
+    TIME_TOTAL_S,
     TRIAL_ID,
     complete,
     flatten,
@@ -120,6 +121,11 @@ class Progress:
     metrics: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] | None = None
     analysis: MetricAnalysis = field(default_factory=MetricAnalysis)
+
+    @property
+    def training_s(self) -> float:
+        """The seconds of training; 0 if they are unknown, as a callback may have put anything there."""
+        return known_number(self.metrics.get(TIME_TOTAL_S)) or 0.0
 
     def copy(self) -> Progress:
         """A copy that later reports do not change."""

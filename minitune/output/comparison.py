@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from minitune.base.numbers import known_number
 from minitune.base.text import date
 from minitune.experiment import states
 from minitune.experiment.goal import best_trial
+from minitune.experiment.trial import Trial
 from minitune.output.rows import USUAL_METRICS, shown_metric, titled
 from minitune.record.standing import Standing
 from minitune.record.story import Story
 from minitune.result import CONFIG, TIME_TOTAL_S, flatten
 
 
-def compared(run: Story, state: Standing, metric: str, mode: str, earlier_best: str) -> dict[str, Any]:
-    """The column of a run: values by the name of their row.
+@dataclass(frozen=True)
+class ComparedRun:
+    """The facts of a run beside others.
 
-    Without a metric, there is no best trial. `earlier_best` is the text on a trial that was once better.
+    Attributes:
+        best: The best trial by the metric; None without a metric, or a trial with a finite value of it.
     """
-    counts = state.counts(run)
-    totals_s = (known_number(trial.progress.metrics.get(TIME_TOTAL_S)) or 0.0 for trial in run.trials)
-    column: dict[str, Any] = {
-        "state": state.name,
-        "trainable": run.setup.trainable_name,
-        "begun": date(run.setup.begun_s),
-        "trials": len(run.trials),
-        states.FAILED: counts[states.FAILED],
-        states.NOT_STARTED: counts[states.NOT_STARTED],
-        "reports": sum(trial.progress.num_reports for trial in run.trials),
-        USUAL_METRICS[TIME_TOTAL_S]: sum(totals_s),
-    }
-    best = best_trial(run.trials, metric, mode) if metric else None
-    if best is not None:
-        column[f"best {metric}"] = shown_metric(best, metric)
-        column["best trial"] = titled(best)
-        column["earlier best"] = earlier_best or None
-        column |= {f"{CONFIG}/{name}": value for name, value in flatten(best.reported_config).items()}
-    return column
+
+    run: Story
+    state: Standing
+    metric: str
+    begun: str
+    reports: int
+    training_s: float
+    best: Trial | None
+
+    @classmethod
+    def of(cls, run: Story, state: Standing, metric: str, mode: str) -> ComparedRun:
+        """The facts of a run. The metric may be empty."""
+        return cls(
+            run,
+            state,
+            metric,
+            date(run.setup.begun_s),
+            sum(trial.progress.num_reports for trial in run.trials),
+            sum(trial.progress.training_s for trial in run.trials),
+            best_trial(run.trials, metric, mode) if metric else None,
+        )
+
+    def column(self, earlier_best: str) -> dict[str, Any]:
+        """The run as a column: values by the name of their row. `earlier_best` is the text on a trial that was once
+        better.
+        """
+        counts = self.state.counts(self.run)
+        column: dict[str, Any] = {
+            "state": self.state.name,
+            "trainable": self.run.setup.trainable_name,
+            "begun": self.begun,
+            "trials": len(self.run.trials),
+            states.FAILED: counts[states.FAILED],
+            states.NOT_STARTED: counts[states.NOT_STARTED],
+            "reports": self.reports,
+            USUAL_METRICS[TIME_TOTAL_S]: self.training_s,
+        }
+        if self.best is not None:
+            column[f"best {self.metric}"] = shown_metric(self.best, self.metric)
+            column["best trial"] = titled(self.best)
+            column["earlier best"] = earlier_best or None
+            column |= {f"{CONFIG}/{name}": value for name, value in flatten(self.best.reported_config).items()}
+        return column

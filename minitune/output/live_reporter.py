@@ -279,8 +279,8 @@ class LiveReporter(ScreenReporter):
         running = [*silent, *(trial for trial in statuses[states.RUNNING] if trial.trial_id not in is_silent)]
         running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
-        counts = {status: len(found) for status, found in statuses.items()}
-        counts[states.PENDING] += max(0, (total or 0) - len(trials))  # as the page and `show` count them
+        sizes = {state: len(found) for state, found in statuses.items()}
+        counts = states.tally(sizes, max(0, (total or 0) - len(trials)), states.PENDING)
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,

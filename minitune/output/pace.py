@@ -70,7 +70,7 @@ def silent_after_s(usual_s: float | None) -> float | None:
 def pace_of(trial: Trial) -> Pace:
     """The pace of a trial."""
     metrics = trial.progress.metrics
-    total_s = known_number(metrics.get(TIME_TOTAL_S)) or 0.0
+    total_s = trial.progress.training_s
     reports = trial.progress.num_reports
     usual_s = total_s / reports if reports and total_s > 0 else None
     begun_s = trial.start_time

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -172,9 +171,8 @@ def early_end(trials: Sequence[Trial]) -> str:
 
 def ending_counts(trials: Iterable[Trial], not_drawn: int = 0) -> str:
     """How trials have ended, such as `6 finished, 2 failed`. Those that the search has not drawn have not started."""
-    counts = Counter(trial.state for trial in trials)
-    counts[states.NOT_STARTED] += not_drawn
-    return ", ".join(f"{counts[state]} {state}" for state in states.STATES if counts[state]) or "none"
+    counts = states.tally((trial.state for trial in trials), not_drawn)
+    return ", ".join(f"{count} {state}" for state, count in counts.items()) or "none"
 
 
 def earlier_best_text(trial: Trial, metric: str, mode: str, iteration: float | None) -> str:

@@ -26,10 +26,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minitune.base.numbers import sortable
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
+from minitune.experiment.goal import checkpoint_score
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
@@ -66,7 +66,7 @@ class _Score:
 
     def __init__(self, attribute: str | None, order: str):
         self.attribute = attribute
-        self._sign = 1.0 if order == "max" else -1.0
+        self._mode = order
 
     @classmethod
     def of_config(cls, config: CheckpointConfig) -> _Score:
@@ -78,10 +78,8 @@ class _Score:
         """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
         if self.attribute is None:
             return 0.0, age
-        value = sortable(lookup(metrics, self.attribute))
-        if value is None:
-            return -math.inf, age
-        return value * self._sign, age
+        score = checkpoint_score(metrics, self.attribute, self._mode)
+        return -math.inf if score is None else score, age
 
 
 class _BestCheckpoints:

@@ -58,9 +58,7 @@ class Standing:
 
     def counts(self, run: Story) -> Counter[str]:
         """The number of trials by state, in the order of the states, with those that the search has not drawn."""
-        found = Counter(trial.state for trial in run.trials)
-        found[self.undrawn] += run.not_drawn
-        return Counter({state: found[state] for state in states.STATES if found[state]})
+        return states.tally((trial.state for trial in run.trials), run.not_drawn, self.undrawn)
 
 
 def standing_of(run: Story) -> Standing:

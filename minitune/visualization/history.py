@@ -19,7 +19,7 @@ from minitune.base.text import plain_or_short
 from minitune.experiment.goal import best_of, best_trial, confirmations, earlier_best, require_reported
 from minitune.experiment.lifecycle import ERROR, Transition
 from minitune.experiment.trial import Trial
-from minitune.output.comparison import compared
+from minitune.output.comparison import ComparedRun
 from minitune.output.rows import metrics_of, parameter_names, row_of
 from minitune.output.status_block import earlier_best_text
 from minitune.record import records
@@ -232,8 +232,8 @@ class RunHistory:
         return dict(self.state.counts(self.story))
 
     def compared(self) -> dict[str, Any]:
-        """The column of the run beside those of others; see `comparison.compared`."""
-        return compared(self.story, self.state, self.metric, self.mode, self.earlier_best)
+        """The column of the run beside those of others; see `ComparedRun`."""
+        return ComparedRun.of(self.story, self.state, self.metric, self.mode).column(self.earlier_best)
 
     @property
     def confirmed_mean(self) -> float | None:

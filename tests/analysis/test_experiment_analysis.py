@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import NoThread, fit
+from kit import NoThread, fit, listening, report_state
 
 from minitune import (
     ExperimentAnalysis,
@@ -24,6 +25,7 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.cli import main
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal
@@ -100,7 +102,7 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: 
 
 def test_the_best_checkpoint_is_that_of_the_default_metric(grid: ResultGrid) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
-    checkpoint = analysis.get_best_checkpoint(analysis.trials[0])
+    checkpoint = analysis.get_best_checkpoint(analysis.trials[0], "loss", "min")
     assert checkpoint is not None
     assert Path(checkpoint.path, "step").read_text() == "1"
 
@@ -242,6 +244,34 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
         before.setup.trainable_name,
         before.driver.ending,
     )
+
+
+@pytest.mark.parametrize("kept", [{}, {"num_to_keep": 1, "checkpoint_score_attribute": "loss"}])
+def test_of_equal_checkpoints_the_newest_is_the_best_however_many_are_kept(
+    kept: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(3):
+            report_state(step, {"loss": 0.5})
+
+    grid = fit(train, metric="loss", mode="min", **kept)
+    analysis = ExperimentAnalysis(grid.experiment_path)
+    path = grid[0].get_best_checkpoint("loss", "min").path
+    assert path.endswith("checkpoint_000002")
+    found = analysis.get_best_checkpoint(analysis.trials[0], "loss", "min")
+    assert found is not None
+    assert found.path == path
+    assert main(["best", grid.experiment_path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["best_checkpoint"]["path"] == path
+
+
+def test_a_time_that_a_callback_has_replaced_by_a_text_counts_as_unknown() -> None:
+    def replace(result: dict[str, Any], **info: Any) -> None:
+        result["time_total_s"] = "long"
+
+    grid = fit(lambda config: {"loss": 1}, callbacks=[listening(on_trial_result=replace)])
+    assert grid[0].metrics["time_total_s"] == "long"
+    assert ExperimentAnalysis(grid.experiment_path).runner_data()["_total_time"] == 0
 
 
 def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
