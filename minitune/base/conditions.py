@@ -233,7 +233,7 @@ class _Reader:
         # Of several words, the longest end that names a column is the name.
         for begin in range(count):
             name = self._joined(begin, count)
-            if begin == count - 1 or find_column(name, self._columns) is not None:
+            if find_column(name, self._columns) is not None:
                 break
         if begin > 0:
             return None
@@ -271,7 +271,7 @@ class _Reader:
         self._need_value(f"{token.value} {sign}")
         for count in range(self._plain_words() or 1, 0, -1):
             name = self._joined(0, count)
-            if count == 1 or find_column(name, self._columns) is not None:
+            if find_column(name, self._columns) is not None:
                 break
         column = column_named(name, self._columns)
         self.at += count

@@ -8,13 +8,22 @@ import pickle
 import socket
 import sys
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from kit import Script
 
-from minitune.base.pickling import dumps, dumps_for_later, dumps_small, find_unpicklable
+from minitune.base.pickling import (
+    dumps,
+    dumps_for_later,
+    dumps_small,
+    dumps_small_for_later,
+    find_unpicklable,
+    require_picklable,
+)
 from minitune.base.shared_values import ObjectRef, forget, hold, store
 from minitune.error import ObjectLostError
 
@@ -139,6 +148,52 @@ def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
         assert small is not None
         assert pickle.loads(small).content == b"." * size_bytes
         assert dumps_small(Block(b"." * size_bytes), "it", size_bytes // 2) is None
+
+
+@pytest.mark.parametrize("value", [list(range(1_000)), [lambda x: x]])
+def test_a_pickle_may_have_exactly_as_many_bytes_as_the_limit(value: Any) -> None:
+    size_bytes = len(dumps(value, "it"))
+    for dump_small in (dumps_small, dumps_small_for_later):
+        assert dump_small(value, "it", size_bytes + 100) is not None
+        assert dump_small(value, "it", size_bytes - 100) is None
+    plain = dumps_small([1, 2], "it", len(dumps([1, 2], "it")))
+    assert plain is not None
+    assert dumps_small([1, 2], "it", len(plain) - 1) is None
+
+
+def test_a_value_may_be_tried_without_keeping_its_pickle() -> None:
+    require_picklable([closure, Block(b"." * 1_000)], "the value")
+    with pytest.raises(TypeError, match=r"the value cannot be pickled: item 1 is a _thread\.lock"):
+        require_picklable([1, LOCK], "the value")
+
+
+def test_an_object_that_changes_while_it_is_pickled_is_searched_nevertheless() -> None:
+    class Caching:
+        def __init__(self) -> None:
+            self.before = Noting(self)
+            self.lock = LOCK
+
+    class Noting:
+        def __init__(self, owner: Any):
+            self.owner = owner
+
+        def __reduce__(self) -> Any:
+            self.owner.cached = 1
+            return int, ()
+
+    assert str(find_unpicklable(Caching())).endswith("attribute 'lock' is a _thread.lock")
+
+
+def test_classes_of_a_script_that_multiprocessing_has_loaded_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = types.ModuleType("__mp_main__")
+    exec("class Setting:\n    limit = 3", vars(script))
+    monkeypatch.setitem(sys.modules, "__mp_main__", script)
+    try:
+        data = dumps(script.Setting(), "it")
+    finally:
+        cloudpickle.unregister_pickle_by_value(script)
+    monkeypatch.delitem(sys.modules, "__mp_main__")
+    assert pickle.loads(data).limit == 3
 
 
 def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:

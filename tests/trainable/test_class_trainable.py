@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import threading
@@ -17,7 +18,7 @@ from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
 from minitune.resources import Resources
 from minitune.result import Report
-from minitune.trainable import FunctionTrainable, Trainable, get_checkpoint, report, wrap_function
+from minitune.trainable import FunctionTrainable, Trainable, TrainingResult, get_checkpoint, report, wrap_function
 
 
 class Counter(Trainable):
@@ -129,6 +130,65 @@ def test_a_foreign_string_from_save_checkpoint_is_refused() -> None:
         StringFiler().save()
 
 
+def test_a_file_outside_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").touch()
+
+    class Elsewhere(Filer):
+        returned = str(tmp_path / "weights")
+
+    with pytest.raises(ValueError, match="must return None, a dict, or the directory"):
+        Elsewhere().save(str(tmp_path / "checkpoint"))
+
+
+@pytest.mark.parametrize("config", [[], 3, "text"])
+def test_a_configuration_that_is_no_dict_is_refused(config: Any) -> None:
+    with pytest.raises(TypeError, match="config must be None or a dict"):
+        Counter(config=config)
+
+
+def test_the_time_between_two_steps_does_not_count() -> None:
+    virtual = clock.VirtualClock(1_000.0)
+
+    class Timed(Plain):
+        def step(self) -> dict[str, Any]:
+            virtual.sleep(2.0)
+            return {"x": 1}
+
+    with clock.use(virtual):
+        timed = Timed()
+        virtual.sleep(50.0)
+        timed.train()
+        virtual.sleep(50.0)
+        result = timed.train()
+    assert (result["time_this_iter_s"], result["time_total_s"]) == (2.0, 4.0)
+
+
+def test_the_result_that_is_given_with_a_checkpoint_counts() -> None:
+    saved = Counter().save()
+    counter = Counter()
+    counter.restore(TrainingResult(saved.checkpoint, {"training_iteration": 7, "time_total_s": 3.0}))
+    assert (counter.iteration, counter.get_state()["time_total"]) == (7, 3.0)
+    assert counter.get_state()["last_result"] == {"training_iteration": 7, "time_total_s": 3.0}
+
+
+def test_a_class_shows_its_attributes_without_an_object() -> None:
+    assert dict(inspect.getmembers(Plain)).keys() >= {"experiment_id", "_logdir", "logdir"}
+
+
+def test_the_id_of_an_experiment_is_the_same_in_each_attempt(driver: FakeDriver) -> None:
+    class Telling(Plain):
+        def step(self) -> dict[str, Any]:
+            return {"id": self.experiment_id}
+
+    ids = [pull(driver.start(Telling, name=name)).metrics["id"] for name in ("t_1", "t_1", "t_2")]
+    assert ids[0] == ids[1] != ids[2]
+    assert [len(one) for one in ids] == [32, 32, 32]
+    one = Plain()
+    assert one.experiment_id == one.experiment_id != Plain().experiment_id
+    one.experiment_id = "mine"  # type: ignore[misc]
+    assert one.experiment_id == "mine"
+
+
 def test_a_class_without_checkpoints_says_so() -> None:
     with pytest.raises(NotImplementedError, match="save_checkpoint"):
         Plain().save()
@@ -223,15 +283,18 @@ def test_each_save_has_a_directory_of_its_own() -> None:
     assert Path(one.checkpoint.path).parent == Path(counter.logdir)
 
 
-def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("value", [(1, 2), 0])
+def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(
+    caplog: pytest.LogCaptureFixture, value: object
+) -> None:
     class Chatty(Filer):
-        returned = (1, 2)
+        returned = value
 
     saved = Chatty(config={"start": 2}).save()
     other = Chatty()
     other.restore(saved)
     assert other.count == 2
-    assert "((1, 2)) is ignored" in caplog.text
+    assert f"({value!r}) is ignored" in caplog.text
 
 
 def test_the_counter_can_be_read_and_set_under_its_name_in_ray_tune() -> None:
@@ -274,7 +337,7 @@ def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> No
             virtual.sleep(config["s"])
 
     with clock.use(virtual):
-        Slow(config={"s": 9.0})
+        Slow(config={"s": 10.0})
         assert not caplog.records
         Slow(config={"s": 11.0})
     assert "setup of Slow took 11.0 s" in caplog.text
