@@ -572,7 +572,7 @@ def test_a_directory_that_the_program_has_replaced_is_the_cause(run: Run, make: 
 
 def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> None:
     driver = script.start_minitune(
-        "run", "--metric", "v", "--mode", "max", "--name", "run", *shell(COUNT, "{trial_dir}", "1000")
+        "run", "--cpus", "1", "--metric", "v", "--mode", "max", "--name", "run", *shell(COUNT, "{trial_dir}", "1000")
     )
     script.wait_until(
         lambda: any(

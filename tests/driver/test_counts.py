@@ -23,9 +23,9 @@ ROOM = 1.05
     [
         ("report", 22, 16, 1, 6),
         ("asha", 31, 21, 1, 6),
-        ("fresh", 279, 42, 5, 39),
-        ("reused", 201, 37, 4, 21),
-        ("returned", 182, 37, 3, 17),
+        ("fresh", 279, 47, 5, 39),
+        ("reused", 201, 41, 4, 21),
+        ("returned", 182, 41, 3, 17),
     ],
 )
 def test_the_driver_takes_few_steps(
