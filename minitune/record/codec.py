@@ -23,7 +23,7 @@ import math
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,10 @@ _ITEM_BYTES = 16
 _WALKED = frozenset({dict, list, tuple})
 
 # The approximate size of one element in bytes, by type.
-_SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
+_SIZED: dict[Any, int] = {
+    **dict.fromkeys((str, bytes, bytearray), 1),
+    **dict.fromkeys((*_WALKED, set, frozenset), _ITEM_BYTES),
+}
 
 # Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together.
 _SHORT = 1_000
@@ -124,12 +127,11 @@ class _Lightening:
 
     def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
         """The value with references in place of large parts, and its approximate size in bytes."""
-        kind = type(value)
-        if kind in _WALKED:
-            value, weight = self._lighten_members(value, depth)
-        else:
-            weight = weight_of(value)
+        weight = weight_of(value)
         # A whole field stays, because readers look for its members.
+        if type(value) in _WALKED and (weight <= LARGE_BYTES or depth == 0):
+            value, more = self._lighten_members(value, depth)
+            weight += more
         if weight <= LARGE_BYTES or depth == 0:
             return value, weight
         found = self._stored.get(id(value))
@@ -141,12 +143,13 @@ class _Lightening:
         return stored, _ITEM_BYTES
 
     def _lighten_members(self, container: Any, depth: int) -> tuple[Any, int]:
-        weight = len(container) * _ITEM_BYTES
+        """The container with references, and what its members add to its weight."""
         self._nodes += len(container)
-        if (weight > LARGE_BYTES and depth) or _SMALL.issuperset(map(type, _members(container))):
-            return container, weight
+        if _has_only_small(container):
+            return container, 0
         if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
             raise _TooComplex
+        weight = 0
         lighter: dict[Any, Any] = {}
         for key, member in container.items() if type(container) is dict else enumerate(container):
             light, more = self._lighten(member, depth + 1)
@@ -169,14 +172,14 @@ def is_small(fields: Mapping[str, Any]) -> bool:
 
 
 def is_large(value: Any) -> bool:
-    """Whether a value is large: a text, bytes, a set, a numpy array, or a list or tuple of numbers only."""
-    if type(value) in (list, tuple):
-        return len(value) * _ITEM_BYTES > LARGE_BYTES and _SMALL.issuperset(map(type, value))
-    return weight_of(value) > LARGE_BYTES
+    """Whether a value that holds no other objects is large: no container, or a list or tuple of numbers only."""
+    if weight_of(value) <= LARGE_BYTES or type(value) is dict:
+        return False
+    return type(value) not in _WALKED or _has_only_small(value)
 
 
 def weight_of(value: Any) -> int:
-    """The approximate size in a record, in bytes, of a value whose members are not searched."""
+    """The approximate size of a value in a record, in bytes, without what the members of a container add to it."""
     kind = type(value)
     if kind in _SIZED:
         return len(value) * _SIZED[kind]
@@ -185,8 +188,8 @@ def weight_of(value: Any) -> int:
     return _ITEM_BYTES
 
 
-def _members(container: Any) -> Iterable[Any]:
-    return container.values() if type(container) is dict else container
+def _has_only_small(container: Any) -> bool:
+    return _SMALL.issuperset(map(type, container.values() if type(container) is dict else container))
 
 
 def object_text(value: Any) -> str:
