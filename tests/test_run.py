@@ -184,6 +184,24 @@ def test_restore_is_the_first_checkpoint_of_every_trial(tmp_path: Path, kind: An
     assert [trial.last_result["n"] for trial in trials] == [7, 7]
 
 
+def test_every_attempt_of_a_trial_starts_from_restore(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "n").write_text("7")
+    num_left = [3]
+
+    def fails_at_first(config: dict[str, Any]) -> None:
+        from_start(config)
+        num_left[0] -= 1
+        if num_left[0] >= 0:
+            raise ValueError("not yet")
+
+    settings = {"restore": tmp_path, "name": "it", "max_failures": 1, "verbose": 0, "raise_on_failed_trial": False}
+    (failed,) = run(fails_at_first, **settings).trials
+    assert failed.status == "ERROR"
+    assert f"attempt 2 of 2 starts from {tmp_path}" in caplog.text
+    (trial,) = run(fails_at_first, resume="AUTO+RESTART_ERRORED", **settings).trials
+    assert (trial.status, trial.last_result["n"]) == ("TERMINATED", 7)
+
+
 def test_a_class_can_be_restored_from_a_checkpoint() -> None:
     (first,) = run(Steps, stop={"n": 2}, verbose=0).trials
     assert first.checkpoint is not None

@@ -44,7 +44,7 @@ from minitune.error import TuneError, format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import BEGINNING, StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.output.rows import metrics_of, titled, values_text
 from minitune.record.layout import RunDirectory
@@ -52,7 +52,7 @@ from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.reading import read_run
 from minitune.record.run_files import load_trainable, plan_of_script, run_script
 from minitune.record.standing import RUNNING_RUN, read_standing, standing_of
-from minitune.record.story import BEGINNING, StartPoint, Story
+from minitune.record.story import Story
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
@@ -160,12 +160,12 @@ def _reports_to_make(trial: Trial, start: StartPoint) -> int:
     """The number of reports since `start`; one more if the trial failed or returned, so that it can do so again."""
     has_returned = trial.ending is not None and trial.ending.kind is EndKind.RETURNED
     had_own_end = trial.status == ERROR or has_returned
-    return max(1, trial.progress.num_reports - start.report_number + had_own_end)
+    return max(1, trial.progress.num_reports - start.progress.num_reports + had_own_end)
 
 
 def _start_point(run: Story, trial: Trial) -> StartPoint:
-    """The start of a trial: for a failed trial that of its last attempt, after a copy that of the other trial's
-    checkpoint.
+    """The start of a rerun: for a failed trial, that of its last attempt; for one that continued from the checkpoint of
+    another trial, that checkpoint; for any other, the beginning.
     """
     assert run.details is not None
     starts = run.details.starts if trial.status == ERROR else run.details.inherited_starts
@@ -349,7 +349,7 @@ def _tell_end(trial: Trial, start: StartPoint, again: _Rerun) -> int:
         echo(f"{what} after {reports}{hint}")
         return EXIT_TRIALS_FAILED
     if trial.status == ERROR:
-        before = trial.progress.num_reports - start.report_number
+        before = trial.progress.num_reports - start.progress.num_reports
         echo(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
         echo(f"stopped after {reports}, as many as before")
@@ -439,7 +439,7 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     never = sum(trial.status == TERMINATED and not trial.has_started for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
-    anew = sum(trial.progress.num_reports > 0 and not trial.checkpoints for trial in left)
+    anew = sum(trial.progress.num_reports > 0 and trial.start_point().path is None for trial in left)
     again = " (--errored continues such trials, --restart-errored starts them again)"
     if options.errored:
         again = ", to continue"

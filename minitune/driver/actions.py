@@ -100,10 +100,7 @@ class TrialActions:
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial
-        start = self._run.state.goes_on_from(trial)
-        reached = 0
-        if start is not None:
-            reached = start.progress.num_reports
+        reached = trial.start_point().progress.num_reports
         if trial.progress.num_reports > reached and not self._warned_pause:
             self._warned_pause = True
             where = f"report {reached}" if reached else "the beginning"
@@ -164,7 +161,7 @@ class TrialActions:
         it; the last complete one is kept anyway.
         """
         # An inherited checkpoint belongs to the donor, which may be able to load it.
-        if trial.trial_id in self._run.state.inherited:
+        if trial.inherited is not None:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
@@ -173,24 +170,25 @@ class TrialActions:
             if not is_useless or not self._run.recorder.discard(trial, newest):
                 return
             logger.warning(
-                "%s of trial %s %s; %s",
+                "%s of trial %s %s; its next attempt starts from %s",
                 newest.directory,
                 trial.name,
                 "could not be loaded" if is_whole else "does not match its record",
-                "the previous one is used" if trial.checkpoints else "the trial starts from the beginning",
+                trial.start_point().name,
             )
             refused = False
 
     def is_over(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. It has ended, and its status is set."""
         self._run.recorder.trial_ends(trial)
-        if self._run.state.inherited:
+        if trial.inherited is not None:
             self.release_inherited(trial)
 
     def release_inherited(self, trial: Trial) -> None:
         """Release the donor's checkpoint, since `trial` no longer needs it."""
-        inherited = self._run.state.inherited.pop(trial.trial_id, None)
+        inherited = trial.inherited
         if inherited is not None:  # the donor may have left it behind, so that only the pin has kept it
+            trial.inherited = None
             self._run.recorder.unpin(inherited.donor, inherited.record)
 
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
@@ -299,7 +297,7 @@ class TrialActions:
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
         config = dict(config)  # a scheduler may pass the read-only configuration of a trial
-        own = self._run.state.inherited.get(donor.trial_id)
+        own = donor.inherited
         if own is not None:  # the donor has no own checkpoint that is newer than its inherited one
             inherited = InheritedCheckpoint.of(own.donor, own.record, own.metrics, trial)
         elif donor.checkpoints:
@@ -318,7 +316,7 @@ class TrialActions:
         self._run.recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
         recorded_config = self._run.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
-        self._run.state.inherited[trial.trial_id] = inherited
+        trial.inherited = inherited
         running = self._run.state.running.get(trial.attempt.actor_id)
         if running is not None:
             # Its state is of no use any more. A fresh attempt loads the donor's checkpoint, as after any pause.

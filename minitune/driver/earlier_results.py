@@ -52,7 +52,7 @@ class EarlierResults:
         if trial.repeats is not None:
             return None
         # A worker that was lost has brought nothing, and with a donor's checkpoint the trial is another one.
-        if trial.progress.num_reports or trial.num_failures or trial.trial_id in self._state.inherited:
+        if trial.progress.num_reports or trial.num_failures or trial.inherited is not None:
             return None
         key = config_key(trial.current_config)
         for earlier in self._by_key.get(key, ()):

@@ -107,16 +107,9 @@ class EventHandler:
         where = ""
         if devices:
             where = f" on GPU {', '.join(devices)}"
-        # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
-        inherited = self._run.state.inherited.get(trial.trial_id)
-        if inherited is not None:
-            self._actions.restore(running, inherited.path, inherited.metrics, where)
-        elif trial.checkpoints:
-            newest = trial.checkpoints[-1]
-            path = os.path.join(trial.local_path, newest.record.directory)
-            self._actions.restore(running, path, newest.progress.metrics, where)
-        elif trial.start_checkpoint is not None:
-            self._actions.restore(running, trial.start_checkpoint.path, {}, where)
+        start = trial.start_point()
+        if start.path is not None:
+            self._actions.restore(running, start.path, start.metrics, where)
         else:
             take(self._run, trial, Transition.TRAIN, f"the worker is ready{where}")
             self._actions.pull(running)
@@ -314,4 +307,5 @@ class ReportHandler:
         checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
         self._run.hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
         self._run.recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
-        self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again
+        if trial.inherited is not None:
+            self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again

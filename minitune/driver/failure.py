@@ -167,16 +167,13 @@ class Failures:
         most: int | str = "any number"
         if trial.max_failures >= 0:
             most = trial.max_failures + 1
-        start = "the beginning"
-        if trial.checkpoints:
-            start = trial.checkpoints[-1].record.directory
         logger.warning(
             "trial %s failed (%s); attempt %d of %s starts from %s",
             trial.name,
             cause,
             trial.num_failures + 1,  # for users, a start after a pause is not another attempt
             most,
-            start,
+            trial.start_point().name,
             extra=about(trial),
         )
         take(self._run, trial, Transition.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))

@@ -315,11 +315,10 @@ class TrialLauncher:
         return True
 
     def _roll_back(self, trial: Trial) -> None:
-        start = self._run.state.goes_on_from(trial)
-        reached = 0 if start is None else start.progress.num_reports
+        reached = trial.start_point().progress.num_reports
         if trial.progress.num_reports > reached:
             self._run.recorder.rolls_back(trial, reached)
-            trial.roll_back(start)
+            trial.roll_back()
 
 
 class _WorkerKind(NamedTuple):

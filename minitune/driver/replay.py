@@ -57,7 +57,6 @@ class Replay(Story):
         # shared with the state, which keeps them and its other indices consistent
         self.trials = state.trials
         self.unfinished = state.unfinished
-        self.inherited = state.inherited
         self.state = state
         self.hooks = hooks
         self.makers = makers
@@ -153,7 +152,7 @@ class Replay(Story):
         if replaced is None:
             self.state.add(trial)
         else:  # the plug-ins see the old trial end
-            self.state.inherited.pop(replaced.trial_id, None)
+            replaced.inherited = None
             if not replaced.is_finished():
                 self._move(replaced, Transition.STOP, Ending.of(EndKind.REPLACED))
             self.state.replace(replaced, trial)
@@ -206,19 +205,19 @@ class Replay(Story):
             self._make_ready(trial)
             self.changes.append((trial, None))
         elif not trial.is_finished() and wanted is ResumeType.SKIP:
-            self.state.inherited.pop(trial.trial_id, None)
+            trial.inherited = None
             self._move(trial, Transition.STOP, Ending.of(EndKind.SKIPPED))
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
         """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record."""
         trial.num_failures = 0
-        inherited = self.state.inherited.get(trial.trial_id)
+        inherited = trial.inherited
         if inherited is not None and not matches(inherited.record, inherited.donor.local_path):
             logger.warning(
                 "%s, from which trial %s was to continue, does not match its record", inherited.path, trial.name
             )
-            del self.state.inherited[trial.trial_id]
+            trial.inherited = None
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
             if trial.progress.num_reports or trial.checkpoints:  # otherwise its worker may not have made the directory
@@ -227,8 +226,8 @@ class Replay(Story):
             trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory
         while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
             unfit = trial.checkpoints.pop()
-            text = "%s of trial %s does not match its record; the previous one is used"
-            logger.warning(text, unfit.record.directory, trial.name)
+            text = "%s of trial %s does not match its record; its next attempt starts from %s"
+            logger.warning(text, unfit.record.directory, trial.name, trial.start_point().name)
         if is_to_end:
             self.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
@@ -266,6 +265,7 @@ def _anew(old: Trial, trial_id: str) -> Trial:
         stopping_criterion=old.stopping_criterion,
         max_failures=old.max_failures,
     )
+    trial.start_checkpoint = old.start_checkpoint
     trial.experiment_number = old.experiment_number
     trial.repeats = old.repeats
     trial.seed = old.seed

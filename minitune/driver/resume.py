@@ -191,8 +191,9 @@ class ResumedDriver(Driver):
         if self._has_more or (total != replay.total_samples and not is_ended):
             recorder.extends(self._wanted.add_samples, total)
         # Pinned before any trial is adopted: adoption removes surplus checkpoints, and a donor may not need these.
-        for inherited in state.inherited.values():
-            recorder.pin(inherited.donor, inherited.record)
+        for trial in state.unfinished.values():
+            if trial.inherited is not None:
+                recorder.pin(trial.inherited.donor, trial.inherited.record)
         renew_references(opened.run, state.trials, self.plan.experiment.param_space)
         for trial in state.trials:
             recorder.adopt(trial)

@@ -18,7 +18,7 @@ from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
-from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Trial
+from minitune.experiment.trial import Trial
 from minitune.resources import Allocation, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_OPEN
 
@@ -260,7 +260,6 @@ class RunState:
         trials: All trials. Plug-ins get this list, so only this class changes it.
         unfinished: The trials that have not ended, by trial id.
         running: The trials that have an actor, by actor id.
-        inherited: By trial id, the checkpoint of another trial from which it continues.
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
@@ -278,7 +277,6 @@ class RunState:
         self.unfinished: dict[str, Trial] = {}
         self.waiting = WaitingTrials()
         self.running: dict[str, RunningTrial] = {}
-        self.inherited: dict[str, InheritedCheckpoint] = {}
 
     @property
     def interrupted(self) -> bool:
@@ -339,10 +337,3 @@ class RunState:
         trial.update_resources(request)
         if was_queued:
             queue.push(trial)
-
-    def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
-        """The checkpoint from which the next attempt starts; None for the beginning."""
-        inherited = self.inherited.get(trial.trial_id)
-        if inherited is not None:
-            return inherited.taken_at
-        return trial.checkpoints[-1] if trial.checkpoints else None

@@ -184,6 +184,7 @@ class Trial:
         "experiment_path",
         "experiment_tag",
         "has_driver",
+        "inherited",
         "last_transitions",
         "local_path",
         "max_failures",
@@ -259,6 +260,7 @@ class Trial:
         self.error: TrialError | None = None
         self.has_driver = True  # whether a driver works on its run; a reader of a run without one says so
         self.checkpoints: list[KeptCheckpoint] = []
+        self.inherited: InheritedCheckpoint | None = None  # newer than its own ones, until the next one of its own
         self.next_checkpoint = 0
         self.set_name(None)
         if trial_name_creator is not None:
@@ -535,12 +537,25 @@ class Trial:
         shared[DONE] = True
         self.progress.metrics = shared
 
-    def roll_back(self, to: KeptCheckpoint | None) -> None:
-        """Return to the progress at a checkpoint, or to the beginning for None.
-
-        Later results no longer count.
+    def start_point(self) -> StartPoint:
+        """The start of the next attempt: the inherited checkpoint, or else the newest own one, or else the one that the
+        user gave, or else the beginning.
         """
-        self.progress = Progress() if to is None else to.progress.copy()
+        if self.inherited is not None:
+            taken = self.inherited
+            name = f"{taken.record.directory} of trial {taken.donor.name}"
+            return StartPoint(taken.path, taken.metrics, taken.taken_at.progress, name)
+        if self.checkpoints:
+            newest = self.checkpoints[-1]
+            path = os.path.join(self.local_path, newest.record.directory)
+            return StartPoint(path, newest.progress.metrics, newest.progress, newest.record.directory)
+        if self.start_checkpoint is not None:
+            return BEGINNING._replace(path=self.start_checkpoint.path, name=self.start_checkpoint.path)
+        return BEGINNING
+
+    def roll_back(self) -> None:
+        """Return to the progress at the start of the next attempt. Later results no longer count."""
+        self.progress = self.start_point().progress.copy()
 
     # -- names and paths -------------------------------------------------------------------------------------------
 
@@ -673,6 +688,25 @@ class InheritedCheckpoint(NamedTuple):
     def path(self) -> str:
         """The checkpoint's directory."""
         return os.path.join(self.donor.local_path, self.record.directory)
+
+
+class StartPoint(NamedTuple):
+    """The start of an attempt of a trial.
+
+    Attributes:
+        path: The directory of the checkpoint, which may be another trial's; None for the beginning.
+        metrics: The result at that checkpoint.
+        progress: The trial's own progress when it starts there.
+        name: For people.
+    """
+
+    path: str | None
+    metrics: dict[str, Any]
+    progress: Progress
+    name: str
+
+
+BEGINNING = StartPoint(None, {}, Progress(), "the beginning")
 
 
 @dataclass(frozen=True)  # no named tuple, and in this module: runs of earlier versions have it in `tuner.pkl`

@@ -148,12 +148,9 @@ class Recorder:
     def attempt_starts(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
         """Record the start of an attempt; see `records.start`. To be written before the worker starts."""
         self.note_changes(trial)
-        checkpoint = None
-        if trial.checkpoints:
-            checkpoint = trial.checkpoints[-1].record.number
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self._journal.add(records.start(trial.trial_id, attempt, checkpoint, directory, reason, facts))
+        self._journal.add(records.start(trial.trial_id, attempt, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`."""

@@ -186,12 +186,11 @@ def repeat_of(record: Record) -> Repeat | None:
 def start(
     trial: str,
     attempt: int,
-    checkpoint: int | None,
     directory: str = "",
     reason: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A worker is requested for a trial, which is RUNNING from now on, from `checkpoint` or none.
+    """A worker is requested for a trial, which is RUNNING from now on.
 
     If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's, if
     there are any.
@@ -201,7 +200,6 @@ def start(
         KIND: START,
         "trial": trial,
         "attempt": attempt,
-        "checkpoint": checkpoint,
         "directory": directory,
         "at": at,
     }

@@ -13,7 +13,6 @@ A new kind of record needs a function in `records` and a handler here. Records o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,7 +35,7 @@ from minitune.experiment.lifecycle import (
     Transition,
 )
 from minitune.experiment.run_description import RunDescription
-from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
+from minitune.experiment.trial import InheritedCheckpoint, StartPoint, Trial, Usage
 from minitune.record import records
 from minitune.record.layout import RunDirectory, last_error_text
 from minitune.resources import Resources
@@ -64,25 +63,6 @@ _BACK = {
 
 # The transitions by which a trial, or an attempt of it, ends.
 _ENDS = frozenset((Transition.STOP, Transition.FAIL, Transition.RETRY))
-
-
-@dataclass(frozen=True)
-class StartPoint:
-    """The checkpoint from which an attempt of a trial starts.
-
-    Attributes:
-        path: The directory of the checkpoint, which may be another trial's; None without one.
-        metrics: The result at that checkpoint.
-        report_number: How many reports of the trial count when the attempt starts.
-    """
-
-    path: str | None
-    metrics: dict[str, Any]
-    report_number: int
-
-
-BEGINNING = StartPoint(None, {}, 0)
-"""The start of a trial without a checkpoint."""
 
 
 @dataclass(slots=True)
@@ -170,7 +150,6 @@ class Story:
 
     Attributes:
         trials: In order of submission; pickled objects stay so unless the journal was read with `unpickle`.
-        inherited: By trial id, the checkpoint of another trial from which it continues, until it has its own.
         final: By trial id, the ending in a final result, until the end of the trial is on record.
         details: None if they are left out.
         total_samples: How many trials there will be; None if that is unknown.
@@ -189,7 +168,6 @@ class Story:
         # The trials.
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
-        self.inherited: dict[str, InheritedCheckpoint] = {}
         self.final: dict[str, Ending] = {}
         self.details = Details() if has_details else None
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
@@ -367,16 +345,10 @@ class Story:
         trial.begin_attempt(record["attempt"])
         trial.attempt.start_time = record.get("at")
         if self.details is not None:
-            inherited = self.inherited.get(trial.trial_id)
-            start = StartPoint(None, {}, trial.progress.num_reports)
-            if inherited is not None:
-                start = StartPoint(inherited.path, inherited.metrics, trial.progress.num_reports)
-                self.details.inherited_starts[trial.trial_id] = start
-            elif trial.checkpoints:
-                kept = trial.checkpoints[-1]
-                path = os.path.join(trial.local_path, kept.record.directory)
-                start = StartPoint(path, kept.progress.metrics, trial.progress.num_reports)
+            start = trial.start_point()
             self.details.starts[trial.trial_id] = start
+            if trial.inherited is not None:
+                self.details.inherited_starts[trial.trial_id] = start
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
@@ -421,16 +393,14 @@ class Story:
         checkpoint = records.checkpoint_of(effect.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
-            self.inherited.pop(trial.trial_id, None)
+            trial.inherited = None
 
     def _on_drop(self, trial: Trial, effect: Effect) -> None:
         number = effect.record["checkpoint"]
         trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != number]
 
     def _on_rollback(self, trial: Trial, effect: Effect) -> None:
-        inherited = self.inherited.get(trial.trial_id)
-        own = trial.checkpoints[-1] if trial.checkpoints else None
-        trial.roll_back(own if inherited is None else inherited.taken_at)
+        trial.roll_back()
 
     def _on_exploit(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -440,9 +410,7 @@ class Story:
             return
         for kept in donor.checkpoints:
             if kept.record.number == record["checkpoint"]:
-                self.inherited[trial.trial_id] = InheritedCheckpoint.of(
-                    donor, kept.record, kept.progress.metrics, trial
-                )
+                trial.inherited = InheritedCheckpoint.of(donor, kept.record, kept.progress.metrics, trial)
 
     def _on_change(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -497,7 +465,7 @@ class Story:
         if transition is not Transition.RETRY:
             if self.details is not None:
                 self.details.flat_configs.pop(trial.trial_id, None)
-            self.inherited.pop(trial.trial_id, None)
+            trial.inherited = None
         self._move(trial, transition, ending)
 
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
@@ -521,7 +489,6 @@ class Story:
         self.trials[self.trials.index(replaced)] = trial
         self.unfinished.pop(replaced.trial_id, None)
         self.driver.ended_before.discard(replaced.trial_id)
-        self.inherited.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
         if self.details is not None:

@@ -179,7 +179,7 @@ def test_the_journal_tells_the_story_in_order() -> None:
         ("result", 2),
         ("status", "PENDING"),
         ("rollback", 1),
-        ("start", 0),
+        ("start", None),
         ("result", 2),
         ("status", "TERMINATED"),
         ("close", None),

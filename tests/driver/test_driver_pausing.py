@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,9 @@ def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() ->
 
 
 @pytest.mark.parametrize("how", ["it fails", "it exploits itself"])
-def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors(how: str) -> None:
+def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """The donor goes on, and only its latest checkpoint is kept: the one that was given away stays all the same."""
     starts: list[tuple[int, int]] = []
     failed: list[int] = []
@@ -210,6 +213,9 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors(h
     (first, given), (second, again) = starts[2:]
     assert (first, second) == (1, 1)
     assert given == again > 0, "both attempts went on from the same checkpoint of the donor"
+    if how == "it fails":
+        donor = grid._run.trials[0].name
+        assert re.search(rf"attempt 2 of 2 starts from checkpoint_\d+ of trial {donor}", caplog.text)
     assert [result.metrics["n"] for result in grid] == [20, 20]
     live = [trial.metric_analysis["n"] for trial in grid._run.trials]
     looked = read_run(run_path()).trials

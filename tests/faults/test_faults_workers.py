@@ -167,7 +167,8 @@ def test_unusable_checkpoint_falls_back_to_the_one_before(
     assert again.metrics["n"] == again.metrics["training_iteration"] == 6
     assert (tmp_path / "loaded").read_text() == loaded
     reason = "does not match its record" if how == "empty" else "could not be loaded"
-    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the previous one is used", caplog.text)) == 1
+    told = rf"checkpoint_000002 of trial \S+ {reason}; its next attempt starts from checkpoint_000001"
+    assert len(re.findall(told, caplog.text)) == 1
     assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [2]
 
 
