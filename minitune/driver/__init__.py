@@ -6,24 +6,24 @@
 
     experiment_spec    Experiment
     plan               what the user wants
-    parts              the plug-ins and the executor of a plan
+    parts              makes plug-ins and executor
     driver             Driver: `open`, `loop`, `close`
     interrupts         signals during a run
     open_run           directory, lock and journal
     resume, replay     ResumedDriver; the journal, told to trials and plug-ins
     snapshot           the states of plug-ins
-    run                Run: what the parts below work on
+    run                Run, shared by those below
     state              RunState: settings, trials, requests; WaitingTrials
     tune_controller    TuneController: one turn of the loop
-    events             EventHandler, ReportHandler: what follows from an event
+    events             EventHandler, ReportHandler: what follows events
     launching          TrialSource draws trials, TrialLauncher starts
     earlier_results    results of equal configurations
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
-    transitions        `take`: a transition, its record, the hooks around it
+    transitions        `take`: a transition, its record and hooks
     actions            TrialActions: decisions, commands to workers
     report_path        ReportPath: plain reports, a shorter way
     failure            Failures: failed attempts, lost workers
-    objectives         Objectives: the metrics that a result needs
+    objectives         Objectives: metrics that results need
     limits             Backoff and Deadlines
 """

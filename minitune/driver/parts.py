@@ -252,7 +252,7 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
 
         executor = InlineTrialExecutor(runtime.machine())
     elif name == "ray":
-        from minitune.executors.ray import RayTrialExecutor
+        from minitune.executors.ray_executor import RayTrialExecutor
 
         executor = RayTrialExecutor(
             directory=directory,

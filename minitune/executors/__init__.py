@@ -2,12 +2,13 @@
 
 ::
 
-    trial_executor   TrialExecutor: the protocol and the events, all that the driver knows
-    admission        Admission, the base of all; LoopExecutor, that of local and ray
+    trial_executor   TrialExecutor, the protocol: all that the driver knows
+    admission        Admission, the base of all; LoopExecutor, that of local and ray_executor
     local            each actor in a process (`minitune.actor`)
     inline           all actors in this process
     simulated        an actor is a position on a learning curve
-    ray              each actor in a Ray actor, with ray_actor, ray_cluster and ray_files
+    ray_executor     each actor in a Ray actor: ray_process, ray_actor;
+                     with ray_cluster, ray_files, ray_values
     logical_order    OrderedExecutor: an order that does not depend on time
     known_reports    answers for actors whose report is known
     ledger, devices  who has which resources; what there is

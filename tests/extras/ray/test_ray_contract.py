@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from executor_contract import TrialExecutorContract
 
-from minitune.executors import ray
-from minitune.executors.ray import RayTrialExecutor
+from minitune.executors import ray_executor
 from minitune.executors.ray_cluster import ClusterLedger
+from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.trial_executor import TrialExecutor
 
 
@@ -21,7 +21,7 @@ class TestRay(TrialExecutorContract):
     @pytest.fixture(autouse=True)
     def patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A parked process must not end while a slow machine starts others."""
-        monkeypatch.setattr(ray, "_PARKED_S", self.bound_s)
+        monkeypatch.setattr(ray_executor, "_PARKED_S", self.bound_s)
         self.patched = monkeypatch
 
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:

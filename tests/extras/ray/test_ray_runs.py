@@ -17,8 +17,8 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
-from minitune.executors import ray as ray_executor
-from minitune.executors.ray import RayTrialExecutor
+from minitune.executors import ray_executor
+from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.trial_executor import ActorSpec, Started
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -25,9 +25,9 @@ from ray.cluster_utils import Cluster
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.error import TuneError
-from minitune.executors import ray as ray_executor
-from minitune.executors.ray import RayTrialExecutor
+from minitune.executors import ray_executor
 from minitune.executors.ray_actor import RayActor
+from minitune.executors.ray_executor import RayTrialExecutor
 from minitune.executors.ray_files import PIECE_BYTES, Landmark
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -1,10 +1,6 @@
 """RayTrialExecutor: each actor in a Ray actor on some node of a cluster.
 
-Requests and answers
---------------------
-The side on the node is `RayActor`. A request is a call of a Ray actor; a thread of Ray's posts the answer to the
-driver's loop, which does not poll. If the connection breaks before the answer has come, the same request is sent again,
-and the actor carries out each one once. Only Ray's word that an actor is dead is its end.
+`RayProcess` sends the requests, and its side on the node is `RayActor`.
 
 Files
 -----
@@ -25,20 +21,19 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from minitune._version import __version__
-from minitune.actor.loop import Loop, Timer
+from minitune.actor.loop import Loop
 from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Workplace
 from minitune.actor.process import last_lines
 from minitune.base import shared_values
 from minitune.base.files import search_path
-from minitune.base.pickling import dumps, require_picklable
-from minitune.base.shared_values import ObjectRef, read_value
+from minitune.base.pickling import dumps
+from minitune.base.shared_values import ObjectRef
 from minitune.error import HINT, RemoteError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
@@ -54,9 +49,11 @@ from minitune.executors.ray_cluster import (
     signals_kept,
     why_died,
 )
-from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, Landmark, Proof, collect
+from minitune.executors.ray_files import Delivery, Exchange, FileTransfer, Home, Landmark, collect
+from minitune.executors.ray_process import ActorOnCluster, ClusterActorPhase, RayProcess
+from minitune.executors.ray_values import RayValues
 from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
-from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
+from minitune.resources import CPU, GPU, MEMORY, Resources
 from minitune.settings import number_setting
 
 logger = logging.getLogger("minitune")
@@ -65,8 +62,6 @@ _SLOW_S = 30.0
 """If an actor has no room for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
-_AGAIN_S = 0.5
-"""The pause before a request is sent again whose connection has broken."""
 _COLLECT_S = 60.0
 """How long the last output of a dead process may take to come from its node."""
 _NO_MODULE = (
@@ -77,155 +72,7 @@ _Then = Callable[[Any, RemoteError | None], object]
 """What follows an outcome: a value, or the error that there is instead."""
 
 
-class _ActorPhase(Enum):
-    """The phases of an actor: it waits for room, makes its object, is idle, answers a call, or is stopped."""
-
-    WAITING = "waiting"
-    STARTING = "starting"
-    IDLE = "idle"
-    CALLED = "called"
-    STOPPING = "stopping"
-
-
-class _RayProcess:
-    """A Ray actor, which serves one of our actors after the other, with one request at a time."""
-
-    proof: Proof
-    here: Here | None = None
-    sees_run = False
-    allocation = Allocation()
-    actor: _ActorOnCluster | None = None
-    is_dead = False
-    is_resetting = False
-    has_left = False
-
-    def __init__(
-        self,
-        handle: Any,
-        group: Any,
-        spec: ActorSpec,
-        loop: Loop,
-        on_death: Callable[[_RayProcess, BaseException], object],
-    ):
-        self.handle = handle
-        self.group = group
-        self.spec = spec
-        self._request = handle.ask  # bound once: Ray makes a new object each time
-        self._number = 0
-        self._loop = loop
-        self._on_death = on_death
-        self._timers: list[Timer] = []
-
-    def ask(self, then: Callable[[Delivery], object], verb: str, *args: Any) -> None:
-        """Send a request. `then` gets the answer, unless the process dies."""
-        self._number += 1
-        self.send(then, functools.partial(self._request.remote, self._number, verb, *args))
-
-    def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
-        """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies. If the
-        connection breaks, `call` is called again.
-        """
-        from ray import exceptions
-
-        def on_loop(future: Any) -> None:
-            error = future.exception()
-            if error is None:
-                value = future.result()
-                then(Delivery(value) if isinstance(value, bytes) else value)
-            elif self.is_dead:  # all requests in flight bring its death, and the first one has told it
-                return
-            elif isinstance(error, exceptions.RayTaskError):  # our side there has failed, but it lives
-                then(Delivery(error=RemoteError.of(error)))
-            elif isinstance(error, exceptions.ActorUnavailableError):
-                self.after(_AGAIN_S, lambda: self.send(then, call))
-            else:
-                self._on_death(self, error)
-
-        # A thread of Ray's calls this. Only `post` of the loop may be called from other threads.
-        call().future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
-
-    def after(self, delay_s: float, callback: Callable[[], object]) -> None:
-        self._timers.append(self._loop.call_later(delay_s, callback))
-
-    def cancel_timers(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-
-    def give_back(self) -> None:
-        """Let Ray kill it and free its placement group."""
-        import ray
-
-        # Each on its own, and without errors: the cluster may be gone, and so may one of them.
-        with suppress(Exception):
-            ray.kill(self.handle, no_restart=True)
-        if self.group is not None:
-            with suppress(Exception):
-                ray.util.remove_placement_group(self.group)
-
-
-class _ActorOnCluster:
-    """One actor."""
-
-    process: _RayProcess
-    transfer: FileTransfer
-    shows_stacks = False
-    why_stopped = "stopped"
-
-    def __init__(self, spec: ActorSpec):
-        self.actor_id = spec.actor_id
-        self.spec = spec
-        self.phase = _ActorPhase.WAITING
-        # Pickled now, so that a value that cannot be sent is an error of the start, and not of a later retry.
-        self.factory = dumps((spec.factory, spec.args), "the factory")
-        self.reset_args = b""
-        if spec.reuse_key is not None:
-            # None: the process keeps its allocation, because Ray does not change what an actor holds.
-            self.reset_args = dumps((*spec.args, None), "an argument of reset()")
-        self.values: list[tuple[str, Any]] = []
-
-
-class _Values:
-    """Shared values in Ray's object store, which brings each of them once to each node that needs it."""
-
-    def __init__(self, ray: Any):
-        self._ray = ray
-        self._from_files: dict[str, Any] = {}  # by token
-        self._of_all: dict[str, Any] = {}  # those that any actor may need, some of them from files
-
-    def share(self, value: Any) -> ObjectRef:
-        """Trials on a node share the memory of its large buffers, so arrays are read-only there."""
-        token = os.urandom(8).hex()
-        with shared_values.noting() as refs:
-            try:
-                reference = self._ray.put(value)
-                self._of_all[token] = reference
-            except TypeError:
-                require_picklable(value, "the value")  # names the part that is the cause
-                raise
-        shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
-        self._of_all.update(self._put(refs))
-        return ObjectRef("", token=token)
-
-    def for_actor(self, refs: list[ObjectRef]) -> list[tuple[str, Any]]:
-        return [*self._of_all.items(), *self._put(refs)]
-
-    def _put(self, refs: list[ObjectRef]) -> Iterator[tuple[str, Any]]:
-        for ref in refs:
-            if ref.token not in self._from_files:
-                with suppress(FileNotFoundError):  # a task that asks for the value gets the error
-                    self._from_files[ref.token] = self._ray.put(read_value(ref)[0])
-            if ref.token in self._from_files:
-                yield ref.token, self._from_files[ref.token]
-
-    def close(self) -> None:
-        for token in self._of_all:
-            shared_values.fetchers.pop(token, None)
-        self._of_all.clear()
-        self._from_files.clear()
-
-
-class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
+class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
@@ -273,9 +120,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._remote = self._ray.remote(concurrency_groups={CONTROL: 1, REPORTS: 1})(RayActor)
-        self._values = _Values(ray)
+        self._values = RayValues(ray)
         self._landmark: Landmark | None = None
-        self._processes: set[_RayProcess] = set()  # those that are not dead, also without an actor
+        self._processes: set[RayProcess] = set()  # those that are not dead, also without an actor
         self._has_told_slow = False
         self._placed_s = -math.inf  # when an actor was placed, last
 
@@ -289,7 +136,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         """The actor may have to wait in Ray's queue for room."""
         self._check_open()
         with shared_values.noting() as refs:
-            actor = _ActorOnCluster(spec)
+            actor = ActorOnCluster(spec)
         actor.values = self._values.for_actor(refs)
         # Nothing after this raises, so a refused start has nothing to undo.
         self._room.acquire(spec.actor_id, spec.request)
@@ -306,25 +153,25 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         if actor is None:
             self._require_just_ended(actor_id)
             return
-        if actor.phase is not _ActorPhase.IDLE:
+        if actor.phase is not ClusterActorPhase.IDLE:
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
         then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
         if method == RESTORE and not actor.process.sees_run:
             exchange = actor.transfer.restore(args[0], dumps(args[1:], what))
-            actor.phase = _ActorPhase.CALLED
+            actor.phase = ClusterActorPhase.CALLED
             self._follow(actor, exchange, then)
             return
         payload = dumps(args, what) if args else b""
-        actor.phase = _ActorPhase.CALLED
+        actor.phase = ClusterActorPhase.CALLED
         actor.process.ask(lambda delivery: self._take_in(actor, delivery, then), "call", method, payload)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
         actor = self._actors.get(actor_id)
-        if actor is None or actor.phase is _ActorPhase.STOPPING:
+        if actor is None or actor.phase is ClusterActorPhase.STOPPING:
             return
-        actor.phase = _ActorPhase.STOPPING
+        actor.phase = ClusterActorPhase.STOPPING
         actor.shows_stacks = dump
         process = actor.process
         process.cancel_timers()
@@ -371,7 +218,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     # -- the start of an actor -----------------------------------------------------------------------------------
 
-    def _place(self, actor: _ActorOnCluster) -> None:
+    def _place(self, actor: ActorOnCluster) -> None:
         # Those that are parked do not suit this actor. Ray counts what they hold, but the ledger does not.
         free = self._room.free()
         for name in actor.spec.request.required_resources:
@@ -385,7 +232,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         self._processes.add(process)
         process.actor = actor
         actor.process = process
-        actor.phase = _ActorPhase.WAITING
+        actor.phase = ClusterActorPhase.WAITING
         process.after(_SLOW_S, lambda: self._tell_slow(actor))
         process.ask(
             functools.partial(self._on_placed, process),
@@ -397,7 +244,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             list(sys.argv),
         )
 
-    def _new_process(self, actor: _ActorOnCluster) -> _RayProcess:
+    def _new_process(self, actor: ActorOnCluster) -> RayProcess:
         request = actor.spec.request
         head = request.bundles[0]
         # All amounts are given, also zero: by default, Ray takes a CPU to place an actor and none to keep it.
@@ -407,7 +254,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             "memory": math.ceil(head.get(MEMORY, 0)) or None,
             "resources": {name: amount for name, amount in head.items() if name not in (CPU, GPU, MEMORY)},
             "max_restarts": 0,  # the next attempt is the driver's decision, which it records first
-            # `_RayProcess.send` does that. If Ray does, it tells a death some seconds later, and prints each one.
+            # `RayProcess.send` does that. If Ray does, it tells a death some seconds later, and prints each one.
             "max_task_retries": 0,
         }
         group = None
@@ -428,23 +275,23 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
                 placement_group_capture_child_tasks=True,
             )
         handle = self._remote.options(**options).remote()
-        return _RayProcess(handle, group, actor.spec, self._loop, self._on_death)
+        return RayProcess(handle, group, actor.spec, self._loop, self._on_death)
 
-    def _note_placed(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
+    def _note_placed(self, process: RayProcess, actor: ActorOnCluster) -> None:
         process.actor = actor
         actor.process = process
-        actor.phase = _ActorPhase.STARTING
+        actor.phase = ClusterActorPhase.STARTING
         assert process.here is not None
         self._room.note_node(actor.actor_id, process.here.node_id)
         self._placed_s = self._loop.time()
         self._told.append(Placed(actor.actor_id))
 
-    def _on_placed(self, process: _RayProcess, delivery: Delivery) -> None:
+    def _on_placed(self, process: RayProcess, delivery: Delivery) -> None:
         """A process is placed, and has looked where."""
         # In any case, since this removes its answer from the run's directory.
         process.sees_run = process.proof.take()
         actor = process.actor
-        if actor is None or actor.phase is _ActorPhase.STOPPING:  # Ray is about to kill it
+        if actor is None or actor.phase is ClusterActorPhase.STOPPING:  # Ray is about to kill it
             return
         process.cancel_timers()
         process.here, error = delivery.opened()
@@ -467,7 +314,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             process.allocation,
         )
 
-    def _home(self, actor: _ActorOnCluster) -> Home:
+    def _home(self, actor: ActorOnCluster) -> Home:
         """Where an actor works, now that it is placed, and from where its files are brought."""
         outputs = ("", "")
         if actor.spec.directory is not None:
@@ -477,11 +324,11 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         actor.transfer = FileTransfer(home, actor.actor_id)
         return home
 
-    def _tell_begun(self, actor: _ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
+    def _tell_begun(self, actor: ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
         """An actor's object was made or reset, or its factory has raised."""
-        if actor.phase is not _ActorPhase.STARTING:
+        if actor.phase is not ClusterActorPhase.STARTING:
             return
-        actor.phase = _ActorPhase.IDLE
+        actor.phase = ClusterActorPhase.IDLE
         if error is not None:
             self._tell_raised(actor, error)
             return
@@ -489,7 +336,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         assert here is not None
         self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
 
-    def _reset(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
+    def _reset(self, process: RayProcess, actor: ActorOnCluster) -> None:
         process.cancel_timers()
         self._note_placed(process, actor)
         process.is_resetting = True
@@ -502,9 +349,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             actor.reset_args,
         )
 
-    def _on_reset(self, process: _RayProcess, actor: _ActorOnCluster, delivery: Delivery) -> None:
+    def _on_reset(self, process: RayProcess, actor: ActorOnCluster, delivery: Delivery) -> None:
         """A parked process was reset, or could not be."""
-        if process.actor is not actor or actor.phase is _ActorPhase.STOPPING:  # the answer has come too late
+        if process.actor is not actor or actor.phase is ClusterActorPhase.STOPPING:  # the answer has come too late
             return
         is_usable, _ = delivery.opened()
         if not is_usable:
@@ -514,15 +361,15 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.cancel_timers()
         self._take_in(actor, delivery, lambda value, error: self._tell_begun(actor, error, reused=True))
 
-    def _replace(self, process: _RayProcess, actor: _ActorOnCluster) -> None:
+    def _replace(self, process: RayProcess, actor: ActorOnCluster) -> None:
         """A process could not be reset for an actor, which gets another one."""
         logger.debug("the process of %s is not used again: it could not be reset", actor.actor_id)
         process.actor = None
         self._kill(process)
         self._place(actor)
 
-    def _tell_slow(self, actor: _ActorOnCluster) -> None:
-        if actor.phase is not _ActorPhase.WAITING:
+    def _tell_slow(self, actor: ActorOnCluster) -> None:
+        if actor.phase is not ClusterActorPhase.WAITING:
             return
         self._room.note_slow(actor.actor_id)
         actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))  # the reason may change
@@ -537,9 +384,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _take_in(self, actor: _ActorOnCluster, delivery: Delivery, then: _Then) -> None:
+    def _take_in(self, actor: ActorOnCluster, delivery: Delivery, then: _Then) -> None:
         """Take what came with an answer, then call `then` with its value and its error."""
-        if actor.phase is _ActorPhase.STOPPING:
+        if actor.phase is ClusterActorPhase.STOPPING:
             # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
             # no receiver: the driver waits for the end of the attempt only.
             with suppress(Exception):
@@ -547,9 +394,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         else:
             self._follow(actor, actor.transfer.take_in(delivery), then)
 
-    def _follow(
-        self, actor: _ActorOnCluster, exchange: Exchange, then: _Then, delivery: Delivery | None = None
-    ) -> None:
+    def _follow(self, actor: ActorOnCluster, exchange: Exchange, then: _Then, delivery: Delivery | None = None) -> None:
         """Carry out an exchange, one request after the other, and call `then` with its outcome."""
         # A stop changes the phase, and with that it ends the exchange: nothing refers to it any more.
         phase = actor.phase
@@ -569,16 +414,16 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         else:
             actor.process.ask(go_on, *request)
 
-    def _tell_answer(self, actor: _ActorOnCluster, value: Any, error: RemoteError | None) -> None:
-        if actor.phase is not _ActorPhase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
+    def _tell_answer(self, actor: ActorOnCluster, value: Any, error: RemoteError | None) -> None:
+        if actor.phase is not ClusterActorPhase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
             return
-        actor.phase = _ActorPhase.IDLE
+        actor.phase = ClusterActorPhase.IDLE
         if error is None:
             self._told.append(CallReturned(actor.actor_id, value))
         else:
             self._tell_raised(actor, error)
 
-    def _tell_raised(self, actor: _ActorOnCluster, error: RemoteError) -> None:
+    def _tell_raised(self, actor: ActorOnCluster, error: RemoteError) -> None:
         if error.type_name == ModuleNotFoundError.__name__:
             error = replace(error, hint=_NO_MODULE)
         else:
@@ -587,7 +432,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
 
     # -- the end of an actor -------------------------------------------------------------------------------------
 
-    def _let_go(self, actor: _ActorOnCluster, is_parked: bool) -> None:
+    def _let_go(self, actor: ActorOnCluster, is_parked: bool) -> None:
         process = actor.process
         if process.actor is not actor or process.is_dead:  # its grace period has ended meanwhile
             return
@@ -608,45 +453,45 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             self._kill(following.process)
             self._reset(process, following)
 
-    def _waits_for(self, process: _RayProcess) -> _ActorOnCluster | None:
+    def _waits_for(self, process: RayProcess) -> ActorOnCluster | None:
         """An actor in Ray's queue that could use a parked process, and is not about to start elsewhere."""
         wanted = (process.spec.reuse_key, process.spec.request)
         waiting = [
             actor
             for actor in self._actors.values()
-            if actor.phase is _ActorPhase.WAITING and (actor.spec.reuse_key, actor.spec.request) == wanted
+            if actor.phase is ClusterActorPhase.WAITING and (actor.spec.reuse_key, actor.spec.request) == wanted
         ]
         if not waiting:
             return None
         queued = self._room.queued()
         return next((actor for actor in waiting if actor.actor_id in queued), None)
 
-    def _all_parked(self) -> list[_RayProcess]:
+    def _all_parked(self) -> list[RayProcess]:
         return list(itertools.chain(*self._parked.values()))
 
-    def _end_parked(self, *processes: _RayProcess) -> None:
+    def _end_parked(self, *processes: RayProcess) -> None:
         for process in processes:
             self._unpark(process)
             process.cancel_timers()
             self._dismiss(process)
 
-    def _unpark(self, process: _RayProcess) -> None:
+    def _unpark(self, process: RayProcess) -> None:
         for parked in self._parked.values():
             if process in parked:
                 parked.remove(process)
 
-    def _dismiss(self, process: _RayProcess) -> None:
+    def _dismiss(self, process: RayProcess) -> None:
         def on_left(delivery: Delivery) -> None:
             process.has_left = delivery.error is None
             self._kill(process)
 
         process.ask(on_left, "leave")
 
-    def _kill_late(self, actor: _ActorOnCluster) -> None:
+    def _kill_late(self, actor: ActorOnCluster) -> None:
         actor.why_stopped = "killed, because it did not stop within its grace period"
         self._kill(actor.process)
 
-    def _kill(self, process: _RayProcess) -> None:
+    def _kill(self, process: RayProcess) -> None:
         if process.is_dead:
             return
         process.cancel_timers()
@@ -657,7 +502,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
         process.after(KILL_CONFIRM_S, lambda: self._on_death(process, slow))
 
-    def _on_death(self, process: _RayProcess, error: BaseException) -> None:
+    def _on_death(self, process: RayProcess, error: BaseException) -> None:
         """A process is dead, says Ray."""
         if process.is_dead:
             return
@@ -670,7 +515,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         process.actor = None
         if actor is None:
             return
-        if process.is_resetting and actor.phase is not _ActorPhase.STOPPING:
+        if process.is_resetting and actor.phase is not ClusterActorPhase.STOPPING:
             # It has died of the actor before this one, or of user code in the reset. A new process will show which.
             self._place(actor)
         elif process.here is None or process.sees_run or process.has_left or not self._is_alive(process.here):
@@ -678,7 +523,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
         else:
             self._collect(actor, process.here, error)
 
-    def _collect(self, actor: _ActorOnCluster, here: Here, error: BaseException) -> None:
+    def _collect(self, actor: ActorOnCluster, here: Here, error: BaseException) -> None:
         """Get the last output of a dead process from its node, and report the end of its actor."""
         transfer = actor.transfer
 
@@ -700,9 +545,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
     def _is_alive(self, here: Here) -> bool:
         return any(node["NodeID"] == here.node_id for node in self._room.nodes())
 
-    def _exited(self, actor: _ActorOnCluster, error: BaseException) -> Exited:
+    def _exited(self, actor: ActorOnCluster, error: BaseException) -> Exited:
         here = actor.process.here
-        is_stopped = actor.phase is _ActorPhase.STOPPING
+        is_stopped = actor.phase is ClusterActorPhase.STOPPING
         if here is None:
             if is_stopped:
                 return Exited(actor.actor_id, "stopped", "stopped before it had room in the cluster")
@@ -720,7 +565,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _RayProcess]):
             return Exited(actor.actor_id, "lost", cause, last_lines=lines, counts=False, pid=here.pid)
         return Exited(actor.actor_id, "died", why_died(error), last_lines=lines, pid=here.pid)
 
-    def _end(self, actor: _ActorOnCluster, exited: Exited) -> None:
+    def _end(self, actor: ActorOnCluster, exited: Exited) -> None:
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)
         self._told.append(exited)
