@@ -88,7 +88,7 @@ class CombinedStopper(Stopper):
         return self._note([stopper.stop_all() for stopper in self.stoppers])
 
     def describe(self) -> str:
-        return " and ".join(stopper.describe() for stopper in self._which) or super().describe()
+        return " and ".join(stopper.describe() for stopper in self._which)
 
     def _note(self, answers: list[bool]) -> bool:
         if not any(answers):

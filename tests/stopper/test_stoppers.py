@@ -26,7 +26,7 @@ from minitune.stopper import (
     TrialPlateauStopper,
     make_stopper,
 )
-from minitune.stopper.stopper import ASKED_EVERY_S, time_left_s
+from minitune.stopper.stopper import ASKED_EVERY_S, is_goal_of, time_left_s
 
 
 def feed(stopper: Stopper, values: list[Any], trial_id: str = "t", metric: str = "m") -> list[bool]:
@@ -169,6 +169,64 @@ def test_combined_hands_out_its_state_by_position() -> None:
         CombinedStopper({"m": 1})  # type: ignore[arg-type]
 
 
+class Wanted(MaximumIterationStopper):
+    _is_goal = True
+
+
+@pytest.mark.parametrize(
+    ("iterations", "wanted_iterations", "is_goal"), [(1, 1, True), (9, 1, True), (1, 9, False)], ids=str
+)
+def test_an_end_is_wanted_if_one_of_those_that_caused_it_wants_it(
+    iterations: int, wanted_iterations: int, is_goal: bool
+) -> None:
+    stopper = CombinedStopper(MaximumIterationStopper(iterations), Wanted(wanted_iterations))
+    assert not is_goal_of(stopper)
+    assert feed(stopper, [1]) == [True]
+    assert is_goal_of(stopper) == is_goal
+
+
+def test_combined_describes_those_that_have_stopped_and_no_others() -> None:
+    combined = make_stopper(({"m": 5}, MaximumIterationStopper(2), lambda trial_id, result: False))
+    assert feed(combined, [1, 7]) == [False, True]
+    assert combined.describe() == "m >= 5 was reached and 2 results were reported"
+    assert feed(combined, [1]) == [True]
+    assert combined.describe() == "2 results were reported"
+
+
+class Callable:
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return True
+
+
+def test_a_function_is_described_by_its_name_and_an_object_by_its_class() -> None:
+    def is_done(trial_id: str, result: dict[str, Any]) -> bool:
+        return True
+
+    assert FunctionStopper(is_done).describe() == "is_done() returned True"
+    assert FunctionStopper(Callable()).describe() == "Callable() returned True"
+    assert Wanted(1).describe() == "1 results were reported"
+    assert ExperimentPlateauStopper("m").describe() == "ExperimentPlateauStopper"
+
+
+class Counting(Stopper):
+    """Of a user, who overrides nothing for the state."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.calls += 1
+        return self.calls >= 3
+
+
+def test_all_attributes_of_a_users_stopper_are_its_state() -> None:
+    stopper = Counting()
+    feed(stopper, [1, 2])
+    again = Counting()
+    again.set_state(stopper.get_state())
+    assert feed(again, [3]) == [True]
+
+
 def test_function_stopper_returns_a_bool() -> None:
     stopper = FunctionStopper(lambda trial_id, result: result["m"] > 1 and [1])
     assert feed(stopper, [1, 2]) == [False, True]
@@ -246,6 +304,22 @@ def test_a_used_up_budget_is_logged_once_and_described(caplog: pytest.LogCapture
     assert TimeoutStopper(0.0012).describe() == "the time budget of 0.0012 s is used up"
 
 
+def test_time_counts_that_has_passed_since_the_driver_last_asked() -> None:
+    with clock.use(clock.VirtualClock()):
+        stopper = TimeoutStopper(10)
+        assert not stopper.stop_all()
+        clock.current.sleep(4)
+        assert stopper.seconds_left() == 6
+        clock.current.sleep(1)
+        copied = pickle.loads(pickle.dumps(stopper))
+        clock.current.sleep(7)
+        assert copied.seconds_left() == 5, "its time begins anew when it is asked"
+        assert not copied.stop_all()
+        assert stopper.seconds_left() == 0
+        assert CombinedStopper(stopper, TimeoutStopper(20)).seconds_left() == 0
+        assert stopper.stop_all()
+
+
 def test_an_infinite_budget_never_ends() -> None:
     stopper = TimeoutStopper(math.inf)
     assert not stopper.stop_all()
@@ -320,8 +394,9 @@ def test_plateau_states_are_plain_and_complete() -> None:
         lambda: TrialPlateauStopper("m"),
         lambda: ExperimentPlateauStopper("m"),
         lambda: CombinedStopper(TrialPlateauStopper("m"), NoopStopper()),
+        Counting,
     ],
-    ids=["dict", "iteration", "trial plateau", "run plateau", "combined"],
+    ids=["dict", "iteration", "trial plateau", "run plateau", "combined", "of a user"],
 )
 def test_a_saved_state_stays_as_it_is_while_the_stopper_goes_on(make: Any) -> None:
     stopper = make()
@@ -341,6 +416,21 @@ def test_experiment_plateau_ends_all_when_the_best_lie_close() -> None:
     stopper = ExperimentPlateauStopper("m", std=0.01, top=3, mode="max")
     assert feed(stopper, [1, 5, 3, 5, 5]) == [False, False, False, False, True]
     assert stopper.stop_all()
+
+
+def test_a_deviation_at_the_limit_ends_the_run_and_no_trial() -> None:
+    assert feed(TrialPlateauStopper("m", std=1, num_results=2, grace_period=0), [1, 3]) == [False, False]
+    assert feed(TrialPlateauStopper("m", std=1.01, num_results=2, grace_period=0), [1, 3]) == [False, True]
+    assert feed(ExperimentPlateauStopper("m", std=1, top=2), [1, 3]) == [False, True]
+    assert feed(ExperimentPlateauStopper("m", std=0.99, top=2), [1, 3]) == [False, False]
+
+
+def test_a_run_that_is_on_a_plateau_ends_with_a_result_that_says_nothing() -> None:
+    stopper = ExperimentPlateauStopper("m", top=2)
+    assert not stopper.stop_all()
+    feed(stopper, [1, 1])
+    assert feed(stopper, [..., math.nan]) == [True, True]
+    assert stopper.seconds_left() is None
 
 
 def test_experiment_plateau_has_patience_and_forgives() -> None:
