@@ -57,7 +57,7 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
             "whole": "min = 1\nmax = 3",
             "real": "min = 0.5\nmax = 3",
             "log": 'distribution = "log_uniform"\nmin = 0\nmax = 1',
-            "inverse_log": 'distribution = "inv_log_uniform"\nmin = -1\nmax = 0',
+            "inverse_log": 'distribution = "inv_log_uniform"\nmin = -2\nmax = 1',
             "log_values": 'distribution = "log_uniform_values"\nmin = 0.1\nmax = 1',
             "inverse_log_values": 'distribution = "inv_log_uniform_values"\nmin = 0.1\nmax = 1',
             "steps": 'distribution = "q_uniform"\nmin = 0\nmax = 1.1\nq = 0.25',
@@ -85,10 +85,15 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
     assert domains["values"].categories == ["a", 2]
     assert isinstance(domains["whole"], Integer)
     assert (domains["whole"].lower, domains["whole"].upper) == (1, 4)
-    for name, low, high in (("real", 0.5, 3), ("log", 1, math.e), ("log_values", 0.1, 1)):
+    for name, low, high in (
+        ("real", 0.5, 3),
+        ("log", 1, math.e),
+        ("log_values", 0.1, 1),
+        ("inverse_log", 1 / math.e, math.e**2),
+    ):
         assert isinstance(domains[name], Float)
-        assert (domains[name].lower, domains[name].upper) == (low, pytest.approx(high))
-    assert repr(domains["inverse_log"]) == repr(domains["log"])
+        assert (domains[name].lower, domains[name].upper) == (pytest.approx(low), pytest.approx(high))
+    assert repr(domains["inverse_log"].get_sampler()) == repr(domains["log"].get_sampler())
     assert repr(domains["inverse_log_values"]) == repr(domains["log_values"])
     kept = pickle.loads(pickle.dumps(domains))  # as for a resume
     drawn = {

@@ -51,13 +51,16 @@ CONFIGSPACE = "ConfigSpace.hyperparameters"
 TAKEN = [
     (frozen("uniform", 0, 2), uniform(0, 2)),
     (frozen("loguniform", 0.1, 2), loguniform(0.1, 2)),
+    (frozen("reciprocal", 0.1, 2), loguniform(0.1, 2)),
     (frozen("randint", 1, 4), randint(1, 5)),
     (frozen("norm", 1, 2), randn(1, 2)),
     (of_optuna("Float", 0.0, 1.0), uniform(0, 1)),
     (of_optuna("Float", 0.1, 1.0, log=True), loguniform(0.1, 1)),
     (of_optuna("Float", 0.0, 1.0, 0.25), quniform(0, 1, 0.25)),
     (of_optuna("Int", 1, 4, 1), randint(1, 5)),
+    (of_optuna("Int", 1, 4), randint(1, 5)),
     (of_optuna("Int", 1, 4, 1, log=True), lograndint(1, 5)),
+    (of_optuna("Float", 1.0, 4.0, 1.0), quniform(1, 4, 1)),
     (of_optuna("Int", 2, 8, 2), qrandint(2, 8, 2)),
     (made("optuna.distributions.CategoricalDistribution", choices=("a", None)), choice(["a", None])),
     (drawn("float", "uniform", 0, 1), uniform(0, 1)),
@@ -68,7 +71,10 @@ TAKEN = [
     (drawn("int", "randint", 2, 5), randint(2, 5)),
     (node("switch", node("hyperopt_param", "label", node("randint", 2)), "a", 3), choice(["a", 3])),
     (made(f"{CONFIGSPACE}.uniform_float.UniformFloatHyperparameter", lower=0, upper=1, log=False), uniform(0, 1)),
+    (made(f"{CONFIGSPACE}.u.UniformFloatHyperparameter", lower=1, upper=8, log=True), loguniform(1, 8)),
     (made(f"{CONFIGSPACE}.u.UniformIntegerHyperparameter", lower=1, upper=8, log=True), lograndint(1, 9)),
+    (made(f"{CONFIGSPACE}.u.UniformIntegerHyperparameter", lower=1, upper=8, log=False), randint(1, 9)),
+    (made(f"{CONFIGSPACE}.c.Constant", value=7), 7),
     (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=None), choice(["a", "b"])),
     (made(f"{CONFIGSPACE}.o.OrdinalHyperparameter", sequence=(1, 2)), choice([1, 2])),
 ]
@@ -94,9 +100,9 @@ NOT_TAKEN = [
 
 @pytest.mark.parametrize(("distribution", "domain"), TAKEN)
 def test_a_distribution_becomes_the_domain_with_the_same_values(distribution: Any, domain: Any) -> None:
-    space = {"a": {"b": [distribution, 1]}, "c": distribution}
+    space = {"a": {"b": [distribution, 1]}, "c": distribution, "d": (0, distribution)}
     own = own_space(space)
-    assert [repr(own["a"]["b"][0]), repr(own["c"])] == [repr(domain)] * 2
+    assert [repr(own["a"]["b"][0]), repr(own["c"]), repr(own["d"][1])] == [repr(domain)] * 3
     assert space["a"]["b"][0] is distribution, "the user's space is as it was"
 
 
@@ -121,7 +127,23 @@ def test_a_run_and_a_study_draw_from_a_distribution() -> None:
     assert 3 <= Study({"x": frozen("uniform", 3, 4)}, mode="min").ask()["x"] < 4
 
 
-def test_a_space_with_conditions_is_refused() -> None:
-    space = made("ConfigSpace.space.ConfigurationSpace", get_default_configuration=None, conditions=[1])
-    with pytest.raises(ValueError, match="a ConfigurationSpace with conditions cannot be converted"):
-        own_space(space)
+def configuration_space(*parameters: Any, **attributes: Any) -> Any:
+    given = {"conditions": [], "forbidden_clauses": [], "values": lambda: parameters, **attributes}
+    return made("ConfigSpace.space.ConfigurationSpace", get_default_configuration=None, **given)
+
+
+def test_a_configuration_space_becomes_a_dict_of_domains_and_constants() -> None:
+    space = configuration_space(
+        made(f"{CONFIGSPACE}.f.UniformFloatHyperparameter", name="lr", lower=0.5, upper=1, log=False),
+        made(f"{CONFIGSPACE}.c.Constant", name="kind", value="adam"),
+    )
+    own = own_space(space)
+    assert (list(own), repr(own["lr"]), own["kind"]) == (["lr", "kind"], repr(uniform(0.5, 1)), "adam")
+    with pytest.raises(ValueError, match="parameter 'x' is a distribution of ConfigSpace"):
+        own_space(configuration_space(made(f"{CONFIGSPACE}.n.NormalFloatHyperparameter", name="x")))
+
+
+@pytest.mark.parametrize("kind", ["conditions", "forbidden_clauses"])
+def test_a_space_with_conditions_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted"):
+        own_space(configuration_space(**{kind: [1]}))
