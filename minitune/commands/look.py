@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from minitune.base import conditions
@@ -49,14 +49,16 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment import states
 from minitune.experiment.goal import SCOPES, require_reported
-from minitune.output.colors import DAMAGED, color_of, has_color
+from minitune.output.colors import DAMAGED, has_color
 from minitune.output.comparison import ComparedRun
 from minitune.output.rows import (
     LISTED_LOOK,
     USUAL_METRICS,
+    fact_table,
     facts_of_trial,
     metric_columns,
     parameter_names,
+    shown_fact,
     trials_table,
 )
 from minitune.output.status_block import best_first
@@ -76,8 +78,6 @@ Row = dict[str, Any]
 
 # The names of columns in other tables.
 _FURTHER_NAMES = {TRAINING_ITERATION: ["iter"], TIME_TOTAL_S: ["total time (s)", "total time"]}
-_STATES = ("status", "ended", "state")
-"""The columns whose cells have the colour of the state."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -221,7 +221,10 @@ class Listing:
         columns = self.columns()
         return [
             conditions.NamedColumn(
-                name, _value_of(name), _further_names(name), name in self.usual or name == "error_message"
+                name,
+                partial(shown_fact, name=name),
+                _further_names(name),
+                name in self.usual or name == "error_message",
             )
             for name in dict.fromkeys((*columns, *self.usual))
             # Those that libraries report are columns only of runs that have them.
@@ -251,7 +254,7 @@ def _list(listing: Listing, options: argparse.Namespace) -> int:
         if len(items) < len(listing.items):
             heading += f"; shown: {len(items)}"
         echo(heading)
-        _print_table(listing.table(items) if columns is None else _table([*map(listing.facts, items)], columns))
+        _print_table(listing.table(items) if columns is None else fact_table([*map(listing.facts, items)], columns))
         for remark in filter(None, map(listing.remark, items)):
             echo(remark)
     return 0
@@ -298,7 +301,7 @@ def _experiments(directory: str) -> Listing:
     return Listing(
         rows,
         lambda row: row,
-        lambda rows: _table(rows, shown),
+        lambda rows: fact_table(rows, shown),
         shown,
         f"{directory}: {counted(len(rows), 'run')}",
         {"directory": directory},
@@ -368,12 +371,6 @@ def _condition_of(text: str, listing: Listing) -> conditions.Condition:
     return condition
 
 
-def _value_of(name: str) -> Callable[[Row], Any]:
-    if name.startswith(f"{CONFIG}/"):
-        return lambda row: "None" if name in row and row[name] is None else row.get(name)  # a choice of the user's
-    return lambda row: row.get(name)
-
-
 def _further_names(name: str) -> Sequence[str]:
     if name.startswith(f"{CONFIG}/"):
         return [name.removeprefix(f"{CONFIG}/")]
@@ -393,17 +390,6 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
-def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    """These columns of rows, without those that have no value."""
-    shown = [name for name in names if any(row.get(name) is not None for row in rows)]
-    return Table([_column(name, rows) for name in shown], range(len(shown)))
-
-
-def _column(name: str, rows: Sequence[Row]) -> Column:
-    colors = [color_of(row.get("status", row.get("state"))) for row in rows] if name in _STATES else ()
-    return Column(name, [row.get(name) for row in rows], LISTED_LOOK.cell, colors=colors)
-
-
 def _print_table(table: Table) -> None:
     """Print a table. On a terminal, the least important columns may go."""
     if not table.columns:

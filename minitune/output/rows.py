@@ -1,7 +1,7 @@
 """A trial as a row: what every view of a run shows of its trials, decided once.
 
-`row_of` makes the row of a trial, of a live run or of a journal, and `columns` alone chooses and formats the columns of
-a table. `facts_of_trial` has all digits and all metrics, for programs.
+`row_of` makes the row of a trial, of a live run or of a journal, and `columns` a table of rows. `facts_of_trial` has
+all digits and all metrics, for programs, and `fact_table` shows those that a user has chosen.
 """
 
 from __future__ import annotations
@@ -216,6 +216,8 @@ _ENDED = _Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.s
 _PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
 _REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
+_STATE_NAMES = ("status", "ended", "state")
+"""The facts whose cells have the colour of the state."""
 _OBJECTIVE_RANK = 1
 _PARAMETER_RANK = 2
 _METRIC_RANKS = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6}
@@ -295,16 +297,38 @@ def _column(each: _Field, rows: Sequence[TrialRow], look: Look, least: int) -> C
 
 
 def _from_params(name: str) -> Callable[[TrialRow], Any]:
-    def value(row: TrialRow) -> Any:
-        if name in row.params and row.params[name] is None:
-            return "None"  # a choice of the user's, unlike a parameter that the trial does not have
-        return row.params.get(name)
+    return lambda row: _shown_choice(row.params, name)
 
+
+def _shown_choice(params: Mapping[str, Any], name: str) -> Any:
+    value = params.get(name)
+    if value is None and name in params:
+        return "None"  # a choice of the user's, unlike a parameter that the trial does not have
     return value
 
 
 def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
     return lambda row: row.metrics.get(name)
+
+
+def fact_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str], longest: int = LISTED_LOOK.cell) -> Table:
+    """A table of facts of trials or runs: the columns with these names that have a value. See `facts_of_trial`."""
+    made = []
+    for name in names:
+        values = [shown_fact(row, name) for row in rows]
+        colors: Sequence[str] = ()
+        if name in _STATE_NAMES:
+            colors = [color_of(row.get("status", row.get("state"))) for row in rows]
+        if any(value is not None for value in values):
+            made.append(Column(name, values, longest, colors=colors))
+    return Table(made, range(len(made)))
+
+
+def shown_fact(row: Mapping[str, Any], name: str) -> Any:
+    """The fact with this name as tables and filters take it; None if there is none."""
+    if name.startswith(f"{CONFIG}/"):
+        return _shown_choice(row, name)
+    return row.get(name)
 
 
 def trials_table(

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from minitune import clock
-from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line
+from minitune.base.table import MAX_ROWS, Part, as_html, curve, format_cell, left_out_line
 from minitune.base.text import counted, date, number_text, one_line
 from minitune.error import ProgramError
 from minitune.experiment import states
@@ -20,6 +20,7 @@ from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.output.rows import (
     ENDED_LOOK,
+    fact_table,
     last_line,
     metric_columns,
     shown_params,
@@ -283,23 +284,18 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
     if not failed:
         return []
     shown = failed[:max_rows]
-    counts = []
-    for trial in shown:
-        mark = "" if trial.status == ERROR else "*"
-        counts.append(f"{trial.num_failures}{mark}")
     head = f"Number of errored trials: {len(failed)}"
     if len(failed) > len(shown):
         head += f" ({len(shown)} shown)"
-    parts: list[Part] = [
-        head,
-        Table(
-            [
-                Column("Trial name", [trial.name for trial in shown], 10_000),
-                Column("# failures", counts),
-                Column("error file", [trial.error_file for trial in shown], 10_000),
-            ]
-        ),
+    rows = [
+        {
+            "Trial name": trial.name,
+            "# failures": f"{trial.num_failures}{'' if trial.status == ERROR else '*'}",
+            "error file": trial.error_file,
+        }
+        for trial in shown
     ]
+    parts: list[Part] = [head, fact_table(rows, rows[0], 10_000)]
     if any(trial.status == TERMINATED for trial in shown):
         parts.append("* The trial finished after a retry.")
     return parts

@@ -469,6 +469,19 @@ def test_runs_of_one_name_in_two_directories_are_compared_by_their_paths(minitun
     assert [cell.strip() for cell in head.split("|")[2:4]] == [f"{tmp_path}/a/run", f"{tmp_path}/b/run"]
 
 
+def test_a_choice_none_is_shown_in_chosen_columns_and_a_missing_parameter_is_not(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    space = {"opt": tune.grid_search([None, "sgd"]), "depth": tune.choice([None])}
+    fit(lambda config: {"loss": 1}, space, storage_path=tmp_path, name="none")
+    usual = table_in(minitune("ls", tmp_path / "none")[1])
+    chosen = table_in(minitune("ls", tmp_path / "none", "--columns", "depth,opt,error_message")[1])
+    assert chosen == [{name: row[name] for name in ("config/depth", "config/opt")} for row in usual]
+    assert [row["config/opt"] for row in chosen] == ["None", "sgd"]
+    only = table_in(minitune("ls", tmp_path / "none", "--columns", "opt", "--filter", "opt = none")[1])
+    assert only == [{"config/opt": "None"}]
+
+
 def test_the_last_checkpoint_is_told_if_it_is_another_one_than_the_best(minitune: Minitune, tmp_path: Path) -> None:
     by_step = ("--metric", "training_iteration", "--mode", "min")
     told = json.loads(minitune("best", "run", *by_step, "--json")[1])
