@@ -436,3 +436,105 @@ def test_script_without_ray_stays_unchanged(minitune: Minitune, tmp_path: Path) 
     assert (status, "the file must be a Python script" in err) == (1, True)
     status, _, err = minitune("port", tmp_path / "none.py")
     assert (status, "none.py" in err) == (1, True)
+
+
+LINES = {
+    "import ray": "import minitune.ray as ray",
+    "    import ray": "    import minitune.ray as ray",
+    "import ray as r": "import minitune.ray as r",
+    "import ray.tune": "import minitune.ray as ray",
+    "import ray.tune as t": "import minitune.tune as t",
+    "import ray.tune.schedulers as s": "import minitune.tune.schedulers as s",
+    "import ray, ray.tune": "import minitune.ray as ray",
+    "import ray.tune, os": "import minitune.ray as ray, os",
+    "import os, ray.train, ray": "import os, minitune.ray as ray",
+    "import ray as r, ray.tune": "import minitune.ray as r, minitune.ray as ray",
+    "import ray  # import ray": "import minitune.ray as ray  # import ray",
+    "import ray; x = 1": "import minitune.ray as ray; x = 1",
+    "from ray import tune": "from minitune import tune",
+    "from ray import (tune, __version__)": "from minitune.ray import (tune, __version__)",
+    "from   ray.tune import run": "from   minitune.tune import run",
+    "from ray.train import __version__": "from minitune.train import __version__",
+    # Lines that import nothing of Ray.
+    "import raymond": "import raymond",
+    "import my.ray": "import my.ray",
+    "import x_ray as ray": "import x_ray as ray",
+    "from rays import tune": "from rays import tune",
+    "from my.ray import tune": "from my.ray import tune",
+    "from .ray import tune": "from .ray import tune",
+    "# import ray": "# import ray",
+    "x = 'import ray'": "x = 'import ray'",
+    "ray = 1": "ray = 1",
+}
+
+
+def test_each_form_of_an_import_is_changed(minitune: Minitune, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number:02}.py" for number in range(len(LINES))]
+    for file, line in zip(files, LINES, strict=True):
+        file.write_text(f"if True:\n{line}\n" if line.startswith(" ") else f"{line}\n")
+    minitune("port", "--write", *files)
+    assert [file.read_text().removeprefix("if True:\n").removesuffix("\n") for file in files] == list(LINES.values())
+
+
+def test_each_thing_that_is_left_is_told_at_its_line_in_order(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "x = 1; import ray\n"
+        "import flaml, flaml\n"
+        "from ray import tune\n"
+        "analysis._retrieve_rows()\n"
+        "self._retrieve_rows()\n"
+        "fit(backend='ray', use_ray=True)\n"
+        "fit(backend='dask', use_ray=False)\n"
+        "import_module('ray')\n"
+        "logging.getLogger('ray.tune')\n"
+        "print('ray', 'ray.tune.schedulers:ASHAScheduler')\n"
+        "print('ray.tune.Tuner')\n"
+    )
+    status, _, err = minitune("port", script)
+    assert status == 1
+    told = [line.removeprefix(f"{script}:") for line in err.splitlines()]
+    assert told == [
+        "1: this import of ray stays, because it does not begin a line: change it yourself",
+        "2: flaml can import Ray itself: to tune on minitune, import minitune.as_ray before it",
+        "4: _retrieve_rows is private in Ray Tune, and minitune has no such attribute: use a public one",
+        "6: backend='ray' makes a library use Ray itself: import minitune.as_ray before it",
+        "6: use_ray=True makes a library use Ray itself: import minitune.as_ray before it",
+        "8: the text 'ray' stays: write 'minitune.ray'",
+        "10: the text 'ray.tune.schedulers:ASHAScheduler' stays: write 'minitune.tune.schedulers:ASHAScheduler'",
+        "11: the text 'ray.tune.Tuner' stays: write 'minitune.tune.Tuner'",
+    ]
+
+
+def test_messages_that_need_no_change_leave_the_status_at_0(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import flaml\nfrom ray import tune\nanalysis._retrieve_rows()\n")
+    status, _, err = minitune("port", script)
+    assert (status, len(err.splitlines())) == (0, 2)
+
+
+def test_a_directory_is_searched_for_what_uses_ray_but_not_among_the_code_of_others(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    uses = "from ray import tune\n"
+    for name in ("a.py", "B.PY", "src/c.py", "src/deep/d.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(uses)
+    for name in (".hidden.py", ".git/a.py", "node_modules/a.py", "site-packages/a.py", "__pycache__/a.py", "env/a.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(uses)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    (tmp_path / "notes.txt").write_text(uses)
+    (tmp_path / "small.yaml").write_text("a: ray.tune.schedulers.ASHAScheduler\n")
+    (tmp_path / "large.yaml").write_text("a: ray.tune.schedulers.ASHAScheduler\n" + "#" * 1_000_000)
+    status, out, err = minitune("port", "--write", tmp_path)
+    assert status == 1, "the file of settings is left to change"
+    assert [line.partition(": ")[0] for line in out.splitlines()] == [
+        str(tmp_path / name) for name in ("B.PY", "a.py", "src/c.py", "src/deep/d.py")
+    ]
+    assert err == (
+        f"{tmp_path}/small.yaml:1: the text 'ray.tune.schedulers.ASHAScheduler' stays: write "
+        "'minitune.tune.schedulers.ASHAScheduler'\n"
+    )

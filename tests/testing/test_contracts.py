@@ -320,6 +320,13 @@ class StumblesOverFailures(Halving):
         raise RuntimeError("a trial has failed")
 
 
+class StumblesOverTheLost(Halving):
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        if any(trial.status == "ERROR" for trial in tune_controller.get_trials()):
+            raise RuntimeError("a trial is lost")
+        return super().choose_trial_to_run(tune_controller)
+
+
 class NeedsCheckpoints(Halving):
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         chosen = super().choose_trial_to_run(tune_controller)
@@ -444,6 +451,7 @@ class ForgetsItsMetric(Halving):
 
 SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
     (WaitsForAnother, "test_every_trial_comes_to_its_end"),
+    (StumblesOverTheLost, "test_failures_leave_the_others_alone"),
     (StumblesOverRetries, "test_failures_leave_the_others_alone"),
     (Undecided, "test_hooks_answer_as_they_should"),
     (ChoosesTheRunning, "test_hooks_answer_as_they_should"),
