@@ -8,7 +8,15 @@ import pytest
 from kit import fit
 
 from minitune import Trainable, TuneError, grid_search, register_env, register_trainable
-from minitune.registry import get_env_creator, get_trainable_cls, is_function_trainable, validate_trainable
+from minitune.error import InvalidArgumentError
+from minitune.registry import (
+    get_env_creator,
+    get_trainable,
+    get_trainable_cls,
+    has_env_creator,
+    is_function_trainable,
+    validate_trainable,
+)
 
 
 class Steps(Trainable):
@@ -50,3 +58,59 @@ def test_each_trial_has_the_environment_that_it_names() -> None:
         (None, "the first one"),
         (None, "the second one"),
     ]
+
+
+@pytest.fixture
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process in which nothing is registered."""
+    for names in ("_trainables", "_env_creators"):
+        monkeypatch.setattr(f"minitune.registry.{names}", {})
+
+
+@pytest.mark.usefixtures("no_names")
+def test_an_unknown_name_is_told_with_the_known_ones() -> None:
+    with pytest.raises(KeyError, match=r"no trainable is registered as 'x' \(known: none so far\); see register_"):
+        get_trainable("x")
+    register_trainable("b", Steps)
+    register_trainable("a", Steps)
+    with pytest.raises(KeyError, match=r"no trainable is registered as 'x' \(known: a, b\)"):
+        get_trainable("x")
+    with pytest.raises(InvalidArgumentError, match=r"^no trainable is registered as 'x' \(known: a, b\)"):
+        validate_trainable("x")
+    with pytest.raises(InvalidArgumentError, match="'x'"):
+        is_function_trainable("x")
+    with pytest.raises(KeyError, match="no environment is registered as 'x'; see register_env"):
+        get_env_creator("x")
+    validate_trainable("a")
+
+
+@pytest.mark.usefixtures("no_names")
+def test_a_later_registration_replaces_an_earlier_one() -> None:
+    for value in (1, 2):
+        register_env("an_env", lambda config, value=value: value)
+        register_trainable("it", lambda config, value=value: value)
+    assert has_env_creator("an_env")
+    assert not has_env_creator("another")
+    assert get_env_creator("an_env")({}) == 2
+    assert get_trainable("it")({}) == 2
+    assert is_function_trainable(get_trainable("it"))
+
+
+@pytest.mark.usefixtures("no_names")
+@pytest.mark.parametrize("register", [register_trainable, register_env])
+def test_what_is_no_name_or_cannot_be_called_is_refused(register: Any) -> None:
+    with pytest.raises(TypeError, match="name must be text, but got 3"):
+        register(3, lambda config: None)
+    with pytest.raises(TypeError):
+        register("it", 3)
+    assert not has_env_creator("it")
+    with pytest.raises(KeyError):
+        get_trainable("it")
+
+
+@pytest.mark.usefixtures("no_names")
+def test_a_function_that_needs_more_than_its_configuration_is_refused() -> None:
+    with pytest.raises(ValueError, match="config"):
+        register_trainable("it", lambda config, data: None)
+    with pytest.raises(KeyError):
+        get_trainable("it")
