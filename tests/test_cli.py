@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import shlex
 import subprocess
@@ -157,3 +158,62 @@ def test_an_option_that_a_command_lacks_is_looked_for(
     with pytest.raises(SystemExit):
         cli.main(arguments)
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "begins"), [("ls", "minitune: "), ("resume", "")])
+def test_warnings_have_our_name_in_commands_that_run_no_code_of_the_users(
+    command: str, begins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def warns(options: argparse.Namespace) -> int:
+        assert logging.lastResort is not None
+        for name in ("minitune", "minitune.base", "minituned", "other"):
+            record = logging.LogRecord(name, logging.WARNING, "", 0, "careful %s", ("now",), None)
+            told.append(logging.lastResort.format(record))
+        return 7
+
+    monkeypatch.setattr(f"minitune.{cli.COMMANDS[command][0]}.{command}", warns)
+    before = logging.lastResort and logging.lastResort.formatter
+    assert cli.main([command, "target"]) == 7
+    assert told == [f"{begins}careful now"] * 2 + ["careful now"] * 2
+    assert (logging.lastResort and logging.lastResort.formatter) is before
+    monkeypatch.setattr(logging, "lastResort", None)
+    monkeypatch.setattr(f"minitune.{cli.COMMANDS[command][0]}.{command}", lambda options: 0)
+    assert cli.main([command, "target"]) == 0, "a program may have taken it away"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "err"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(2, "No such file", "/a"), 1, "minitune: [Errno 2] No such file: '/a'\n"),
+        (ValueError("wrong\x1b[2J"), 1, "minitune: wrong\n"),
+        (ImportError("no numpy"), 1, "minitune: no numpy\n"),
+    ],
+)
+def test_an_end_of_a_command_has_its_exit_status(
+    error: BaseException, status: int, err: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(options: argparse.Namespace) -> int:
+        raise error
+
+    monkeypatch.setattr("minitune.commands.look.ls", fails)
+    assert cli.main(["lsx"]) == status
+    assert capsys.readouterr() == ("", err)
+
+
+def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    for name, command in (("run", "run"), ("again", "rerun"), ("again", "resume"), ("look", "ls")):
+        monkeypatch.setattr(f"minitune.commands.{name}.{command}", lambda options: seen.append(options.own) or 0)
+    for line in (
+        "run --seed 1 -- python a.py -- --seed 2",
+        "run sweep.yaml",
+        "rerun a 3 -- --x",
+        "resume a.py --force b",
+        "resume a -- b",
+        "ls a",
+    ):
+        assert cli.main(line.split()) == 0
+    assert seen == [["python", "a.py", "--", "--seed", "2"], [], ["--x"], ["--force", "b"], ["b"], []]

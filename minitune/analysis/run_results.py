@@ -65,7 +65,7 @@ class RunResults:
         file = RunDirectory(self.path).journal
         if not os.path.isfile(file):
             return None
-        story = Story(self.path, has_details=False)
+        story = Story(self.path)
         # The seed is in the first record, so the rest of a long journal is not read.
         next(story.follow(journal.read(file)), None)
         return story.setup.seed
