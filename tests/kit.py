@@ -38,6 +38,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import inspect
 import json
 import os
@@ -50,6 +51,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -638,6 +640,26 @@ def view_of(trial: Trial) -> dict[str, Any]:
 
 
 # -- a scheduler by itself --------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stand_ins(libraries: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Any]:
+    """The module with this name, imported with modules of these members in place of libraries that may not be here.
+
+    Inside the `with` block, imports find these modules.
+    """
+    before = {each: sys.modules.pop(each, None) for each in (*libraries, name)}
+    for each, members in libraries.items():
+        sys.modules[each] = types.ModuleType(each)
+        vars(sys.modules[each]).update(members)
+    try:
+        yield importlib.import_module(name)
+    finally:
+        for each, module in before.items():
+            if module is None:
+                sys.modules.pop(each, None)
+            else:
+                sys.modules[each] = module
 
 
 def make_trial(number: int = 0, **details: Any) -> Trial:

@@ -1,10 +1,15 @@
-"""The base of the callbacks for gradient boosting, without a library for it."""
+"""The callbacks for gradient boosting, with stand-ins for the libraries, which are tried in `tests/extras`."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
+from kit import fit, stand_ins
 
 from minitune.integration._metrics import Boosting
 
@@ -41,3 +46,180 @@ def test_metrics_are_reported_under_the_names_that_are_wanted() -> None:
 def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=next(iter(options))):
         Boosting(**options)
+
+
+# -- the callbacks, with stand-ins for the libraries -------------------------------------------------------------------
+
+
+class Booster:
+    """A model of LightGBM or xgboost: its file holds the number of its rounds."""
+
+    def __init__(self, model_file: str | None = None):
+        self.rounds = 0
+        if model_file is not None:
+            self.load_model(model_file)
+
+    def save_model(self, path: str) -> None:
+        Path(path).write_text(str(self.rounds))
+
+    def load_model(self, path: str) -> None:
+        self.rounds = int(Path(path).read_text())
+
+
+class LightGBM:
+    """Calls a callback as `lightgbm.train` does: after each round, whose number is also its loss."""
+
+    name = "minitune.integration.lightgbm"
+    libraries: ClassVar[dict[str, dict[str, Any]]] = {"lightgbm": {"Booster": Booster}}
+    saved_as = "model.txt"
+
+    def train(self, callback: Any, rounds: int) -> None:
+        model = Booster()
+        for number in range(rounds):
+            model.rounds = number + 1
+            found = [("eval", "loss", float(number), False), ("eval", "acc", Number(0.5), True)]
+            callback(SimpleNamespace(model=model, iteration=number, end_iteration=rounds, evaluation_result_list=found))
+
+
+class XGBoost:
+    """Calls a callback as `xgboost.train` does, with the history of all rounds."""
+
+    name = "minitune.integration.xgboost"
+    libraries: ClassVar[dict[str, dict[str, Any]]] = {
+        "xgboost": {"Booster": Booster},
+        "xgboost.callback": {"TrainingCallback": type("TrainingCallback", (), {})},
+    }
+    saved_as = "model.ubj"
+
+    def train(self, callback: Any, rounds: int, model: Any = None) -> None:
+        model = model or Booster()
+        history: dict[str, dict[str, list[Any]]] = {"eval": {"loss": [], "acc": []}}
+        for number in range(rounds):
+            assert not callback.before_iteration(model, number, history), "it ends no training"
+            model.rounds = number + 1
+            history["eval"]["loss"].append(float(number))
+            history["eval"]["acc"].append(0.5)
+            assert not callback.after_iteration(model, number, history), "it ends no training"
+        assert callback.after_training(model) is model
+
+
+class Number:
+    """A number of NumPy."""
+
+    shape = ()
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def item(self) -> float:
+        return self.value
+
+
+both = pytest.mark.parametrize("library", [LightGBM(), XGBoost()], ids=["lightgbm", "xgboost"])
+
+
+def trained(library: Any, make: Callable[[Any], Any], rounds: int = 5, **settings: Any) -> tuple[Any, list[Any]]:
+    """The result of a trial whose training has this callback, and the rounds of the models that it has saved."""
+    with stand_ins(library.libraries, library.name) as module:
+        callback = make(module)
+        (result,) = fit(lambda config: library.train(callback, rounds), **settings)
+        assert result.error is None
+        models = [type(callback).get_model(kept) for kept, _ in result.best_checkpoints]
+        return result, [model.rounds for model in models]
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "saved"),
+    [
+        ({}, [5]),
+        ({"checkpoint_at_end": False}, []),
+        ({"frequency": 2}, [2, 4, 5]),
+        ({"frequency": 2, "checkpoint_at_end": False}, [2, 4]),
+        ({"frequency": 5}, [5]),
+    ],
+    ids=str,
+)
+def test_each_round_is_reported_and_the_wanted_ones_are_saved(
+    library: Any, options: dict[str, Any], saved: list[int]
+) -> None:
+    result, models = trained(library, lambda module: module.TuneReportCheckpointCallback(**options))
+    assert (result.metrics["eval-loss"], result.metrics["eval-acc"]) == (4.0, 0.5)
+    assert type(result.metrics["eval-acc"]) is float
+    assert result.metrics["training_iteration"] == 5
+    assert models == saved
+    assert [metrics["eval-loss"] + 1 for _, metrics in result.best_checkpoints] == saved
+
+
+@both
+def test_a_callback_chooses_the_metrics_and_the_file(library: Any) -> None:
+    with stand_ins(library.libraries, library.name) as module:
+        callback = module.TuneReportCheckpointCallback({"loss": "eval-loss"}, filename="mine")
+        (result,) = fit(lambda config: library.train(callback, 2))
+        assert (result.metrics["loss"], "eval-acc" in result.metrics) == (1.0, False)
+        assert os.listdir(result.checkpoint.path) == ["mine"]
+        assert module.TuneReportCheckpointCallback.get_model(result.checkpoint, "mine").rounds == 2
+
+
+@both
+def test_a_callback_that_only_reports_processes_metrics_and_saves_nothing(library: Any) -> None:
+    def twice(metrics: dict[str, Any]) -> dict[str, Any]:
+        return {"twice": 2 * metrics["eval-loss"]}
+
+    result, models = trained(library, lambda module: module.TuneReportCallback("eval-loss", twice))
+    assert (result.metrics["twice"], "eval-loss" in result.metrics, models) == (8.0, False, [])
+
+
+@both
+def test_a_trainer_of_a_library_trains_with_its_callback(library: Any) -> None:
+    with stand_ins(library.libraries, library.name) as module:
+        trainer = next(value for name, value in vars(module).items() if name in ("LightGBMTrainer", "XGBoostTrainer"))
+        (result,) = fit(trainer(lambda: library.train(module.RayTrainReportCallback(), 3)))
+        assert os.listdir(result.checkpoint.path) == [library.saved_as]
+        assert trainer.get_model(result.checkpoint).rounds == 3
+        with pytest.raises(ValueError, match="_config must be None, with one worker"):
+            trainer(print, **{trainer._CONFIG: 1})
+
+
+def test_a_cross_validation_of_lightgbm_is_reported_with_its_deviations() -> None:
+    with stand_ins(LightGBM.libraries, LightGBM.name) as module:
+
+        def train(config: dict[str, Any]) -> None:
+            found = [("cv_agg", "loss", Number(2.0), False, Number(0.0))]
+            module.TuneReportCallback()(
+                SimpleNamespace(model=Booster(), iteration=0, end_iteration=1, evaluation_result_list=found)
+            )
+
+        (result,) = fit(train)
+    assert [result.metrics.get(name) for name in ("cv_agg-loss-mean", "cv_agg-loss-stdv", "cv_agg-loss")] == [
+        2,
+        0,
+        None,
+    ]
+
+
+def test_a_training_of_lightgbm_without_evaluations_is_reported() -> None:
+    with stand_ins(LightGBM.libraries, LightGBM.name) as module:
+        callback = module.TuneReportCheckpointCallback()
+        of = {"model": Booster(), "end_iteration": 2, "evaluation_result_list": None}
+        (result,) = fit(lambda config: [callback(SimpleNamespace(iteration=n, **of)) for n in range(2)] and None)
+    assert (result.metrics["training_iteration"], len(result.best_checkpoints)) == (2, 1)
+
+
+def test_a_cross_validation_of_xgboost_saves_no_model() -> None:
+    with stand_ins(XGBoost.libraries, XGBoost.name) as module:
+        callback = module.TuneReportCheckpointCallback(frequency=1)
+
+        class Folds(list[Booster]):
+            rounds = 0
+
+        (result,) = fit(lambda config: XGBoost().train(callback, 2, Folds([Booster()])))
+    assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 2, None)
+
+
+def test_a_callback_of_xgboost_serves_one_training_after_the_other() -> None:
+    with stand_ins(XGBoost.libraries, XGBoost.name) as module:
+        callback = module.TuneReportCheckpointCallback()
+        (result,) = fit(lambda config: [XGBoost().train(callback, rounds) for rounds in (1, 2)] and None)
+    assert result.metrics["training_iteration"] == 3, "no round is reported twice"
+    assert [metrics["eval-loss"] for _, metrics in result.best_checkpoints] == [0.0, 1.0]
