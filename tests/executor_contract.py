@@ -606,6 +606,15 @@ class TrialExecutorContract:
             assert watch.executor.resources()[1]["CPU"] == 2
             assert watch.rest() == []
 
+    def test_a_call_of_an_actor_that_has_just_died_has_no_effect(self, tmp_path: Path) -> None:
+        """A caller handles one event after the other, so it may call before it comes to the exit (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            os.kill(watch.start("a#1", Mortal).pid, signal.SIGKILL)
+            watch.expect(Exited, "a#1")
+            watch.executor.call("a#1", "hang")
+            assert watch.rest() == []
+
     def test_an_actor_that_does_not_stop_is_killed(self, tmp_path: Path) -> None:
         """Its code would run much longer than the grace period (`isolates`)."""
         with self.watch(tmp_path) as watch:

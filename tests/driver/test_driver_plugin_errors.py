@@ -241,7 +241,7 @@ def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
             fit(SavedCounter, **{name: value})
 
 
-@pytest.mark.parametrize("hook", ["setup", "should_report", "report"])
+@pytest.mark.parametrize("hook", ["setup", "should_report", "report", "trial_started", "trial_result", "trial_ended"])
 def test_a_reporter_that_raises_ends_the_run_with_its_error(hook: str) -> None:
     class Quiet(ProgressReporter):
         def setup(self, *args: Any, **info: Any) -> None:

@@ -89,6 +89,12 @@ def test_threads_are_capped_at_the_cpus_unless_the_user_sets_them(script, own, e
     assert stdout.strip() == str([[threads, threads] for threads in expected])
 
 
+def test_the_number_of_threads_of_one_library_holds_when_it_is_imported(script):
+    script.write(SCRIPTS / "probe.py")
+    stdout = script.run(SCRIPTS / "threads_of_a_library.py", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="4")
+    assert stdout.strip() == "4"
+
+
 def test_children_of_a_gang_have_devices_and_die_with_it(script):
     stdout = script.run(
         SCRIPTS / "devices_of_a_gang.py",

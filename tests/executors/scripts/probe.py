@@ -4,4 +4,5 @@ import os
 
 DEVICES = os.environ.get("CUDA_VISIBLE_DEVICES")
 ORDER = os.environ.get("CUDA_DEVICE_ORDER")
+OPENBLAS_THREADS = os.environ.get("OPENBLAS_NUM_THREADS")
 THREADS = os.environ.get("OMP_NUM_THREADS")
