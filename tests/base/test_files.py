@@ -187,6 +187,15 @@ def test_a_torn_last_line_of_any_length_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == b"1\n2\n3\n"
 
 
+@pytest.mark.parametrize("torn", [b"t", b"torn" * 40_000])
+def test_a_file_with_only_a_torn_line_begins_again(tmp_path: Path, torn: bytes) -> None:
+    (tmp_path / "lines").write_bytes(torn)
+    appended = files.AppendFiles()
+    assert appended.open("key", str(tmp_path / "lines")) == 0
+    appended.close_all()
+    assert (tmp_path / "lines").read_bytes() == b""
+
+
 def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     appended = files.AppendFiles()
     for path in ("one", "one", "two"):

@@ -3,17 +3,78 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
+from minitune.base import processes
 from minitune.base.processes import children, start_s
+
+MISSING = 2**22 + 1
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on other systems psutil shows it")
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose program has a name with spaces and brackets."""
+    program = tmp_path / ") Z 1 (sleep"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "1000"], env={"MINE": "yes"}, start_new_session=True)
+    while not processes.environment(process.pid):  # until it shows that of its own program
+        pass
+    yield process
+    process.kill()
+    process.wait()
 
 
 def test_the_start_of_a_process_is_in_seconds_since_the_epoch() -> None:
     assert start_s(os.getpid()) == pytest.approx(psutil.Process().create_time(), abs=2)
-    assert start_s(2**22 + 1) is None
+    assert start_s(MISSING) is None
 
 
 def test_a_process_that_has_ended_has_no_children() -> None:
-    assert children(2**22 + 1) == []
+    assert children(MISSING) == []
+
+
+def test_a_process_shows_what_it_is(sleeper: subprocess.Popen[bytes]) -> None:
+    pid = sleeper.pid
+    assert processes.life(pid) == processes.life(pid) != ""
+    assert processes.environment(pid) == b"MINE=yes\0"
+    assert processes.session(pid) == pid
+    assert processes.threads(pid) == [str(pid)]
+    assert not processes.is_ending(pid)
+    assert pid in children(os.getpid())
+    assert pid in processes.all_pids()
+    assert processes.has_living_child()
+    assert processes.inode(pid) == os.stat(f"/proc/{pid}").st_ino
+
+
+def test_a_dead_process_that_nobody_has_reaped_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert processes.life(sleeper.pid) == ""
+    assert processes.stat(sleeper.pid) is None
+    assert start_s(sleeper.pid) is None
+    assert processes.is_ending(sleeper.pid)
+    assert processes.environment(sleeper.pid) == b""
+    assert sleeper.pid in children(os.getpid())
+
+
+def test_of_a_process_that_does_not_exist_nothing_is_known() -> None:
+    assert (processes.life(MISSING), processes.environment(MISSING), processes.threads(MISSING)) == ("", b"", [])
+    assert (processes.session(MISSING), processes.inode(MISSING), processes.stat(MISSING)) == (0, 0, None)
+    assert processes.is_ending(MISSING)
+
+
+def test_the_boot_of_the_machine_has_one_name() -> None:
+    assert processes.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(100_000))
+    assert processes.read(str(tmp_path / "large")) == bytes(100_000)

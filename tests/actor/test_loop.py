@@ -1,0 +1,209 @@
+"""The driver's loop: timers, time limits, descriptors, and calls from other threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kit import BOUND_S
+
+from minitune.actor import loop as loops
+from minitune.actor.loop import Loop, TimeLimit
+
+
+class Time:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    time = Time()
+    monkeypatch.setattr(loops, "time", time)
+    return time
+
+
+@pytest.fixture
+def loop(time: Time) -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+    loop.close()
+
+
+def pass_time(loop: Loop, time: Time, seconds: float) -> None:
+    time.now_s += seconds
+    loop.turn(0.0)
+
+
+def test_calls_come_when_they_are_due_and_in_their_order(loop: Loop, time: Time) -> None:
+    called: list[str] = []
+    for name, delay_s in (("c", 3.0), ("a", 1.0), ("b", 1.0), ("never", 2.0)):
+        timer = loop.call_later(delay_s, lambda name=name: called.append(name))
+        if name == "never":
+            timer.cancel()
+            timer.cancel()
+    pass_time(loop, time, 0.5)
+    assert called == []
+    pass_time(loop, time, 0.5)
+    assert called == ["a", "b"]
+    pass_time(loop, time, 1.9)
+    assert called == ["a", "b"]
+    pass_time(loop, time, 0.1)
+    assert called == ["a", "b", "c"]
+    pass_time(loop, time, 100.0)
+    assert called == ["a", "b", "c"]
+
+
+def test_a_call_at_once_comes_in_the_next_turn(loop: Loop) -> None:
+    called: list[int] = []
+    loop.call_later(0.0, lambda: called.append(1))
+    assert called == []
+    loop.turn(None)
+    assert called == [1]
+
+
+def test_only_the_last_limit_counts(loop: Loop, time: Time) -> None:
+    called: list[str] = []
+    limit = TimeLimit(loop)
+    assert not limit.is_set
+    limit.set(5.0, lambda: called.append("first"))
+    assert limit.is_set
+    limit.set(10.0, lambda: called.append("later"))
+    pass_time(loop, time, 5.0)
+    assert called == []
+    limit.set(1.0, lambda: called.append("sooner"))
+    pass_time(loop, time, 1.0)
+    assert called == ["sooner"]
+    assert not limit.is_set
+    pass_time(loop, time, 100.0)
+    assert called == ["sooner"]
+
+
+@pytest.mark.parametrize("end", [TimeLimit.clear, TimeLimit.close])
+def test_a_limit_that_is_removed_is_not_exceeded(loop: Loop, time: Time, end: object) -> None:
+    called: list[str] = []
+    limit = TimeLimit(loop)
+    limit.set(1.0, lambda: called.append("exceeded"))
+    end(limit)  # type: ignore[operator]
+    assert not limit.is_set
+    pass_time(loop, time, 2.0)
+    assert called == []
+    if end is TimeLimit.clear:
+        limit.set(1.0, lambda: called.append("again"))
+        pass_time(loop, time, 1.0)
+        assert called == ["again"]
+
+
+def test_a_limit_may_be_set_when_one_is_exceeded(loop: Loop, time: Time) -> None:
+    called: list[float] = []
+    limit = TimeLimit(loop)
+
+    def act() -> None:
+        called.append(time.now_s)
+        if len(called) < 3:
+            limit.set(2.0, act)
+
+    limit.set(2.0, act)
+    for _ in range(10):
+        pass_time(loop, time, 1.0)
+    assert called == [1_002.0, 1_004.0, 1_006.0]
+
+
+def test_steps_follow_each_other_after_their_limits(loop: Loop, time: Time) -> None:
+    taken: list[tuple[str, float]] = []
+
+    def steps() -> Iterator[float]:
+        taken.append(("begin", time.now_s))
+        yield 1.0
+        taken.append(("middle", time.now_s))
+        yield 2.0
+        taken.append(("end", time.now_s))
+
+    limit = TimeLimit(loop)
+    limit.follow(steps())
+    for _ in range(6):
+        pass_time(loop, time, 1.0)
+    assert taken == [("begin", 1_000.0), ("middle", 1_001.0), ("end", 1_003.0)]
+    assert not limit.is_set
+
+
+def test_what_has_arrived_is_read_before_a_limit_counts(loop: Loop, time: Time) -> None:
+    out, into = os.pipe()
+    heard: list[object] = []
+    limit = TimeLimit(loop)
+
+    def read(mask: int) -> None:
+        heard.append(os.read(out, 10))
+        limit.clear()
+
+    loop.watch(out, read)
+    limit.set(1.0, lambda: heard.append("late"))
+    os.write(into, b"in time")
+    pass_time(loop, time, 5.0)
+    assert heard == [b"in time"]
+    loop.unwatch(out)
+    loop.unwatch(out)
+    os.write(into, b"more")
+    pass_time(loop, time, 5.0)
+    assert heard == [b"in time"]
+    os.close(out)
+    os.close(into)
+
+
+def test_a_descriptor_has_one_callback(loop: Loop) -> None:
+    out, into = os.pipe()
+    heard: list[str] = []
+    loop.watch(out, lambda mask: heard.append("old"))
+    loop.watch(out, lambda mask: heard.append("new"))
+    os.write(into, b"x")
+    loop.turn(None)
+    assert heard == ["new"]
+    loop.watch(into, lambda mask: heard.append(f"can write {mask == loops.WRITE}"), loops.WRITE)
+    loop.unwatch(out)
+    loop.turn(None)
+    assert heard == ["new", "can write True"]
+    loop.unwatch(into)
+    os.close(out)
+    os.close(into)
+
+
+def test_a_wake_ends_one_turn(loop: Loop) -> None:
+    assert loop.turn(0.0) is False
+    for _ in range(3):
+        loop.wake()
+    assert loop.turn(None) is True
+    assert loop.turn(0.0) is False
+
+
+def test_very_many_wakes_end_one_turn(loop: Loop) -> None:
+    for _ in range(20_000):
+        loop.wake()
+    assert [loop.turn(0.0) for _ in range(2)] == [True, False]
+    called: list[int] = []
+    loop.post(lambda: called.append(1))
+    loop.turn(None)
+    assert called == [1]
+
+
+def test_a_call_of_another_thread_comes_in_the_turn_that_waits(loop: Loop) -> None:
+    called: list[threading.Thread] = []
+    other = threading.Thread(target=lambda: loop.post(lambda: called.append(threading.current_thread())))
+    other.start()
+    assert loop.turn(BOUND_S) is False
+    other.join()
+    assert called == [threading.current_thread()]
+
+
+def test_a_closed_loop_can_be_woken() -> None:
+    loop = Loop()
+    loop.close()
+    loop.wake()
+    loop.post(lambda: None)

@@ -1,0 +1,41 @@
+"""The control groups of this process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minitune.base.cgroups import own_groups, read_text
+
+
+@pytest.mark.parametrize(
+    ("own", "groups"),
+    [
+        ("0::/\n", [""]),
+        ("0::/a/b\n", ["a/b", "a", ""]),
+        ("0::/../elsewhere\n", [""]),
+        ("4:memory:/a\n", ["memory/a", "memory"]),
+        (
+            "4:cpu,memory:/a\n",
+            ["cpu,memory/a", "cpu,memory", "memory/a", "memory"],
+        ),
+        ("3:cpu:/a\n", []),
+        ("3:cpu:/a\n0::/b\n", ["b", ""]),
+        ("", ["", "memory"]),
+        ("garbage\n", ["", "memory"]),
+        ("0::/with:colon\n", ["with:colon", ""]),
+    ],
+)
+def test_the_groups_of_a_controller_are_its_own_and_those_above(tmp_path: Path, own: str, groups: list[str]) -> None:
+    (tmp_path / "own").write_text(own)
+    found = list(own_groups("memory", "/top", tmp_path / "own"))
+    assert [os.path.normpath(path) for path in found] == [os.path.normpath(f"/top/{group}") for group in groups]
+
+
+def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "limit").write_bytes(b" max\xff\n")
+    assert read_text(tmp_path / "limit") == "max\ufffd"
+    assert read_text(tmp_path / "missing") == ""
+    assert list(own_groups("cpu", "/top", tmp_path / "missing")) == ["/top", "/top/cpu"]
