@@ -65,7 +65,7 @@ from minitune.output.status_block import best_first
 from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
 from minitune.record.reading import read_overview
-from minitune.record.standing import RUNNING_RUN, put_back, read_standing, standing_of
+from minitune.record.standing import read_standing, settle
 from minitune.record.story import Story
 from minitune.result import (
     CONFIG,
@@ -311,9 +311,7 @@ def _experiments(directory: str) -> Listing:
 
 
 def _run_row(name: str, run: Story) -> Row:
-    state = standing_of(run)
-    if state.name != RUNNING_RUN:
-        put_back(run.trials)
+    state = settle(run)
     metric, mode = run.setup.goal.given
     return {
         "name": name,

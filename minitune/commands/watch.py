@@ -29,7 +29,7 @@ from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST
 from minitune.record.reading import RunFollower
-from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on
+from minitune.record.standing import RUNNING_RUN, Standing, read_on
 
 _LOOK_S = 0.2
 """The interval between two looks at a run or a file."""
@@ -117,7 +117,6 @@ def _print_until_end(follower: RunFollower) -> Standing:
         while not has_new and state.name == RUNNING_RUN:
             time.sleep(_LOOK_S)
             has_new, state = read_on(follower)
-    put_back(follower.run.trials)
     echo(json_line(about_run(follower.run, state)), flush=True)
     return state
 
@@ -146,8 +145,6 @@ def _show_until_end(follower: RunFollower) -> Standing:
             has_new, state = read_on(follower)
             if has_new:
                 _tell_changes(reporter, run.trials, known)
-        # Trials that a dead driver has left as running wait again. A resume would see them so, too.
-        put_back(run.trials)
         reporter.note_run(RunInfo(run.path, ending=early_end(run.trials)))
         reporter.run_took(run.elapsed_s)
         reporter.report(run.trials, True, *info.lines(True))

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitune.experiment import states
 from minitune.experiment.endings import EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
-from minitune.experiment.trial import Trial
 from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory
 from minitune.record.reading import RunFollower
@@ -82,35 +79,27 @@ def standing_of(run: Story) -> Standing:
     return Standing(FAILED_RUN, f"failed: {ending.text}; {go_on}")
 
 
+def settle(run: Story) -> Standing:
+    """The state of a run whose journal has been read. Without a driver, none of its trials is RUNNING."""
+    state = standing_of(run)
+    if state.name != RUNNING_RUN:
+        run.driver_has_gone()
+    return state
+
+
 def read_on(follower: RunFollower) -> tuple[bool, Standing]:
-    """Read the new records; return whether there were any, and the state of the run. Blocks."""
+    """Read the new records; return whether there were any, and the state of the run; see `settle`. Blocks."""
     has_new = follower.read_new()
     state = standing_of(follower.run)
     if state.name == KILLED_RUN:
         # A driver writes why the run ends, and then releases the lock. It may have done both since the records were
         # read. Without a driver no more records come, so the second look is the last one.
         has_new = follower.read_new() or has_new
-        state = standing_of(follower.run)
-    return has_new, state
+    return has_new, settle(follower.run)
 
 
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, Standing]:
-    """Read a run and its state; see `read_run`. Blocks.
-
-    Without a driver, trials that had a worker are PENDING, as after a resume.
-    """
+    """Read a run and its state; see `read_run` and `settle`. Blocks."""
     follower = RunFollower(path, unpickle, decisions)
     _, state = read_on(follower)
-    run = follower.run
-    # Their workers have ended with the driver, although no record says so.
-    if state.name != RUNNING_RUN:
-        put_back(run.trials)
-    return run, state
-
-
-def put_back(trials: Sequence[Trial]) -> None:
-    """Put trials that had a worker back into the queue, in a run without a driver."""
-    for trial in trials:
-        trial.has_driver = False
-        if trial.phase in OWNS_ACTOR:
-            trial.phase = Phase.QUEUED
+    return follower.run, state

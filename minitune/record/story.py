@@ -289,6 +289,8 @@ class Story:
             ended_before={trial.trial_id for trial in self.trials if trial.phase in ENDED_PHASES},
         )
         self._describe(record)
+        for trial in self.trials:
+            trial.has_driver = True
         for trial in list(self.unfinished.values()):
             # Each driver gives each trial all its attempts again.
             trial.num_failures = 0
@@ -305,6 +307,16 @@ class Story:
         self.driver.took_s = effect.record.get("took_s")
         if ending.kind.is_early and ending.kind.is_for_good:
             self.was_ended = True
+
+    def driver_has_gone(self) -> None:
+        """Put trials that had a worker back into the queue: it has ended with the driver, although no record says so.
+
+        A trial in `final` waits, too, because the next driver may have to save it before it ends.
+        """
+        for trial in self.trials:
+            trial.has_driver = False
+            if trial.phase in OWNS_ACTOR:
+                trial.phase = Phase.QUEUED
 
     # -- records of a trial --------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path
 from minitune.record.reading import RunFollower, read_description
-from minitune.record.standing import RUNNING_RUN, put_back, read_on
+from minitune.record.standing import RUNNING_RUN, read_on
 from minitune.record.story import Effect
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten, own_metrics
 from minitune.space.tree import value_at_text
@@ -196,7 +196,6 @@ class RunHistory:
         story = self.story
         if self.state.name != RUNNING_RUN:
             self._reader.end_spans(story.updated_s)
-            put_back(story.trials)
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
         self.total = story.total_samples

@@ -35,7 +35,7 @@ from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.output.colors import DAMAGED
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.reading import RunFollower, read_overview
-from minitune.record.standing import RUNNING_RUN, Standing, put_back, read_on, standing_of
+from minitune.record.standing import RUNNING_RUN, Standing, read_on, settle
 from minitune.record.story import Story
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import (
@@ -224,13 +224,12 @@ class RunList:
             if overview.damage is not None:
                 raise overview.damage
             story: Story = overview
-            state = standing_of(story)
+            state = settle(story)
         else:
             follower = self._followers.setdefault(path, RunFollower(path))
             _, state = read_on(follower)
             story = follower.run
         if state.name != RUNNING_RUN:
-            put_back(story.trials)
             self._followers.pop(path, None)
         return story, state
 
