@@ -225,6 +225,133 @@ def test_a_result_can_be_made_by_hand() -> None:
     assert repr(result) == f"Result(metrics={{'a': 1}}, error=None, log_dir={Path('/somewhere')!r})"
 
 
+KEPT = [
+    (Checkpoint("/run/a/checkpoint_000000"), {"loss": 2.0, "eval": {"acc": 1}}),
+    (Checkpoint("/run/a/checkpoint_000001"), {"loss": 1.0, "eval": {"acc": 3}}),
+    (Checkpoint("/run/a/checkpoint_000002"), {"loss": math.nan, "eval": {"acc": 2}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "number"),
+    [("loss", "min", 1), ("loss", "max", 0), ("eval/acc", "min", 0), ("eval/acc", "max", 1)],
+)
+def test_the_best_of_the_kept_checkpoints_is_that_with_the_best_finite_value(
+    metric: str, mode: str, number: int
+) -> None:
+    result = Result({"loss": 9}, None, None, "/run/a", best_checkpoints=KEPT)
+    assert result.get_best_checkpoint(metric, mode) == KEPT[number][0]
+
+
+def test_a_result_without_a_fitting_checkpoint_says_what_there_is() -> None:
+    none = r"^/run/a has no checkpoint; a trial saves one by report\(..., checkpoint=...\)$"
+    with pytest.raises(RuntimeError, match=none):
+        Result({"loss": 9}, None, None, "/run/a").get_best_checkpoint("loss", "min")
+    other = Result({"loss": 9, "eval": {"acc": 1}}, None, None, "/run/a", best_checkpoints=KEPT)
+    text = "^none of the 3 kept checkpoints of /run/a has a value of 'f1'; the metrics are \\['eval/acc', 'loss'\\]$"
+    with pytest.raises(RuntimeError, match=text):
+        other.get_best_checkpoint("f1", "min")
+    with pytest.raises(RuntimeError, match=r"has a value of 'f1'$"):
+        Result({}, None, None, "/run/a", best_checkpoints=KEPT).get_best_checkpoint("f1", "min")
+    with pytest.raises(ValueError, match="metric must be the metric's name, but got None"):
+        other.get_best_checkpoint(None, "min")  # type: ignore[arg-type]  # what users may do
+    with pytest.raises(ValueError, match="'best'"):
+        other.get_best_checkpoint("loss", "best")
+
+
+def test_a_result_of_nothing_is_empty_and_shares_nothing() -> None:
+    one, other = (Result(None, None, None, "/a") for _ in range(2))
+    assert (one.metrics, one.config, one.best_checkpoints) == ({}, {}, [])
+    assert (one.cpu_s, one.peak_bytes, one.checkpoint, one.error) == (None, None, None, None)
+    one.best_checkpoints.append(KEPT[0])
+    assert other.best_checkpoints == []
+    given = Result({"config": {"x": 1}}, None, None, "/a", config={"x": 2})
+    assert (given.config, given.log_dir) == ({"x": 2}, Path("/a"))
+    assert Result({"config": {"x": 1}}, None, None, "/a", config={}).config == {}
+
+
+def test_the_text_of_a_result_has_no_automatic_keys() -> None:
+    metrics = {"loss": 1, "pid": 2, "date": "x", "config": {}, "done": True, "trial_id": "t", "experiment_tag": "0"}
+    result = Result(metrics, KEPT[0][0], ValueError("no"), "/a")
+    shown = "{'loss': 1, 'done': True, 'trial_id': 't', 'experiment_tag': '0'}"
+    assert repr(result) == (
+        f"Result(metrics={shown}, error=ValueError('no'), checkpoint={KEPT[0][0]!r}, log_dir={Path('/a')!r})"
+    )
+
+
+def test_a_name_that_a_result_lacks_is_told_with_what_to_write() -> None:
+    result = Result({"loss": 1, "_own": 2, "checkpoints": 3}, None, None, "/a")
+    for name, instead in (
+        ("loss", "metrics['loss']"),
+        ("checkpoints", "metrics['checkpoints']"),
+        ("params", "config"),
+        ("value", "metrics[NAME]"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(result, name)
+        assert instead in str(caught.value)
+    with pytest.raises(AttributeError) as caught:
+        _ = result._own
+    assert "metrics[" not in str(caught.value)
+    assert not hasattr(Result.__new__(Result), "loss"), "also before it is set up, as for a copy"
+
+
+def test_a_directory_without_a_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="filesystem"):
+        Result.from_path(tmp_path, "s3")  # type: ignore[arg-type]  # what users may do
+    with pytest.raises(RuntimeError, match=r"a trial's directory must exist, but .*none does not"):
+        Result.from_path(tmp_path / "none")
+    with pytest.raises(
+        RuntimeError, match=r"is not a trial's directory: it has neither result\.json nor progress\.csv"
+    ):
+        Result.from_path(tmp_path)
+
+
+def test_checkpoints_of_a_directory_are_ordered_by_number_with_the_metrics_that_are_known(tmp_path: Path) -> None:
+    names = ["checkpoint_000010", "checkpoint_000002", "checkpoint_1000000", "checkpoint_12", "checkpoint_000003x"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / "checkpoint_000001").touch()
+    rows = [{"loss": 1, "checkpoint_dir_name": "checkpoint_000002"}, {"loss": 2, "checkpoint_dir_name": None}]
+    (tmp_path / "result.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "params.json").write_text('{"x": 1}')
+    result = Result.from_path(tmp_path)
+    assert [(Path(checkpoint.path).name, metrics.get("loss")) for checkpoint, metrics in result.best_checkpoints] == [
+        ("checkpoint_000002", 1),
+        ("checkpoint_000010", None),
+        ("checkpoint_1000000", None),
+    ]
+    assert result.checkpoint == Checkpoint(tmp_path / "checkpoint_1000000")
+    assert (result.metrics["loss"], result.config, result.error) == (2, {"x": 1}, None)
+    (tmp_path / "result.json").write_text("")
+    (tmp_path / "error.txt").write_text("Failure # 1 (occurred at noon)\nValueError: no\n")
+    empty = Result.from_path(tmp_path)
+    assert (empty.metrics, empty.config, str(empty.error)) == ({}, {"x": 1}, "ValueError: no")
+
+
+def test_a_grid_counts_trials_by_their_ends_and_needs_an_analysis(grid: ResultGrid) -> None:
+    assert (len(grid), grid.num_errors, grid.num_terminated, grid.num_not_started) == (3, 1, 2, 0)
+    assert [str(error) for error in grid.errors] == [str(grid[2].error)]
+    assert grid.seed == ExperimentAnalysis(grid.experiment_path).seed
+    for wrong in ("/a", None, [1]):
+        with pytest.raises(TypeError, match="experiment_analysis must be an ExperimentAnalysis, but got"):
+            ResultGrid(wrong)  # type: ignore[arg-type]  # what users may do
+    again = ResultGrid(ExperimentAnalysis(grid.experiment_path), interrupted=True)
+    assert (again.interrupted, grid.interrupted) == (True, False)
+
+
+def test_a_name_that_a_grid_lacks_is_told_with_what_to_write(grid: ResultGrid) -> None:
+    for name, instead in (
+        ("best_params", "get_best_result().config"),
+        ("best_value", "get_best_result().metrics[NAME]"),
+        ("trials", "list(grid)"),
+        ("results_df", "get_dataframe()"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(grid, name)
+        assert instead in str(caught.value)
+
+
 def test_each_trial_has_its_best_row(grid: ResultGrid) -> None:
     assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
     assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]
