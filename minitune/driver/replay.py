@@ -220,7 +220,7 @@ class Replay(Story):
             trial.inherited = None
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
-            if trial.progress.num_reports or trial.checkpoints:  # otherwise its worker may not have made the directory
+            if trial.progress.num_reports:  # otherwise its worker may not have made the directory
                 logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory

@@ -335,8 +335,7 @@ def confirmations(trials: Sequence[Trial], metric: str, mode: str, scope: str = 
         seen = trial.progress.analysis.get(metric, statistic)
         if found and seen is not None:
             made.append(Confirmation(trial, seen, found))
-    sign = -1 if mode == "max" else 1
-    return sorted(made, key=lambda each: sign * each.mean)
+    return sorted(made, key=lambda each: each.mean, reverse=mode == "max")  # stable, also in reverse
 
 
 @dataclass(frozen=True)

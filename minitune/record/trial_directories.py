@@ -75,7 +75,7 @@ class TrialDirectories:
             return None
         # If the whole run's directory has gone, no trial is to blame, and the run ends.
         self._journal.look()
-        if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
+        if trial.phase in _BEFORE_USER_CODE and not trial.progress.num_reports:
             files.make_directory(trial.local_path, files.OWN_DIRECTORY_MODE)
             return None
         if os.path.exists(trial.local_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -33,6 +35,20 @@ def test_each_required_objective_is_missed_by_its_name() -> None:
         AUTO,
     ) == [None, None, "eval/loss", "loss", "cost", None]
     assert not objectives.is_over
+
+
+def test_objectives_become_plain_numbers_in_the_result() -> None:
+    objectives = Objectives({"eval/loss": True, "cost": False})
+    result: dict[str, Any] = {"eval": {"loss": Fraction(1, 2), "n": Fraction(1, 2)}, "cost": Decimal(2)}
+    assert objectives.settle(result) is None
+    assert result == {"eval": {"loss": 0.5, "n": Fraction(1, 2)}, "cost": 2.0}
+    assert [type(result["eval"]["loss"]), type(result["cost"])] == [float, float]
+
+
+def test_an_objective_that_a_result_may_lack_may_be_none_but_no_text() -> None:
+    objectives = Objectives({"loss": True, "cost": False})
+    results = ({"loss": 1, "cost": None}, {"loss": 1, "cost": ""}, {"loss": None, "cost": 1}, {"cost": 1})
+    assert errors(objectives, *results) == [None, "cost", "loss", "loss"]
 
 
 @pytest.mark.parametrize(("reported", "hint"), [("losses", "Did you mean 'losses'? "), ("other", None)])

@@ -11,7 +11,7 @@ import pytest
 from kit import fit, report_state, restored_state
 
 from minitune import Result, report
-from minitune.checkpoint import Checkpoint
+from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
@@ -210,3 +210,62 @@ def test_the_result_of_a_checkpoint_is_not_done_because_the_trial_is() -> None:
     for each in (result, Result.from_path(result.path)):
         ((_, metrics),) = each.best_checkpoints
         assert (metrics["done"], each.metrics["done"]) == (False, True)
+
+
+def test_what_a_plug_in_reads_of_a_trial_is_its_own() -> None:
+    trial = Trial("train", config={"net": {"sizes": [1]}}, stub=True)
+    trial.record_result({"eval": {"losses": [2], "loss": 2}})
+    kept = trial.record_checkpoint(CheckpointRecord(0, 1, 1, 0))
+    wanted = {"eval": {"losses": [2], "loss": 2}, "config": {"net": {"sizes": [1]}}}
+    for _ in range(2):
+        for found in (trial.last_result, kept.result):
+            assert found == wanted
+            found["eval"]["losses"].append(3)
+            found["config"]["net"]["sizes"].append(3)
+            found.clear()
+        trial.config["net"]["sizes"].append(3)
+        trial.metric_analysis["eval/loss"]["max"] = 99
+    assert trial.config == wanted["config"]
+    assert trial.metric_analysis["eval/loss"]["max"] == 2
+
+
+def test_a_last_result_that_a_plug_in_sets_is_its_own_too() -> None:
+    trial = Trial("train", config={"lr": 1}, stub=True)
+    given = {"loss": 1, "config": {"lr": 2}}
+    trial.last_result = given
+    assert given == {"loss": 1, "config": {"lr": 2}}
+    given["loss"] = 3
+    assert trial.last_result == {"loss": 1, "config": {"lr": 2}}
+    assert trial.reported_config == {"lr": 2}
+    assert (trial.shown_parameter("lr"), trial.shown_parameter("x", 4)) == (2, 4)
+    trial.last_result = {"loss": 2}
+    assert (trial.last_result, trial.reported_config) == ({"loss": 2}, {"lr": 1})
+
+
+def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails() -> None:
+    trial = Trial("train", config={"lr": 1}, stub=True)
+    trial.record_result({"n": 0})
+    trial.record_result({"n": 1})
+    kept = trial.record_checkpoint(CheckpointRecord(0, 1, 1, 0))
+    before = trial.metric_analysis
+    for _ in range(2):
+        for n in (7, 8):
+            trial.record_result({"n": n})
+        assert trial.metric_analysis["n"]["max"] == 8
+        trial.roll_back(kept)
+        assert (trial.progress.num_reports, trial.last_result["n"], trial.metric_analysis) == (2, 1, before)
+        assert kept.result == {"n": 1, "config": {"lr": 1}}
+    trial.roll_back(None)
+    assert (trial.progress.num_reports, trial.last_result, trial.metric_analysis) == (0, {}, {})
+    assert trial.next_checkpoint == 1, "no number comes again"
+
+
+def test_a_result_keeps_the_configuration_of_its_attempt() -> None:
+    trial = Trial("train", config={"lr": 1}, stub=True)
+    trial.begin_attempt(1)
+    trial.set_config({"lr": 2})
+    trial.record_result({"n": 1})
+    assert (trial.last_result["config"], trial.reported_config, trial.config) == ({"lr": 1}, {"lr": 1}, {"lr": 2})
+    trial.begin_attempt(2)
+    trial.record_result({"n": 2})
+    assert (trial.reported_config, trial.attempt.actor_id) == ({"lr": 2}, f"{trial.trial_id}#2")
