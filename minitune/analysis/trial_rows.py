@@ -261,5 +261,5 @@ def _restore_numbers(rows: list[ResultRow]) -> None:
             if isinstance(value, dict):
                 if path != CONFIG:
                     levels.append((value, f"{path}/"))
-            elif path in restored and not isinstance(value, (int, float)):
+            elif path in restored and not is_real(value):
                 level[key] = _INFINITIES[value]

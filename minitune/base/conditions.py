@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import did_you_mean, is_real
+from minitune.base.numbers import number_or_flag
 from minitune.base.text import number_text
 
 Row = Any
@@ -312,20 +313,22 @@ class _Reader:
         # A text can only be compared with a column of numbers by mistake. An empty table would hide it.
         if limit is None and there and all(map(is_real, there)):
             raise ConditionError(f"{column.name} holds numbers, and {token.value} is none")
-        has_numbers = any(isinstance(value, (int, float)) for value in there)
+        has_numbers = any(number_or_flag(value) is not None for value in there)
 
         def equal(row: Row) -> bool:
             value = column.value(row)
             if value is None:  # a missing value is equal to nothing
                 return False
-            if limit is not None and isinstance(value, (int, float)):
-                return bool(value == limit)
+            number = number_or_flag(value)
+            if limit is not None and number is not None:
+                return number == limit
             return _text_of(value).lower() == wanted
 
         def ordered(row: Row) -> bool:
             value = column.value(row)
             if has_numbers and limit is not None:
-                return isinstance(value, (int, float)) and _ORDERS[sign](value, limit)
+                number = number_or_flag(value)
+                return number is not None and _ORDERS[sign](number, limit)
             return isinstance(value, str) and not has_numbers and _ORDERS[sign](value.lower(), wanted)
 
         if sign in _ORDERS:

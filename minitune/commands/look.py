@@ -17,6 +17,7 @@ from typing import Any
 
 from minitune.base import conditions
 from minitune.base.files import local_path
+from minitune.base.numbers import number_or_flag
 from minitune.base.table import Column, Table
 from minitune.base.text import counted, date, echo, echo_codes
 from minitune.commands import Commands, set_command
@@ -382,9 +383,10 @@ def _is_there(value: Any) -> bool:
 
 def _rank(value: Any) -> tuple[int, Any]:
     """A sort key for any values: numbers come before texts."""
-    if isinstance(value, (int, float)):
-        return (0, value)
-    return (1, str(value))
+    number = number_or_flag(value)
+    if number is None:
+        return (1, str(value))
+    return (0, number)
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import json
 from typing import Any
 
 from minitune.base.checks import did_you_mean
+from minitune.base.numbers import finite_number
 from minitune.base.text import counted, echo, number_text
 from minitune.commands import Commands, set_command
 from minitune.commands.about import decision_data, identity_of, identity_of_trial
@@ -176,9 +177,10 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
         # The recorded run may have no other time in all its reports.
         arguments.setdefault("time_attr", TRAINING_ITERATION)
     if "max_t" in known:
-        times = (metrics.get(arguments["time_attr"]) for curve in run.curves.values() for metrics, _ in curve)
+        reported = (metrics.get(arguments["time_attr"]) for curve in run.curves.values() for metrics, _ in curve)
+        times = map(finite_number, reported)
         # The recorded run is all that is known, so a schedule beyond its longest curve would say nothing.
-        longest = max((time for time in times if isinstance(time, (int, float))), default=0)
+        longest = max((time for time in times if time is not None), default=0)
         arguments.setdefault("max_t", longest)
     unknown = sorted(set(arguments) - set(known))
     if unknown:

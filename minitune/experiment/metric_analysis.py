@@ -17,7 +17,7 @@ _NO_METRICS = frozenset((str, bool, type(None), bytes, dict, list, tuple))
 """Frequent types of values that are not metrics."""
 _WINDOW = 10
 _LARGEST_INT = 10**300
-"""Larger ints count as infinite, as they cannot be added to floats."""
+"""Larger ints become floats. It is a margin below the largest float, so that sums of ints can be added to floats."""
 _ROWS = 32
 """The number of results that are processed together: `benchmarks/FINDINGS.md`, *rows*."""
 _SHAPES_KEPT = 256

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from minitune.base.numbers import finite_number
 from minitune.decision import STOP
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.experiment.endings import Ending, EndKind
@@ -42,6 +43,7 @@ from minitune.resources import Resources
 from minitune.result import (
     CONFIG,
     DONE,
+    TIMESTAMP,
     flatten,
 )
 
@@ -184,8 +186,8 @@ class Story:
     @property
     def updated_s(self) -> float:
         """The time of the last known event, in seconds since the epoch."""
-        reported = [trial.progress.metrics.get("timestamp") for trial in self.trials]
-        return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
+        reported = [finite_number(trial.progress.metrics.get(TIMESTAMP)) for trial in self.trials]
+        return max([self.noted_s, *(at_s for at_s in reported if at_s is not None)])
 
     @property
     def elapsed_s(self) -> float:

@@ -131,7 +131,7 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
 def _step(line: str, path: str) -> ExploitStep:
     try:
         step = ExploitStep(*json.loads(line))
-        good = isinstance(step.donor_iteration, (int, float))
+        good = is_real(step.donor_iteration)
         if good and isinstance(step.old_config, dict) and isinstance(step.new_config, dict):
             return step
     except (ValueError, TypeError):
