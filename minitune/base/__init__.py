@@ -20,6 +20,6 @@
     seeds, randomness     seeds; the global generators
     collecting            pauses the garbage collector
     actor_thread          runs the code of one actor
-    user_thread, user_code  where user code runs
+    trial_thread, user_code  where user code runs
     read_only             lists and dicts that refuse changes
 """

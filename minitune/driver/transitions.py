@@ -42,7 +42,7 @@ class StatusLog(Protocol):
         """Record the status of a trial."""
 
 
-class Told(Protocol):
+class TransitionTarget(Protocol):
     """What a transition changes: a `Run`, or the replay of one, which records nothing."""
 
     @property
@@ -58,7 +58,7 @@ class Told(Protocol):
         """Records the transition."""
 
 
-def take(run: Told, trial: Trial, transition: Transition, why: str | Ending) -> None:
+def take(run: TransitionTarget, trial: Trial, transition: Transition, why: str | Ending) -> None:
     """Take a transition of a trial, record it, and tell the plug-ins.
 
     A retry is recorded, and each change of the public status. One to RUNNING is not: the record of the start says it.

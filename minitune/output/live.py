@@ -97,7 +97,7 @@ def progress_text(snapshot: RunSnapshot) -> str:
     return ", ".join(parts)
 
 
-def best_text(best: TrialRow) -> str:
+def best_row_text(best: TrialRow) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     parts = [values_text({name: value}, _CELL_COLUMNS) for name, value in islice(best.metrics.items(), 1)]
     if (iteration := best.metrics.get(TRAINING_ITERATION)) is not None:
@@ -154,7 +154,7 @@ def render(
     lines = [*_clean(head, width), *trials, *_clean(errors, width)]
     # A block that is higher than the terminal could not be redrawn in place.
     if len(lines) > height:  # very little space: the bar, the best trial, then the errors
-        best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
+        best = [("best", f"best {best_row_text(row)}") for row in snapshot.best[:1]]
         lines = _clean([("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)], width)
     if not color:
         return [line for _, line in lines]

@@ -27,7 +27,7 @@ from minitune.output.colors import has_color
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
-    best_text,
+    best_row_text,
     progress_text,
     render,
     render_html,
@@ -203,7 +203,7 @@ class LiveReporter(ScreenReporter):
         snapshot = self._snapshot(trials)
         text = snapshot.starting or f"{snapshot.counts.get(states.RUNNING, 0)} running"
         if snapshot.best:
-            text += f"; best {best_text(snapshot.best[0])}"
+            text += f"; best {best_row_text(snapshot.best[0])}"
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
         # A log of a short run gets some lines, and that of a run of days is not filled with them.
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)

@@ -43,7 +43,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.live import (
     ErrorKind,
     RunSnapshot,
-    best_text,
+    best_row_text,
     progress_text,
     render,
     render_html,
@@ -266,10 +266,10 @@ def test_the_best_trial_is_told_with_twenty_parameters_and_without_an_iteration_
     params = {f"p{n}": n for n in range(30)}
     told = ", ".join(f"p{n}={n}" for n in range(20))
     assert (
-        best_text(TrialRow(name="train_1", params=params, metrics={"loss": 0.5, "acc": 1}))
+        best_row_text(TrialRow(name="train_1", params=params, metrics={"loss": 0.5, "acc": 1}))
         == f"loss=0.5, train_1: {told}"
     )
-    assert best_text(TrialRow(name="train_1")) == "train_1"
+    assert best_row_text(TrialRow(name="train_1")) == "train_1"
 
 
 def test_the_view_says_why_the_run_ends() -> None:

@@ -14,7 +14,7 @@ from kit import EndAfter, deciding, fit, listening, run_path, table_in
 
 from minitune import ResultGrid, TrialScheduler, choice, cli, grid_search, report
 from minitune.base.text import number_text
-from minitune.output.live import best_text, render
+from minitune.output.live import best_row_text, render
 from minitune.output.live_reporter import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
@@ -311,7 +311,7 @@ def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.Ca
             reporter = default_reporter()
             reporter.setup(**OBJECTIVE)
             drawn.extend(re.split(" {2,}", line) for line in render(reporter._snapshot(trials), 200, 40))
-            brief.append(best_text(reporter._snapshot(trials).best[0]))
+            brief.append(best_row_text(reporter._snapshot(trials).best[0]))
             reporter.close()
             cli.main(["ls", str(run_path())])
             listed.extend(table_in(capsys.readouterr().out))
