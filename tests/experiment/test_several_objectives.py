@@ -176,7 +176,7 @@ def test_the_end_of_a_run_shows_the_front_first(capsys: pytest.CaptureFixture[st
     assert [line.split("|")[3].strip() for line in shown.splitlines() if "finished |" in line] == [*"01345", "2"]
 
 
-def test_a_failed_trial_takes_no_other_from_the_front_that_is_shown_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_trial_is_on_the_front_that_is_shown_first_by_its_values(capsys: pytest.CaptureFixture[str]) -> None:
     def train(config: dict[str, Any]) -> None:
         tune.report({"cost": config["n"], "gain": -config["n"]})
         if config["n"] == 0:
@@ -184,7 +184,8 @@ def test_a_failed_trial_takes_no_other_from_the_front_that_is_shown_first(capsys
 
     fit(train, {"n": tune.grid_search([2, 0, 1])}, verbose=1, **TWO)
     shown = capsys.readouterr().out
-    assert [line.split("|")[3].strip() for line in shown.splitlines() if " | " in line][1:] == ["1", "2", "0"]
+    assert "Front: 1 trial that no other one beats" in shown
+    assert [line.split("|")[3].strip() for line in shown.splitlines() if " | " in line][1:] == ["0", "2", "1"]
 
 
 def test_a_notebook_shows_the_front() -> None:
