@@ -643,17 +643,17 @@ def view_of(trial: Trial) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def stand_ins(libraries: Mapping[str, Mapping[str, Any]], name: str) -> Iterator[Any]:
-    """The module with this name, imported with modules of these members in place of libraries that may not be here.
+def stand_ins(libraries: Mapping[str, Mapping[str, Any]], *users: str) -> Iterator[Any]:
+    """Modules of these members in place of libraries that may not be here. Inside the `with` block, imports find them.
 
-    Inside the `with` block, imports find these modules.
+    Yields the first of the `users`, modules that are imported again since they import such a library themselves.
     """
-    before = {each: sys.modules.pop(each, None) for each in (*libraries, name)}
+    before = {each: sys.modules.pop(each, None) for each in (*libraries, *users)}
     for each, members in libraries.items():
         sys.modules[each] = types.ModuleType(each)
         vars(sys.modules[each]).update(members)
     try:
-        yield importlib.import_module(name)
+        yield importlib.import_module(users[0]) if users else None
     finally:
         for each, module in before.items():
             if module is None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import os
+import random
 import signal
+from collections import namedtuple
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import Script
+from kit import Script, fit, stand_ins
 from minitune.train import Checkpoint, RunConfig, ScalingConfig
 from minitune.train.base_trainer import TrainingFailedError
 from minitune.train.data_parallel_trainer import DataParallelTrainer
@@ -16,7 +22,16 @@ from minitune.train.tensorflow import TensorflowTrainer
 
 import minitune
 from minitune import tune
-from minitune.trainers import BoostingTrainer
+from minitune.trainers import (
+    BoostingTrainer,
+    TorchConfig,
+    TorchTrainer,
+    enable_reproducibility,
+    get_device,
+    get_devices,
+    prepare_data_loader,
+    prepare_model,
+)
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -393,3 +408,212 @@ def test_a_trainer_restores_only_a_training_of_its_own(run_config: RunConfig, tm
         DataParallelTrainer.restore(tmp_path / "none")
     # a run of several trials is not a training that could go on
     assert trainer.fit().path.startswith(f"{run_config.storage_path}/run_1/")
+
+
+# -- PyTorch, with a stand-in for it -----------------------------------------------------------------------------------
+
+
+class Group:
+    """`torch.distributed` of a process."""
+
+    HashStore = object
+
+    def __init__(self, is_there: bool = True):
+        self.is_there = is_there
+        self.begun: list[tuple[Any, ...]] = []
+        self.is_open = False
+
+    def is_available(self) -> bool:
+        return self.is_there
+
+    def is_initialized(self) -> bool:
+        return self.is_open
+
+    def init_process_group(self, backend: str, *, store: Any, rank: int, world_size: int) -> None:
+        assert type(store) is object, "in this process, without a port"
+        self.begun.append((backend, rank, world_size))
+        self.is_open = True
+
+    def destroy_process_group(self) -> None:
+        self.is_open = False
+
+
+class Torch:
+    """The parts of PyTorch that a trainer uses, on a machine with or without a GPU."""
+
+    def __init__(self) -> None:
+        self.has_gpu = False
+        self.seeds: list[Any] = []
+        self.distributed = Group()
+        self.cuda = SimpleNamespace(is_available=lambda: self.has_gpu)
+        self.backends = SimpleNamespace(cudnn=SimpleNamespace(benchmark=True))
+        self.manual_seed = self.seeds.append
+        self.use_deterministic_algorithms = self.seeds.append
+
+    def device(self, name: str) -> Any:
+        return Device(name)
+
+
+class Device(str):
+    @property
+    def type(self) -> str:
+        return self.partition(":")[0]
+
+
+class Tensor:
+    """Knows where it is."""
+
+    def __init__(self, device: Any = "cpu"):
+        self.device = device
+
+    def to(self, device: Any, non_blocking: bool = False) -> Tensor:
+        return Tensor(device)
+
+
+@pytest.fixture
+def torch() -> Iterator[Torch]:
+    known = Torch()
+    with stand_ins({"torch": vars(known) | {"device": known.device}}):
+        known.cuda.is_available = lambda: known.has_gpu
+        yield known
+
+
+def environment() -> dict[str, str | None]:
+    names = ("ACCELERATE_TORCH_DEVICE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "RANK", "WORLD_SIZE")
+    return {name: os.environ.get(name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "config", "backend", "device"),
+    [
+        (False, None, "gloo", "cpu"),
+        (True, None, "nccl", "cuda:0"),
+        (True, TorchConfig("gloo"), "gloo", "cuda:0"),
+        (False, TorchConfig(backend="mpi"), "mpi", "cpu"),
+    ],
+)
+def test_a_loop_of_pytorch_runs_in_a_group_of_one(
+    torch: Torch,
+    run_config: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    has_gpu: bool,
+    config: TorchConfig | None,
+    backend: str,
+    device: str,
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
+    monkeypatch.setenv("RANK", "7")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    before = environment()
+    torch.has_gpu = has_gpu
+    seen: list[Any] = []
+
+    def trains() -> None:
+        seen.append((torch.distributed.is_open, environment()))
+        raise ValueError("the loop fails")
+
+    scaling = ScalingConfig(use_gpu=has_gpu)
+    trainer = TorchTrainer(trains, torch_config=config, scaling_config=scaling, run_config=run_config)
+    with pytest.raises(TrainingFailedError, match="the loop fails"):
+        trainer.fit()
+    ((is_open, inside),) = seen
+    assert is_open
+    assert list(inside.values()) == [device, "0", "1", "0", "0", "1"]
+    assert torch.distributed.begun == [(backend, 0, 1)]
+    assert not torch.distributed.is_open
+    assert environment() == before
+
+
+@pytest.mark.parametrize("state", ["there is none", "the user has begun one"])
+def test_a_process_group_that_is_not_needed_is_not_begun(torch: Torch, state: str) -> None:
+    torch.distributed.is_there = state != "there is none"
+    torch.distributed.is_open = state == "the user has begun one"
+    with TorchConfig().process_group():
+        assert os.environ["WORLD_SIZE"] == "1"
+    assert torch.distributed.begun == []
+
+
+def test_a_trainer_of_pytorch_takes_only_its_own_config() -> None:
+    with pytest.raises(TypeError, match="torch_config must be a TorchConfig, but got 5"):
+        TorchTrainer(loop, torch_config=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="tensorflow_config must be a TensorflowConfig, but got 5"):
+        TensorflowTrainer(loop, tensorflow_config=5)  # type: ignore[arg-type]
+
+
+def test_a_trial_uses_a_gpu_only_if_it_has_one(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
+
+    def device(gpus: int) -> Any:
+        trains = tune.with_resources(
+            lambda config: {"device": str(get_device()), "all": len(get_devices())}, {"gpu": gpus}
+        )
+        (result,) = fit(trains)
+        assert result.metrics["all"] == 1
+        return result.metrics["device"]
+
+    assert (get_device(), get_devices(), device(1)) == ("cpu", ["cpu"], "cpu")
+    torch.has_gpu = True
+    assert (get_device(), get_devices(), device(0), device(1)) == ("cuda:0", ["cuda:0"], "cpu", "cuda:0")
+
+
+def test_a_model_is_moved_to_the_device_that_is_wanted(torch: Torch) -> None:
+    model = Tensor("elsewhere")
+    torch.has_gpu = True
+    assert prepare_model(model).device == "cuda:0"
+    assert prepare_model(model, move_to_device="cuda:3").device == "cuda:3"
+    assert prepare_model(model, False) is model
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+def test_batches_arrive_on_the_device(torch: Torch) -> None:
+    class Loader(list[Any]):
+        batch_size = 32
+
+    loader = Loader([{"a": Tensor(), "b": [Tensor(), 1]}, (Tensor(), "text"), Pair(Tensor(), None), Tensor()])
+    assert prepare_data_loader(loader) is loader, "there is no GPU"
+    torch.has_gpu = True
+    assert prepare_data_loader(loader, move_to_device=False) is loader
+    moved = prepare_data_loader(loader)
+    assert (len(moved), moved.batch_size) == (4, 32)
+    for _ in range(2):
+        mapping, pair, named, tensor = moved
+        assert (mapping["a"].device, mapping["b"][0].device, mapping["b"][1]) == ("cuda:0", "cuda:0", 1)
+        assert (type(pair), pair[0].device, pair[1]) == (tuple, "cuda:0", "text")
+        assert (type(named), named.x.device, named.y) == (Pair, "cuda:0", None)
+        assert tensor.device == "cuda:0"
+    assert loader[3].device == "cpu", "the loader's own batches stay"
+    assert copy.copy(moved).batch_size == 32
+    with pytest.raises(AttributeError, match="drop_last"):
+        moved.drop_last  # noqa: B018
+
+
+def test_reproducibility_seeds_all_generators(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    of_numpy: list[int] = []
+    numpy = {"random": SimpleNamespace(seed=of_numpy.append)}
+    state = random.getstate()
+    try:
+        with stand_ins({"numpy": numpy}):
+            enable_reproducibility(7)
+            first = random.random()
+            enable_reproducibility()
+        assert (first, random.random()) == (random.Random(7).random(), random.Random(0).random())
+    finally:
+        random.setstate(state)
+    assert of_numpy == [7, 0]
+    assert torch.seeds == [7, True, 0, True]
+    assert torch.backends.cudnn.benchmark is False
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+
+
+def test_a_training_in_a_trial_without_a_gpu_asks_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
+    trainer = DataParallelTrainer(lambda: None, scaling_config=ScalingConfig(use_gpu=True))
+
+    def trains(config: dict[str, Any]) -> None:
+        trainer.fit()
+
+    (result,) = fit(trains)
+    assert "fit() is called in a trial that has none" in str(result.error)

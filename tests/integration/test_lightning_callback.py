@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, stand_ins
 
 from minitune import Result, report
 
@@ -47,21 +45,16 @@ def _metrics(loss: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    members = {
+def module() -> Iterator[Any]:
+    libraries: dict[str, dict[str, Any]] = {
         "lightning": {},
         "lightning.pytorch": {"Callback": Callback},
         "lightning.pytorch.plugins": {},
         "lightning.pytorch.plugins.environments": {"LightningEnvironment": object},
         "lightning.pytorch.strategies": {"DDPStrategy": object},
     }
-    for name, content in members.items():
-        made = ModuleType(name)
-        vars(made).update(content)
-        monkeypatch.setitem(sys.modules, name, made)
-    sys.modules.pop(NAME, None)
-    yield importlib.import_module(NAME)
-    sys.modules.pop(NAME, None)
+    with stand_ins(libraries, NAME) as module:
+        yield module
 
 
 def fit_with(path: Path, callback: Any) -> Result:
@@ -147,3 +140,12 @@ def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> 
 def test_a_callback_that_only_reports_saves_no_checkpoint(tmp_path: Path, module: Any) -> None:
     result = fit_with(tmp_path, module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
     assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)
+
+
+def test_in_a_trial_lightning_starts_no_processes_and_uses_the_device_of_the_trial(module: Any) -> None:
+    assert module.RayLightningEnvironment().creates_processes_externally
+    torch = {"cuda": SimpleNamespace(is_available=lambda: True), "device": str}
+    with stand_ins({"torch": torch}):
+        assert module.RayDDPStrategy().root_device == "cuda:0"
+    trainer = object()
+    assert module.prepare_trainer(trainer) is trainer

@@ -69,7 +69,7 @@ LIBRARIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def libraries() -> Iterator[None]:
-    with stand_ins(LIBRARIES, "minitune.legacy.verbosity"):
+    with stand_ins(LIBRARIES):
         yield
 
 

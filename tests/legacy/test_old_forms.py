@@ -6,14 +6,14 @@ import functools
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from kit import fit, run_path
+from kit import deciding, fit, report_state, restored_state, run_path
 
 import minitune as tune
 from minitune.base import text
-from minitune.logger import DEFAULT_LOGGERS, Logger
+from minitune.logger import DEFAULT_LOGGERS, Logger, NoopLogger
 from minitune.trainable import wrap_function
 
 
@@ -293,6 +293,73 @@ def test_loggers_of_old_get_each_result() -> None:
     assert Path(trial.local_path, "result.json").is_file()
     with pytest.raises(TypeError, match="subclasses of Logger or callbacks, but got 5"):
         run(train, loggers=[5])
+
+
+class Told(Logger):
+    """Notes each call, with what it was told; all trials write into one list."""
+
+    calls: ClassVar[list[Any]] = []
+
+    def _init(self) -> None:
+        self.calls.append(("init", self.config["lr"], os.path.isdir(self.logdir), self.trial.config is self.config))
+
+    def on_result(self, result: dict[str, Any]) -> None:
+        self.calls.append(("result", result["n"]))
+
+    def update_config(self, config: dict[str, Any]) -> None:
+        self.calls.append(("update", config["lr"]))
+        config["lr"] = 0
+
+    def flush(self) -> None:
+        self.calls.append(("flush",))
+
+    def close(self) -> None:
+        self.calls.append(("close",))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_logger_of_old_serves_all_attempts_of_its_trial(fails: bool) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 3):
+            report_state(n, {"n": n})
+        if fails:
+            raise ValueError("no")
+
+    def changes(context: Any, trial: Any, result: dict[str, Any]) -> Any:
+        if trial.attempt.number == 1:
+            trial.set_config({"lr": 9})
+            return "PAUSE"
+        return "CONTINUE"
+
+    Told.calls.clear()
+    settings = {"loggers": [Told], "scheduler": deciding(changes), "raise_on_failed_trial": False}
+    (trial,) = run(train, config={"lr": 1}, **settings).trials
+    first, *others, last = Told.calls
+    assert first == ("init", 1, True, False), "the configuration is its own copy"
+    assert others == [("result", 1), ("flush",), ("update", 9), ("result", 2), ("flush",)]
+    assert last == ("close",)
+    assert trial.config == {"lr": 9}
+
+
+def test_a_logger_of_old_must_take_results() -> None:
+    with pytest.raises(NotImplementedError, match=r"Logger must define on_result\(result\)"):
+        Logger({}, "").on_result({})
+    idle = NoopLogger({"x": 1}, "/nowhere")
+    for call in (lambda: idle.on_result({}), lambda: idle.update_config({}), idle.flush, idle.close):
+        call()
+    assert (idle.config, idle.logdir, idle.trial) == ({"x": 1}, "/nowhere", None)
+
+
+def test_loggers_may_be_callbacks_or_classes_of_these() -> None:
+    class Counting(tune.Callback):
+        heard = 0
+
+        def on_trial_result(self, **info: Any) -> None:
+            type(self).heard += 1
+
+    run(lambda config: {"n": 1}, loggers=[Counting, Counting()], callbacks=[Counting()])
+    assert Counting.heard == 3
+    run(lambda config: {"n": 1}, loggers=None)
 
 
 def test_a_spec_of_old_may_set_checkpoints_and_loggers() -> None:

@@ -128,6 +128,7 @@ TEXTS = {
     "date(0)": "",
     "date(86400 * 366).includes('1971')": True,
     "[cut('abcdef', 4), cut('abcd', 4)]": ["abc…", "abcd"],
+    "[0, 1, 2].map((count) => counted(count, 'trial'))": ["0 trials", "1 trial", "2 trials"],
     "python([{a: [1, null, 'x'], b: {}}, true])": (
         '[\n    {\n        "a": [1, None, "x"],\n        "b": {},\n    },\n    True,\n]'
     ),
@@ -157,6 +158,7 @@ AXES = {
     "logTicks(3, 5, 9).map(([, label]) => label)": ["1000", "10000", "1e5"],
     "logTicks(0, 8, 3)": [[0, "1"], [3, "1000"], [6, "1e6"]],
     "logTicks(Math.log10(2), Math.log10(5), 3).map(([, label]) => label)": ["2", "3", "4", "5"],
+    "logTicks(0, Math.log10(4), 9, true).map(([, label]) => label)": ["1", "2", "3", "4"],
     "timeTicks(0, 100, 2)": [[0, "0 s"], [50, "50 s"], [100, "100 s"]],
     "timeTicks(0, 600, 2)": [[0, "0 min"], [300, "5 min"], [600, "10 min"]],
     "timeTicks(0, 36000, 2)": [[0, "0 h"], [18000, "5 h"], [36000, "10 h"]],
@@ -171,6 +173,8 @@ AXES = {
     "(({low, high}) => [low, high])(numberAxis('a', [], {}))": [-0.03, 1.03],
     "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 3, 4, 1e9], 1))": [1, True],
     "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 3, 4, 1e9], 1, {isLog: true}))": [0, False],
+    "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 3, 1e9], 1))": [1, True],
+    "(({beyond, isCut}) => [beyond, isCut])(valueAxis('a', [1, 2, 1e9], 1))": [0, False],
     "categoryAxis('a', ['x', 1, 'x', null]).texts": ["x", "1", "None"],
     "categoryAxis('a', ['x', 1]).at('1')": 1,
     "categoryAxis('a', ['x', 1]).at('y')": None,
@@ -210,6 +214,16 @@ def test_texts_and_axes_round_as_a_reader_expects(chromium: Browser, tmp_path: P
     page.run("run = new Run(DATA.runs[0], 0); axis = (name) => paramAxis(run, name, run.trials)")
     assert found(page, PARAMETERS) == PARAMETERS
     assert page.errors == []
+
+
+def test_a_button_that_has_copied_says_so_for_a_moment(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(TRIALS))
+    page.run("button = el('button', {}, 'JSON'); document.body.append(button); setTimeout = (end) => { later = end; }")
+    page.run("copy('text', button)")
+    assert page.run("button.textContent") == "copied"
+    page.run("later()")
+    assert page.run("button.textContent") == "JSON"
+    assert page.run("document.querySelector('textarea')") is None
 
 
 RANKS = {
@@ -1051,6 +1065,14 @@ def test_a_served_page_follows_its_server(chromium: Browser, tmp_path: Path) -> 
     shares = {"mean": {"x": 1.0}, "std": {"x": 0.1}, "note": "rough"}
     page.run(f"source.onmessage({{data: JSON.stringify({{...data, importances: {{loss: {json.dumps(shares)}}}}})}})")
     page.wait_for("[...document.querySelectorAll('[data-view=importances]')].some((root) => !root.hidden)")
+    page.run(
+        "shown = ['.best-of .value', '.about details', '.progress .bar'].map((one) => document.querySelector(one))"
+    )
+    page.run("document.querySelector('.about details').open = true")
+    page.run("source.onmessage({data: JSON.stringify({...data, trials: [{...DATA.runs[0].trials[2], value: 5}]})})")
+    page.wait_for("tables.at(-1).found.at(-1).value === 5")
+    assert page.run("document.querySelector('.about details').open"), "what the reader has opened stays open"
+    assert page.run("shown.every((one) => one.isConnected)"), "what has not changed is not made again"
     page.run("source.onerror()")
     assert page.run("banner.textContent").startswith("Not connected")
     assert page.run("tables.at(-1).run.frozen !== null"), "its time stands still"
