@@ -366,10 +366,7 @@ class SearchGenerator(SearchAlgorithm):
             # The searcher must be told of the end of each suggestion, even if no trial could be made of it.
             self.on_trial_complete(trial_id, error=True)
             raise
-        self._count += 1
-        self._draws = None
-        if self.is_finished():
-            self.searcher.on_search_end()
+        self._goes_on()
         return trial
 
     def is_finished(self) -> bool:
@@ -398,8 +395,11 @@ class SearchGenerator(SearchAlgorithm):
             yield
 
     def _goes_on(self) -> None:
+        """The next trial is that of the next number, unless this was the last one."""
         self._count += 1
         self._draws = None
+        if self.is_finished():
+            self.searcher.on_search_end()
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if trial_id in self._live:

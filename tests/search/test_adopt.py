@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kit import Recording, suggesting
 
 from minitune import ConcurrencyLimiter, Repeater, Searcher, TPESearch, choice, randint, uniform
 from minitune.experiment.trial_maker import TrialMaker
@@ -142,3 +143,13 @@ def test_a_searcher_of_the_user_is_asked_for_the_trials_that_it_adopts(caplog: p
     searcher.adopt("b", {"x": 3, "c": 0})
     assert "another configuration than before for trial b" in caplog.text
     assert searcher.live == {"b": 2}
+
+
+def test_the_batch_of_the_last_adopted_trials_closes() -> None:
+    inner = Recording()
+    generator = suggesting(ConcurrencyLimiter(inner, 4, batch=True), num_samples=2)
+    for trial_id in ("a", "b"):
+        generator.adopt(trial_id, {"x": 0})
+    for trial_id in ("a", "b"):
+        generator.on_trial_complete(trial_id, {"loss": 1})
+    assert inner.completed() == ["a", "b"]
