@@ -1,0 +1,215 @@
+"""Strict JSON from any value, and which values JSON keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from minitune.base import json_text
+from minitune.base.json_text import clean, dumps, json_chunks, json_decoder, keeps_types, pretty, short_text
+
+
+class Level(IntEnum):
+    LOW = 3
+
+
+class Scalar:
+    """Like a number of another library."""
+
+    shape = ()
+
+    def __init__(self, item: Any):
+        self._item = item
+
+    def item(self) -> Any:
+        return self._item
+
+
+class Array:
+    """Like an array of another library."""
+
+    __array_interface__ = None
+
+    def __init__(self, items: Any, size: int = 2):
+        self.size = size
+        self._items = items
+
+    def tolist(self) -> Any:
+        return self._items
+
+    def __str__(self) -> str:
+        return "an array"
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError
+
+
+def nested(depth: int, kind: type) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"d": value} if kind is dict else [value]
+    return value
+
+
+VALUES: list[tuple[Any, Any]] = [
+    ({"a": 1, "b": [True, None, "é\ud800"]}, {"a": 1, "b": [True, None, "é\ud800"]}),
+    (math.nan, None),
+    ([math.inf, -math.inf, 0.5], ["Infinity", "-Infinity", 0.5]),
+    ((1, (2,)), [1, [2]]),
+    ({1: "a", 1.5: "b", None: "d"}, {"1": "a", "1.5": "b", "null": "d"}),
+    ({True: "c", None: math.nan}, {"true": "c", "null": None}),
+    ({False: 1, ("a", 1): 2}, {"false": 1, "('a', 1)": 2}),
+    (Level.LOW, 3),
+    (Scalar(0.5), 0.5),
+    (Scalar(True), True),
+    (Scalar(math.nan), None),
+    (Scalar("text"), str),
+    (Array([1, [2]]), [1, [2]]),
+    (Array([1], size=10_001), "an array"),
+    (Array(3), "an array"),
+    (MappingProxyType({"a": (1,)}), {"a": [1]}),
+    (OrderedDict(a=math.nan), {"a": None}),
+    (b"bytes", "b'bytes'"),
+    ({1, 2}, "{1, 2}"),
+    (Broken(), "<Broken>"),
+    ({"a": Broken()}, {"a": "<Broken>"}),
+    (10**5_000, "<int of 16610 bits>"),
+    (10**600, 10**600),
+    ("x" * 1_000, "x" * 1_000),
+    (object, "<class 'object'>"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), VALUES, ids=range(len(VALUES)))
+def test_any_value_becomes_strict_json(value: Any, expected: Any) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no strict JSON")
+
+    line = dumps(value)
+    assert line.isascii()
+    assert "\n" not in line
+    found = json.loads(line, parse_constant=refuse)
+    if expected is str:
+        assert isinstance(found, str)
+    else:
+        assert found == expected
+        assert type(found) is type(expected)
+    assert json.loads(json.dumps(clean(value), allow_nan=False)) == found
+    assert json.loads(json_text.dumps_pretty(value), parse_constant=refuse) == found
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_value_is_kept_up_to_a_hundred_levels(kind: type) -> None:
+    deep = nested(100, kind)
+    assert json.loads(dumps(deep)) == deep
+    for depth in (101, 5_000):
+        assert "more than 100 deep" in dumps(nested(depth, kind))
+    wide = [nested(2, kind)] * 200
+    assert json.loads(dumps(wide)) == wide
+
+
+def test_a_value_that_contains_itself_has_an_end() -> None:
+    endless: dict[str, Any] = {"loss": 1}
+    endless["again"] = [endless]
+    assert json.loads(dumps(endless)) == {
+        "loss": 1,
+        "again": ["<dict, nested in itself or more than 100 deep>"],
+    }
+    twice = [1]
+    assert json.loads(dumps({"a": twice, "b": twice, "c": math.nan})) == {"a": [1], "b": [1], "c": None}
+
+
+def test_a_text_of_an_object_has_at_most_two_hundred_characters() -> None:
+    class Long:
+        def __init__(self, length: int):
+            self.length = length
+
+        def __str__(self) -> str:
+            return "x" * self.length
+
+    assert short_text(Long(200)) == "x" * 200
+    assert short_text(Long(201)) == "x" * 197 + "..."
+    assert short_text("x" * 20_000) == "x" * 197 + "..."
+    assert len(short_text(list(range(5_000)))) <= 200
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "is_read_back"),
+    [
+        ({"b": 1, "a": "é"}, '{\n  "a": "\\u00e9",\n  "b": 1\n}', True),
+        ({}, "{}", True),
+        ({"a": {}}, '{\n  "a": {}\n}', True),
+        ({"a": {"c": [1], "b": 2}}, '{\n  "a": {\n    "b": 2,\n    "c": [\n      1\n    ]\n  }\n}', True),
+        ({"a": math.nan}, '{\n  "a": null\n}', False),
+        ({"a": (1,)}, '{\n  "a": [\n    1\n  ]\n}', False),
+        ({"a": Level.LOW}, '{\n  "a": 3\n}', False),
+        ({1: 2}, '{\n  "1": 2\n}', False),
+        ({"a": "\ud83d\ude00"}, '{\n  "a": "\\ud83d\\ude00"\n}', False),
+        ({"a": "\ud83d"}, '{\n  "a": "\\ud83d"\n}', True),
+        ({"a": 10**5_000}, '{\n  "a": "<int of 16610 bits>"\n}', False),
+        ([1], "[\n  1\n]", False),
+        (OrderedDict(a=1), '{\n  "a": 1\n}', False),
+    ],
+)
+def test_json_for_people_says_whether_it_is_read_back(value: Any, text: str, is_read_back: bool) -> None:
+    assert pretty(value) == (text, is_read_back)
+    assert json_text.dumps_pretty(value) == text
+
+
+@pytest.mark.parametrize(
+    ("tree", "keeps"),
+    [
+        ({}, True),
+        ({"a": [1, 2.5, "x", True, None, {"b": []}]}, True),
+        ({"a": (1,)}, False),
+        ({"a": [{1: 2}]}, False),
+        ({"a": Level.LOW}, False),
+        ({"a": [Level.LOW]}, False),
+        ({"a": nested(18, list)}, True),
+        ({"a": nested(30, list)}, False),
+        ({"a": [0] * 50_000}, True),
+        ({"a": [0] * 50_001}, False),
+        ({"a": [[]] * 10_000}, True),
+        ({"a": [[]] * 10_001}, False),
+    ],
+)
+def test_json_keeps_the_types_of_plain_values_only(tree: dict[Any, Any], keeps: bool) -> None:
+    assert keeps_types(tree) is keeps
+
+
+# -- the fast functions ------------------------------------------------------------------------------------------------
+
+
+def test_the_encoder_refuses_or_replaces_what_json_lacks() -> None:
+    encode = json_chunks()
+    assert "".join(encode({"b": [1, "é"], "a": None}, 0)) == '{"b": [1, "\\u00e9"], "a": null}'
+    with pytest.raises(TypeError, match="JSON cannot represent a set"):
+        "".join(encode({"a": {1}}, 0))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        "".join(encode([math.nan], 0))
+    with pytest.raises(TypeError):
+        "".join(encode({(1,): 2}, 0))
+    assert "".join(json_chunks(sorted, (",", ":"))({"a": {2, 1}, "b": 1}, 0)) == '{"a":[1,2],"b":1}'
+
+
+def test_the_decoder_takes_one_whole_value() -> None:
+    decode = json_decoder()
+    assert decode('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
+    for text in ("", "  ", "nothing", "[1", "[1] ", "[1][2]"):
+        with pytest.raises(json.JSONDecodeError):
+            decode(text)
