@@ -141,3 +141,16 @@ def test_a_result_names_the_machine(driver: FakeDriver, monkeypatch: pytest.Monk
     assert "perf" not in metrics
     monkeypatch.setenv(NODE_IP_VARIABLE, "10.0.0.7")
     assert pull(driver.start(lambda config: 1, name="t_1")).metrics["node_ip"] == "10.0.0.7"
+
+
+def test_the_time_before_a_function_begins_does_not_count(driver: FakeDriver) -> None:
+    virtual = clock.VirtualClock(1_000_000.0)
+
+    def fn(config: dict[str, Any]) -> None:
+        virtual.sleep(2.0)
+        report({"loss": 1})
+
+    with clock.use(virtual):
+        actor = driver.start(fn)
+        virtual.sleep(100.0)
+        assert pull(actor).metrics["time_total_s"] == 2.0

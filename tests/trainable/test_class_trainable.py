@@ -560,8 +560,59 @@ def test_a_wrapped_function_works_by_itself(tmp_path: Path) -> None:
         result = other.train()
         assert (result["i"], result["training_iteration"], result["config"]) == (2, 3, config)
         last = other.train()
-        assert (last["i"], last["done"]) == (2, True)
+        assert (last["i"], last["done"], last["__duplicate__"]) == (2, True, True)
+        assert "__duplicate__" not in result
         other.stop()
+
+
+def test_a_wrapped_function_may_end_with_a_report_that_is_done() -> None:
+    before = set(threading.enumerate())
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 1})
+        report({"x": 2, "done": True})
+
+    trainable = wrap_function(fn)(config={})
+    results = [trainable.train() for _ in range(3)]
+    assert [(result["x"], result["done"]) for result in results] == [(1, False), (2, True), (2, True)]
+    for thread in set(threading.enumerate()) - before:  # it ends with the function, before any stop
+        thread.join(BOUND_S)
+        assert not thread.is_alive()
+    trainable.stop()
+
+
+def test_a_wrapped_function_may_change_its_configuration() -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": config.pop("x"), "n": config["list"].pop()})
+
+    trainable = wrap_function(fn)(config={"x": 1, "list": [2]})
+    for config in ({"x": 1, "list": [2]}, {"x": 3, "list": [4]}):
+        if config["x"] == 3:
+            assert trainable.reset(config)
+        result = trainable.train()
+        assert (result["x"], result["n"], result["config"]) == (config["x"], config["list"][0], config)
+        assert trainable.config == {"x": result["x"], "list": [result["n"]]}
+    trainable.stop()
+
+
+def test_a_wrapped_function_cannot_be_saved_without_a_checkpoint_or_restored_later(tmp_path: Path) -> None:
+    trainable = wrap_function(lambda config: report({"x": 1}))(config={})
+    trainable.train()
+    with pytest.raises(RuntimeError, match="the function has not reported one yet"):
+        trainable.save()
+    with pytest.raises(RuntimeError, match="only be restored before its first train"):
+        trainable.restore(str(tmp_path))
+    trainable.stop()
+
+
+def test_a_wrapped_function_saves_its_checkpoint_where_it_is_told(tmp_path: Path) -> None:
+    trainable = wrap_function(counting)(config={"n": 2, "scratch": str(tmp_path)})
+    trainable.train()
+    saved = trainable.save(str(tmp_path / "copy"))
+    assert saved.checkpoint == Checkpoint(tmp_path / "copy")
+    assert (tmp_path / "copy" / "i").read_text() == "0"
+    assert saved.metrics["i"] == 0
+    trainable.stop()
 
 
 def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
