@@ -75,7 +75,9 @@ class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
         # The other executor has at least as much room, unless processes that cannot be killed use some of it, or a node
         # is lost. Then the waiter may wait in its queue.
         other_waiter = waiter if self.has_queue else None
-        has_room = self._executor.can_start(request, other_waiter) and self._ledger.can_acquire(request, waiter)
+        has_room_there = self._executor.can_start(request, other_waiter)  # first: it may find devices
+        # In any case: a waiter that is refused here is owed resources if others overtake it too often.
+        has_room = self._ledger.can_acquire(request, waiter) and has_room_there
         if not has_room and len(self._actors) < self._window:
             warn_once(
                 f"deterministic=True: with {len(self._actors)} trials running there is no room for one more, although "
