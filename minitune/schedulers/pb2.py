@@ -202,7 +202,6 @@ class PB2(PopulationBasedTraining):
             perturbation_interval=perturbation_interval,
             hyperparam_mutations=domains,
             quantile_fraction=quantile_fraction,
-            resample_probability=0,
             custom_explore_fn=custom_explore_fn,
             log_config=log_config,
             require_attrs=require_attrs,

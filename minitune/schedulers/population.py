@@ -269,7 +269,7 @@ class Population:
         known = []
         for fields in state["members"]:
             entry = fields["entry"] and Entry(*fields["entry"])
-            known.append(Member(**{**fields, "entry": entry}))
+            known.append(Member(**{**fields, "entry": entry, "history": list(fields["history"])}))
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
         self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)

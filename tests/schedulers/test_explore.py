@@ -101,6 +101,16 @@ def test_an_int_moves_by_one_in_the_direction_of_its_factor(value: int, factor: 
     assert set(all_explored(randint(-10, 10), value, factors=(factor,))) == {expected}
 
 
+@pytest.mark.parametrize(("domain", "value"), [(randint(-10, 10), 3), (quniform(0, 1, 0.1), 0.3), (uniform(0, 1), 0.0)])
+def test_a_factor_of_one_changes_nothing(domain: Any, value: Any) -> None:
+    assert set(all_explored(domain, value, factors=(1,))) == {value}
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(2, {6}), (0.5, {2}), (1.4, {4}), (0.6, {2})])
+def test_an_int_is_rounded_to_the_nearest_one(factor: float, expected: set[int]) -> None:
+    assert set(all_explored(randint(-10, 10), 3, factors=(factor,))) == expected
+
+
 def test_factors_may_be_any_number_of_factors() -> None:
     assert set(all_explored(uniform(0, 100), 1.0, factors=(2, 5, 10))) == {2.0, 5.0, 10.0}
 

@@ -15,7 +15,7 @@ from toy_population import Loop, share_solved, solve
 from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import Transition
-from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
+from minitune.schedulers.pbt import ExploitStep, PopulationBasedTraining, PopulationBasedTrainingReplay, write_step
 
 NAN = math.nan
 
@@ -197,6 +197,18 @@ def test_a_better_member_without_a_checkpoint_is_passed_over(seed: int) -> None:
             trial.record_checkpoint(SimpleNamespace(number=2, directory="c2"))  # type: ignore[arg-type]
     assert decision.exploit is not None
     assert decision.exploit[0] is trials[6]
+
+
+def test_a_population_of_which_only_the_worst_has_saved_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = pbt()
+    context, trials = members(scheduler, 4)
+    trials[3].record_checkpoint(SimpleNamespace(number=1, directory="c1"))  # type: ignore[arg-type]
+    for t in (2, 4, 6, 8):
+        for trial in trials:
+            result = {"score": -float(trial.number), "training_iteration": t}
+            assert Decision.of(scheduler.on_trial_result(context, trial, result)).exploit is None
+    assert caplog.messages == []
+    assert scheduler.debug_string() == "PopulationBasedTraining: 16 checkpoints, 0 perturbs"
 
 
 def test_a_population_that_saves_late_is_told_nothing_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -450,6 +462,15 @@ def test_a_member_that_is_saved_before_its_pause_keeps_its_place_in_the_line() -
     assert scheduler.choose_trial_to_run(context) is second, "it has trained least"
 
 
+def test_a_member_that_was_paused_by_others_goes_on() -> None:
+    scheduler = pbt()
+    context, (first, second) = members(scheduler, 2)
+    assert told(scheduler, context, first, 1, 1.0) == "CONTINUE"
+    first.move(Transition.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is first
+    assert second.status == "RUNNING"
+
+
 def test_no_member_makes_room_without_waiting_ones() -> None:
     loop = loop_of(pbt(quantile_fraction=0), 1, 2)
     for _ in range(10):
@@ -506,6 +527,25 @@ def test_with_synch_those_that_have_ended_are_not_waited_for() -> None:
     assert scheduler.choose_trial_to_run(loop.context) in loop.trials[:2]
 
 
+def test_with_synch_one_that_has_ended_does_not_stand_for_one_that_has_not_come() -> None:
+    scheduler = pbt(synch=True, quantile_fraction=0)
+    context, (first, second, third) = members(scheduler, 3)
+
+    def reach(trial: Trial, t: float) -> None:
+        assert told(scheduler, context, trial, t, 1.0) == "PAUSE"
+        trial.move(Transition.PAUSE)
+
+    for trial in (first, second, third):
+        reach(trial, 2)
+    assert scheduler.choose_trial_to_run(context) is first, "the second turn begins"
+    reach(run_trial(first), 4)
+    scheduler.on_trial_remove(context, first)
+    first.move(Transition.STOP)
+    reach(run_trial(second), 4)
+    assert scheduler.choose_trial_to_run(context) is third
+    reach(run_trial(third), 4)
+
+
 def test_with_synch_all_that_will_come_are_waited_for() -> None:
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2)
@@ -556,6 +596,26 @@ def test_files_of_exploits_are_as_in_ray_tune(tmp_path: Path) -> None:
     policy = [json.loads(line) for line in (tmp_path / "pbt_policy_t0000.txt").read_text().splitlines()]
     assert policy[-1] == lines[-1]
     assert not list(tmp_path.glob("*.tmp"))
+
+
+class Scalar:
+    def item(self) -> float:
+        return 0.5
+
+
+class Array:
+    def item(self) -> float:
+        raise ValueError("of several")
+
+    def tolist(self) -> list[int]:
+        return [1, 2]
+
+
+def test_values_that_json_does_not_know_are_written_as_numbers_lists_or_texts(tmp_path: Path) -> None:
+    config = {"scalar": Scalar(), "array": Array(), "path": Path("a/b")}
+    write_step(str(tmp_path), "t1", "t0", ExploitStep("1", "0", 4, 2, config, {"lr": 1}))
+    (line,) = (tmp_path / "pbt_policy_t1.txt").read_text().splitlines()
+    assert json.loads(line) == ["1", "0", 4, 2, {"scalar": 0.5, "array": [1, 2], "path": "a/b"}, {"lr": 1}]
 
 
 def test_nothing_is_written_when_disabled_or_replayed(tmp_path: Path) -> None:

@@ -252,6 +252,24 @@ def test_invalid_arguments_are_refused(caplog: pytest.LogCaptureFixture) -> None
     assert "no trial's resources will be changed" in caplog.text
 
 
+class PausesAtTwo(FIFOScheduler):
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        return "PAUSE" if result["training_iteration"] == 2 else "CONTINUE"
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        return None
+
+
+def test_a_trial_that_the_base_scheduler_has_paused_waits_for_that() -> None:
+    scheduler = ResourceChangingScheduler(PausesAtTwo())
+    context = machine(scheduler, {"cpu": 1}, count=1)
+    (trial,) = context.trials
+    assert reported(scheduler, context, trial) == [{"CPU": 8}]
+    assert scheduler.on_trial_result(context, trial, {"training_iteration": 2}) == "PAUSE"
+    trial.move(Transition.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is None
+
+
 def test_a_saved_state_has_first_and_present_resources() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1}, count=2)

@@ -166,6 +166,40 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
     assert _shown(state) == saved, "what was saved does not go on with its scheduler"
 
 
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_no_state_goes_on_with_the_scheduler_that_gave_or_took_it(kind: str) -> None:
+    first, second = SCHEDULERS[kind](), SCHEDULERS[kind]()
+    first.set_seed(1)
+    run = Lockstep(first, 1)
+    for _ in range(10):
+        run.turn()
+    taken = first.get_state()
+    at_first = _shown(taken)
+    second.set_state(taken)
+    run.add(second)
+    for _ in range(100 if kind != "pb2" else 20):
+        given = first.get_state()
+        before = _shown(given)
+        run.turn()
+        assert _shown(given) == before
+    assert _shown(taken) == at_first
+
+
+@pytest.mark.parametrize("kind", ["pbt", "pbt in step", "pb2"])
+def test_a_population_keeps_nothing_of_trials_that_have_ended(kind: str) -> None:
+    scheduler = SCHEDULERS[kind]()
+    scheduler.set_seed(1)
+    run = Lockstep(scheduler, 1)
+    for _ in range(25 if kind == "pb2" else 100):
+        run.turn()
+    for trial in run.trials:
+        if not trial.is_finished():
+            run._ask("on_trial_remove", trial)
+            trial.move(Transition.STOP)
+    state = repr(scheduler.get_state())
+    assert not [trial.trial_id for trial in run.trials if trial.trial_id in state]
+
+
 def test_the_streams_exercise_random_choices() -> None:
     """These runs draw random numbers, so the test above fails if a state lacks the generator."""
     for kind in ("asha", "pbt", "pb2"):
