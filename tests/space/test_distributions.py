@@ -94,6 +94,7 @@ NOT_TAKEN = [
     (of_optuna("Int", 1, 9, 2), "write the values as choice([...])"),
     (drawn("float", "lognormal", 0, 1), "or give the whole space to HyperOptSearch(space=...)"),
     (node("switch", node("hyperopt_param", "label", node("randint", 2)), node("dict"), 3), "of hyperopt (Apply)"),
+    (node("dict"), "of hyperopt (Apply)"),
     (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=(1, 2)), "write a domain"),
 ]
 

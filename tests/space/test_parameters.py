@@ -147,6 +147,40 @@ def test_the_mean_width_of_the_cells_of_an_axis(domain: Any, width: float) -> No
     assert Axis(domain).width == pytest.approx(width, rel=0.002)
 
 
+@pytest.mark.parametrize(
+    ("domain", "values"),
+    [
+        (domains.quniform(-0.5, 1, 0.5), [-0.5, 0.0, 0.5, 1.0]),
+        (domains.qloguniform(0.1, 0.3, 0.1), [0.1, 0.2, 0.3]),
+        (domains.randint(-1, 2), [-1, 0, 1]),
+        (domains.lograndint(1, 4), [1, 2, 3]),
+        (domains.qrandint(-5, 9, 5), [-5, 0, 5]),
+        (domains.qrandint(1, 4, 1), [1, 2, 3]),
+        (domains.uniform(3, 3), [3.0]),
+        (domains.randint(3, 4), [3]),
+    ],
+    ids=repr,
+)
+def test_all_values_of_a_finite_axis_are_listed_in_order(domain: Any, values: list[Any]) -> None:
+    axis = Axis(domain)
+    assert axis.count == len(values) == space_size({"x": domain})
+    assert list(axis.values()) == values
+    if len(values) > 1:
+        assert [axis.decode(axis.encode(value)) for value in values] == values
+    assert [domain.is_valid(value) for value in values] == [True] * len(values)
+
+
+def test_a_position_beyond_the_ends_of_an_axis_is_the_value_at_the_end() -> None:
+    for domain, low, high in (
+        (domains.uniform(2, 6), 2.0, 6.0),
+        (domains.randint(0, 4), 0, 3),
+        (domains.quniform(0, 1, 0.25), 0.0, 1.0),
+        (domains.qlograndint(2, 8, 2), 2, 8),
+    ):
+        axis = Axis(domain)
+        assert (axis.decode(-0.5), axis.decode(1.5)) == (low, high)
+
+
 def test_a_value_outside_is_refused_or_reported() -> None:
     outside: list[tuple[str, Any]] = []
 

@@ -303,6 +303,53 @@ def test_a_domain_is_shown_as_the_call_that_makes_it(domain: Domain, text: str) 
     assert repr(domain) == text
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "uniform(0.5, 2.0)",
+        "quniform(0.5, 2.0, 0.5)",
+        "loguniform(0.5, 2.0)",
+        "qloguniform(0.5, 2.0, 0.5)",
+        "randn(1.0, 2.0)",
+        "qrandn(1.0, 2.0, 0.5)",
+        "randint(1, 9)",
+        "qrandint(2, 8, 2)",
+        "lograndint(1, 9)",
+        "qlograndint(2, 8, 2)",
+        "choice([1, 'a', None])",
+    ],
+)
+def test_each_call_makes_a_domain_that_is_shown_as_that_call(call: str) -> None:
+    domain = eval(call, vars(domains).copy())
+    assert repr(domain) == call
+    assert all(domain.is_valid(value) for value in draw(domain, 20))
+
+
+@pytest.mark.parametrize("name", ["randint", "lograndint", "qrandint", "qlograndint"])
+def test_whole_floats_are_bounds_and_steps_of_integers(name: str) -> None:
+    arguments = (2.0, 8.0, 2.0) if name.startswith("q") else (2.0, 8.0)
+    domain = getattr(domains, name)(*arguments)
+    assert repr(domain) == f"{name}({', '.join(str(int(each)) for each in arguments)})"
+    assert {type(value) for value in draw(domain, 20)} == {int}
+    with pytest.raises(ValueError, match=r"lower must be an integer, but got lower=1\.5"):
+        getattr(domains, name)(1.5, *arguments[1:])
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("not comparable")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_values_that_cannot_be_compared_are_the_same_only_as_one_object() -> None:
+    one = Incomparable()
+    assert domains.is_same(one, one)
+    assert not domains.is_same(one, Incomparable())
+    assert domains.choice([one, 3]).is_valid(one)
+    assert not domains.choice([one, 3]).is_valid(4)
+
+
 def test_a_choice_needs_a_sequence() -> None:
     with pytest.raises(TypeError, match="sequence of values, but got 3"):
         domains.choice(3)
@@ -412,13 +459,17 @@ def test_a_sampler_that_serves_all_domains_is_the_same(domain: Any, sampler: Sam
     assert is_searchable(other)
 
 
-def test_the_old_base_argument_warns() -> None:
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("loguniform", (1, 8)), ("qloguniform", (1, 8, 0.5)), ("lograndint", (1, 8)), ("qlograndint", (1, 8, 2))],
+)
+def test_the_old_base_argument_warns(name: str, arguments: tuple[float, ...]) -> None:
     with pytest.warns(DeprecationWarning, match="base"):
-        old = domains.loguniform(1e-3, 1, 10)
-    assert old.sample(random_state=1) == domains.loguniform(1e-3, 1).sample(random_state=1)
+        old = getattr(domains, name)(*arguments, base=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        domains.loguniform(1e-3, 1)
+        new = getattr(domains, name)(*arguments)
+    assert draw(old, 20) == draw(new, 20)
 
 
 def test_domains_travel_by_pickle() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections import OrderedDict, namedtuple
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from minitune.space.tree import topmost, value_at_text
 from minitune.space.variants import (
     RecursiveDependencyError,
     VariantTable,
+    complete_config,
     format_vars,
     generate_variants,
     has_unresolved_values,
@@ -105,6 +110,28 @@ def test_a_grid_within_a_choice_is_unfolded_when_it_is_drawn() -> None:
     assert depths == [1, 2, 3] * (len(depths) // 3)
     assert len(depths) // 3 + len(found) - len(depths) == 30
     assert table.is_exhausted()
+
+
+def test_of_grids_within_a_choice_the_first_one_by_path_varies_fastest_too() -> None:
+    space = {"m": choice([{"b": grid_search(["x", "y"]), "a": grid_search([1, 2])}])}
+    found = [(v["m"]["a"], v["m"]["b"]) for v in variants(space)]
+    assert found == [(1, "x"), (2, "x"), (1, "y"), (2, "y")]
+
+
+def test_a_grid_within_a_choice_cannot_complete_a_single_configuration() -> None:
+    with pytest.raises(ValueError, match=r"a searcher cannot cover a grid, but parameter 'm/a' is one"):
+        complete_config({"m": choice([{"a": grid_search([1, 2])}])}, random.Random(0))
+
+
+def test_another_seed_changes_what_is_drawn_from_there_on() -> None:
+    space = {"a": grid_search([1, 2]), "x": uniform(0, 1)}
+    plain, table = VariantTable(space, 2, seed=1), VariantTable(space, 2, seed=1)
+    first = [variant.config["x"] for variant in plain]
+    drawn = [table.next()]
+    table.reseed(2)
+    drawn += table
+    other = [variant.config["x"] for variant in VariantTable(space, 2, seed=2)]
+    assert [variant.config["x"] for variant in drawn if variant] == [first[0], *other[1:]]
 
 
 def test_domains_within_options_are_drawn() -> None:
@@ -355,6 +382,10 @@ def test_tags_show_values_as_people_write_them() -> None:
     assert shown(0.123456) == "0.1235"
     assert shown(1e-5) == "1e-05"
     assert shown(64.0) == "64"
+    assert shown(Fraction(-1, 8)) == "-0.125"
+    assert shown(Decimal("2.50")) == "2_50"
+    assert shown(b"a b") == "b_a_b"
+    assert shown(Path("a/b")) == "a_b"
     assert shown(1e10) == "1e+10"
     assert shown(-3) == "-3"
     assert shown(True) == "True"
