@@ -129,6 +129,7 @@ class Summary:
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
         # here, because a run that shows nothing needs no tables
+        from minitune.base.table import short_repr
         from minitune.output.status_block import best_line, early_end
 
         counts = Counter(map(_how_it_ended, results.trials))
@@ -137,7 +138,7 @@ class Summary:
         if results.goal.metric is not None and results.goal.mode is not None:
             best = Best.of(results.trials, results.goal.metric, results.goal.mode)
             if best is not None:
-                config = {key: _shown(value) for key, value in flatten(best.trial.reported_config).items()}
+                config = {key: short_repr(value) for key, value in flatten(best.trial.reported_config).items()}
         return cls(
             os.path.basename(results.path),
             results.path,
@@ -209,13 +210,6 @@ def escaped(text: str) -> str:
     text = cut(" ".join(text.split()), _CELL)
     text = re.sub(r"([\\`*_{}\[\]()#+~!@])", r"\\\1", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-
-
-def _shown(value: Any) -> str:
-    """A value of a configuration, shortened."""
-    from minitune.base.table import short_repr  # here, because a run that shows nothing needs no tables
-
-    return cut(short_repr(value, rounds=True), _CELL)
 
 
 def log_failures(results: RunResults, may_print: bool = False) -> None:

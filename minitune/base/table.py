@@ -62,9 +62,7 @@ def format_cell(value: Any, max_length: int) -> str:
             return number_text(value)
         if isinstance(value, str):
             text = value[-_MAX_CELL:]
-        elif is_long(value):
-            text = _CELL.repr(value)
-        elif type(value) in _CONTAINERS:
+        elif is_long(value) or type(value) in _CONTAINERS:
             text = _ROUNDED.repr(value)
         else:
             text = str(value)
@@ -84,14 +82,12 @@ class _Rounded(ShortRepr):
 
 
 _CONTAINERS = frozenset((list, tuple, dict))
-_CELL = ShortRepr()
-_EXACT = ShortRepr(members=20)
 _ROUNDED = _Rounded(members=20)
 
 
-def short_repr(value: Any, *, rounds: bool = False) -> str:
-    """The `repr` of a value on one line, shortened if it is large. With `rounds`, numbers are rounded."""
-    return " ".join((_ROUNDED if rounds else _EXACT).repr(value).split())
+def short_repr(value: Any) -> str:
+    """The `repr` of a value on one line, shortened if it is large, with rounded numbers."""
+    return " ".join(_ROUNDED.repr(value).split())
 
 
 @dataclass(frozen=True)
@@ -219,7 +215,7 @@ def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
     names = list(values)[:MAX_ROWS]
     if not names:
         return []
-    cells = [short_repr(values[name], rounds=True) for name in names]
+    cells = [short_repr(values[name]) for name in names]
     table = Table([Column(header, names, 60), Column("value", cells, 100)])
     return [table, *left_out_line(len(values) - len(names))]
 

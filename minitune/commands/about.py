@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune.base.files import open_to_read
+from minitune.base.table import short_repr
 from minitune.base.text import date, duration, mebibytes, number_text
-from minitune.commands.facts import ABSENT, Facts, Said, data_of, short
+from minitune.commands.facts import ABSENT, Facts, Said, data_of
 from minitune.commands.selecting import NotFoundError
 from minitune.experiment import states
 from minitune.experiment.goal import (
@@ -228,7 +229,7 @@ def about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) 
         chosen += f", {waiting} of which were not started"
     facts: Facts = {
         **identity_of(run, state),
-        "value": Said(value, f"{metric}={short(value)}"),
+        "value": Said(value, f"{metric}={short_repr(value)}"),
         "chosen by": Said(ABSENT, chosen),
         "metric": Said(metric),
         "mode": Said(mode),
@@ -319,7 +320,7 @@ def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *,
     value = metric and value_at_text(kept.progress.metrics, metric)
     told = [f"iteration {iteration}"]
     if value is not None:
-        told.append(f"{metric}={short(value)}")
+        told.append(f"{metric}={short_repr(value)}")
     told.append(f"{kept.record.total_bytes:,} bytes")
     shown_path = path
     if is_short:  # the trial's directory stands above

@@ -83,11 +83,6 @@ def data_of(facts: Facts) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not ABSENT}
 
 
-def short(value: Any) -> str:
-    """A value as a short text for people."""
-    return short_repr(value, rounds=True)
-
-
 def _for_programs(facts: Facts) -> dict[str, Any]:
     return {"schema": FACTS_SCHEMA, **data_of(facts)}
 
@@ -100,7 +95,7 @@ def _data(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     shown = text_of(value)
-    return shown if isinstance(shown, str) else short(shown)
+    return shown if isinstance(shown, str) else short_repr(shown)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
@@ -108,7 +103,7 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     if value is None or value is ABSENT or value in ("", [], {}):
         return
     if isinstance(value, Mapping):
-        parts = [f"{one_line(key)}: {short(part)}" for key, part in flatten(value).items()]
+        parts = [f"{one_line(key)}: {short_repr(part)}" for key, part in flatten(value).items()]
     elif isinstance(value, list):
         parts = [_text(part) for part in value]
     else:

@@ -408,7 +408,7 @@ def values_text(values: Mapping[str, Any], longest: int | None = None) -> str:
     """The first values as one line, such as `lr=0.1, act='relu'`."""
     parts = []
     for name, value in islice(values.items(), MAX_SHOWN_VALUES):
-        text = one_line(short_repr(value, rounds=True))
+        text = one_line(short_repr(value))
         if longest is not None:
             text = cut(text, longest)
         parts.append(f"{one_line(name)}={text}")

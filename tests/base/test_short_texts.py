@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from minitune import Result, TuneConfig, choice
-from minitune.analysis.summary import _shown
 from minitune.base import json_text
 from minitune.base.checks import shown
 from minitune.base.table import format_cell, short_repr
@@ -33,7 +32,6 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     "an error's": shown,
     "a table's cell": lambda value: format_cell(value, 20),
     "a short repr": short_repr,
-    "a summary's": _shown,
     "a record's": object_text,
     "strict JSON's": json_text.short_text,
 }
@@ -50,6 +48,13 @@ def test_to_show_a_large_value_takes_little(make: Callable[[Any], str], value: A
         tracemalloc.stop()
     assert 0 < len(text) < 3_000
     assert peak < MB
+
+
+def test_numbers_in_a_long_list_are_rounded_as_in_a_short_one() -> None:
+    third = [1 / 3]
+    for make in (short_repr, lambda value: format_cell(value, 1_000)):
+        assert make(third) == "[0.333333]"
+        assert make(1_000 * third).startswith("[0.333333, 0.333333, ")
 
 
 class Float64(float):
