@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import itertools
 import json
 import os
@@ -589,3 +590,53 @@ def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
 
     again = script.start_minitune("rerun", str(script.storage / "crash"), "--keep", str(script.directory / "kept"))
     assert " in train\n" in script.finish(again)[1]
+
+
+def test_the_debugger_opens_where_the_code_of_the_user_has_failed(
+    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    monkeypatch.setattr("pdb.post_mortem", opened.append)
+    status, out, err = minitune("rerun", "run", "2", "--pdb")
+    assert status == 3
+    (trace,) = opened
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_code.co_name == "train"
+    assert out.index("iteration 2: ") < out.index("the debugger has stopped where the trial failed: `up` and `down` ")
+    assert out.endswith("failed again after 2 reports\n"), "no hint of what was used"
+    assert err.startswith("Traceback")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, bdb.BdbQuit])
+@pytest.mark.parametrize("options", [[], ["--pdb"]])
+def test_a_rerun_that_the_user_ends_has_not_failed(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], options: list[str]
+) -> None:
+    def waits(config: dict[str, Any]) -> None:
+        report({"loss": 1})
+        if "IS_RERUN" in os.environ:
+            raise error
+
+    opened: list[Any] = []
+    monkeypatch.setattr("pdb.post_mortem", opened.append)
+    path = fit(waits, storage_path=tmp_path).experiment_path
+    monkeypatch.setenv("IS_RERUN", "1")
+    status, out, err = minitune("rerun", path, *options)
+    assert (status, out.endswith("quit after 1 report\n")) == (130, True)
+    is_ctrl_c_under_pdb = error is KeyboardInterrupt and options
+    assert (len(opened) == 1, err != "") == (bool(is_ctrl_c_under_pdb),) * 2
+
+
+def test_a_rerun_from_a_checkpoint_that_is_gone_names_the_way_out(minitune: Minitune, tmp_path: Path) -> None:
+    def fails_from(config: dict[str, Any]) -> None:
+        report_state(restored_state() + 1, {"loss": 1})
+        raise ValueError("always")
+
+    (result,) = fit(fails_from, max_failures=1, storage_path=tmp_path, name="run")
+    for path in Path(result.path).glob("checkpoint_*"):
+        path.rename(tmp_path / path.name)
+    status, out, err = minitune("rerun", tmp_path / "run")
+    assert (status, out) == (1, "")
+    assert "which no longer exists; pass --from-scratch\n" in err
+    assert minitune("rerun", tmp_path / "run", "--from-scratch")[0] == 3

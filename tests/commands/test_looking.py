@@ -21,6 +21,7 @@ from minitune import ResultGrid, clock
 from minitune.analysis import ExperimentAnalysis
 from minitune.base.text import without_codes
 from minitune.clock import VirtualClock
+from minitune.commands import look as minitune_look
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import PastRun
@@ -888,3 +889,27 @@ def test_all_views_show_the_parameters_of_the_last_report(
     for trial in grid._run.trials:  # what plug-ins read is the present configuration
         assert trial.evaluated_params["size"] == trial.config["size"]
         assert trial.evaluated_params["layers/0"] == trial.config["layers"][0]
+
+
+def test_a_filter_of_an_unknown_column_is_a_failure_and_not_a_wrong_argument(minitune: Minitune) -> None:
+    status, out, err = minitune("ls", "run", "--filter", "lass < 1")
+    assert (status, out) == (1, "")
+    assert err == "minitune: there is no column 'lass'; did you mean loss?\n"
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_three(tmp_path)
+    fit_three(tmp_path, name="other")
+    real = minitune_look.read_overview
+
+    def read(path: str) -> Any:
+        if path.endswith("/run"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(minitune_look, "read_overview", read)
+    found = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
+    assert [(row["name"], row["state"]) for row in found] == [("other", "finished"), ("run", "damaged")]
+    assert minitune("ls", tmp_path)[1].endswith(f"run is damaged: [Errno 13] Permission denied: '{tmp_path}/run'\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import Minitune, fit_three, train
-from kit import Script, cut
+from kit import Injured, Script, cut
 
 from minitune import grid_search
 from minitune.record.layout import RunDirectory
@@ -151,3 +151,38 @@ def test_a_link_to_a_run_is_refused(run: Minitune, tmp_path: Path) -> None:
     status, _, err = run("rm", "--yes", "link")
     assert (status, (tmp_path / "run").exists(), (tmp_path / "link").exists()) == (1, True, True)
     assert "is a link to" in err
+
+
+def test_a_trial_that_has_ended_cannot_be_stopped(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
+        status, out, err = run("stop", "run", "2")
+    assert (status, out) == (1, "")
+    assert err.startswith("minitune: trial 2 (")
+    assert err.endswith(") does not go on: it is failed\n")
+
+
+def test_a_driver_that_does_not_answer_in_time_is_told(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(train, {"x": grid_search([0, 1])}, results=1, storage_path=tmp_path, name="run", max_concurrent_trials=1)
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr("minitune.commands.manage.is_heard", lambda directory: True)
+    monkeypatch.setattr("minitune.commands.manage.ask_to_stop", lambda directory, *what: asked.append(what))
+    monkeypatch.setattr("minitune.commands.manage._ANSWER_S", 0.05)
+    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
+        status, out, err = run("stop", "run", "0")
+    assert (status, out, [pid for _, pid in asked]) == (0, "", [os.getpid()])
+    assert "is asked to stop, and will when code of the user's in its driver comes back" in err
+
+
+def test_a_file_that_goes_away_while_it_is_counted_has_no_size(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_three(tmp_path)
+    journal = tmp_path / "run" / "journal"
+    count = sum(path.is_file() for path in (tmp_path / "run").rglob("*"))
+    gone = Injured(os.lstat, FileNotFoundError(2, "gone"), where=lambda path, **_: str(path) == str(journal), at=[1])
+    monkeypatch.setattr(os, "lstat", gone)
+    status, out, _ = run("rm", "--yes", "run")
+    assert (status, f"{count - 1} files, " in out.splitlines()[0]) == (0, True)

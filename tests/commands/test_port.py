@@ -538,3 +538,12 @@ def test_a_directory_is_searched_for_what_uses_ray_but_not_among_the_code_of_oth
         f"{tmp_path}/small.yaml:1: the text 'ray.tune.schedulers.ASHAScheduler' stays: write "
         "'minitune.tune.schedulers.ASHAScheduler'\n"
     )
+
+
+def test_names_of_an_import_of_all_are_known(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from ray.tune.schedulers import *\nASHAScheduler.nothing\nNothing.nothing\n")
+    status, _, err = minitune("port", script)
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith(f"{script}:2: ")
+    assert "'nothing'" in err

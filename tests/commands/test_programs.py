@@ -161,6 +161,13 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--max-t", "3", "--", "true"], 2, "--max-t is for --scheduler asha, hyperband"),
         (["--shell", "--", "true", "more"], 2, "one argument"),
         (["--time-budget", "0", "--", "true"], 2, "0 < S"),
+        (["--cpus", "many", "--", "true"], 2, "expected a number, but got many"),
+        (["--cpus", "-1", "--", "true"], 2, "expected 0 <= N < infinity, but got -1"),
+        (["--gpus", "inf", "--", "true"], 2, "expected 0 <= N < infinity, but got inf"),
+        (["--num-samples", "0", "--", "true"], 2, "expected N >= 1, but got 0"),
+        (["--num-samples", "-2", "--", "true"], 2, "expected N >= 1, but got -2"),
+        (["--param", "x=unifrom(0, 1)", "--", "true", "{x}"], 2, "did you mean 'uniform'?"),
+        (["--search", "tpee", "--metric", "v", "--mode", "min", "--", "true", "{x: uniform(0, 1)}"], 2, "--search: "),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(run: Run, arguments: list[str], status: int, message: str) -> None:
@@ -208,6 +215,20 @@ def test_each_option_has_its_place(run: Run, made: dict[str, Any], tmp_path: Pat
     kept = of_run.checkpoint_config
     assert (kept.num_to_keep, kept.checkpoint_score_attribute, kept.checkpoint_score_order) == (1, "loss", "max")
     assert list(made["param_space"]) == ["x"]
+
+
+def test_amounts_are_whole_numbers_where_they_can_be_and_samples_may_have_no_end(
+    run: Run, made: dict[str, Any]
+) -> None:
+    with pytest.raises(Made):
+        run("run", "--num-samples", "-1", "--cpus", "2.0", "--gpus", "0", "--time-budget", "1m", "--", "true")
+    assert (made["tune_config"].num_samples, made["tune_config"].time_budget_s) == (-1, 60)
+    cpus = made["program"].resources.required_resources["CPU"]
+    assert (cpus, type(cpus)) == (2, int)
+    with pytest.raises(Made):
+        run("run", "--", "true")
+    assert (made["tune_config"].num_samples, made["tune_config"].confirm) == (1, 0)
+    assert made["run_config"].failure_config.give_up_after == 5
 
 
 COUNTS_REPORTS = {"time_attr": "training_iteration"}

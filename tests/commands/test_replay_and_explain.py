@@ -369,3 +369,88 @@ def test_population_based_training_tells_the_values_that_were_compared(caplog: p
         assert ("its own checkpoint" in one) == (": explores: " in one) == (len(losses) == 1)
         assert losses == sorted(losses, reverse=True)
     assert not caplog.records, "a simulation in memory has no directory for a log of the exploits"
+
+
+def test_replay_tells_programs_what_was_used_and_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = run(tmp_path, count=6)
+    arguments = ["replay", grid.experiment_path, "--json", "--workers", "1", "--set", "reduction_factor=3"]
+    assert cli.main(arguments) == 0
+    told = json.loads(capsys.readouterr().out)
+    fixed = ("metric", "mode", "scheduler", "workers", "trials", "cut_trials")
+    assert [told[name] for name in fixed] == ["loss", "min", "asha", 1, 6, 1]
+    assert told["results"] == {"used": 14, "all": 49}
+    assert told["training_s"] == {"used": 28.0, "all": 98.0}
+    assert told["time_s"] == {"used": 28.0, "all": 98.0, "run": PastRun.read(grid.experiment_path).took_s}
+    assert told["found"] == told["best"] == {"value": 1 / 9, "results": 9}
+    assert cli.main(["replay", grid.experiment_path, "--json", "--mode", "max"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["mode"], told["best"]["value"]) == ("max", 6.0)
+
+
+def test_a_run_without_a_finite_value_has_nothing_to_find(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = fit(lambda config: {"loss": float("nan")}, metric="loss", mode="min", storage_path=tmp_path).experiment_path
+    assert cli.main(["replay", path, "--scheduler", "fifo"]) == 0
+    out = capsys.readouterr().out
+    assert "the best report has loss=nothing (min)\n" in out
+    assert out.endswith("and found loss nothing\n")
+    assert cli.main(["replay", path, "--scheduler", "fifo", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["found"], told["best"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--set", "grace_period"], "--set takes NAME=VALUE, but got 'grace_period'"),
+        (["--set", "grace=2"], "does not take grace; it takes time_attr, metric, "),
+        (["--set", "time_attr=epoch", "--set", "max_t=much"], "--scheduler asha: "),
+        (["--scheduler", "ashaa"], "--scheduler ashaa: "),
+        (["--workers", "0"], "expected N >= 1, but got 0"),
+    ],
+)
+def test_wrong_arguments_of_a_scheduler_are_told(
+    tmp_path: Path, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run(tmp_path, count=1).experiment_path
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["replay", path, *options])
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_explain_tells_programs_each_decision_with_its_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run(tmp_path, count=3, scheduler=ASHAScheduler(max_t=9, reduction_factor=3)).experiment_path
+    assert cli.main(["explain", path, "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)["decisions"]
+    assert cli.main(["explain", path, "1", "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)["decisions"]
+    assert one == [each for each in every if each["trial"] == 1] != []
+    assert {each["trial"] for each in every} == {0, 1, 2}
+    assert {each["status"] for each in one} == {"stopped"}
+    assert (one[-1]["kind"], one[-1]["iteration"]) == ("scheduler", 1)
+
+
+def test_importances_without_a_model_are_a_line_for_each_parameter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_model(*args: Any, **kwargs: Any) -> None:
+        raise ImportError("no sklearn")
+
+    monkeypatch.setattr("minitune.visualization.importances.get_param_importances", no_model)
+    space = {"long_name": grid_search(list(range(6))), "y": grid_search([0, 1])}
+    grid = fit(
+        lambda config: {"loss": config["long_name"] / 3}, space, metric="loss", mode="min", storage_path=tmp_path
+    )
+    assert cli.main(["importance", grid.experiment_path]) == 0
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"long_name  +[\d.]+", first)
+    assert re.fullmatch(r"y          +-?[\d.]+", second)
+    assert len(first) == len(second)
+    assert rest
+    assert cli.main(["importance", grid.experiment_path, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["metric"], told["mode"], told["trials"], told["r2"]) == ("loss", "min", 12, None)
+    assert [each["parameter"] for each in told["importances"]] == ["long_name", "y"]
+    assert {each["std"] for each in told["importances"]} == {None}

@@ -201,6 +201,22 @@ def test_each_macro_stands_for_its_words(run: Minitune, tmp_path: Path) -> None:
     assert trial.last_result["file"] == content
 
 
+def test_a_command_may_be_one_text_and_values_may_be_dates_and_mappings(tmp_path: Path) -> None:
+    text = (
+        f'command = "python  run.py ${{args_no_hyphens}}"\n{BASE}[parameters]\n'
+        "day.value = 2026-01-02\nat.value = 12:30:00\n"
+        "deep.value = { a = { day = 2026-01-02, n = [1, true] } }\nsome.values = [2026-01-02, 2]\n"
+    )
+    sweep = sweep_of(tmp_path, text)
+    assert sweep.parameters["day"] == "2026-01-02"
+    assert sweep.parameters["at"] == "12:30:00"
+    assert sweep.parameters["deep"] == {"a": {"day": "2026-01-02", "n": [1, True]}}
+    assert sweep.parameters["some"].categories == ["2026-01-02", 2]
+    assert sweep.command is not None
+    words = sweep.command.filled({**sweep.parameters, "some": 2}, "DIR", 0)
+    assert words[:3] == ["python", "run.py", "day=2026-01-02"]
+
+
 def test_all_other_words_are_literal(run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_DIRECTORY", "${args}")
     literal = ["${now:%Y-%m-%d}", "{a:1}", "{x}", "{{x}}", "{x: uniform(0, 1)}", "{trial_dir}", "a=${program}", "$HOME"]
@@ -395,6 +411,18 @@ HUGE = "1" + "0" * 30
         (f"{BASE}[parameters.x]\nvalue = {'[' * 60 + ']' * 60}", "parameters is nested too deeply"),
         ("x = " + "[" * 3000 + "]" * 3000, "cannot be read: it is nested too deeply"),
         ("a = ", "cannot be read"),
+        (f"{BASE}{X}[metric]\nname = 3", "metric.name must be a text, but got 3"),
+        (f"{BASE}{X}[metric]\ngoal = 'minimize'", "metric.name must be a text, but got None"),
+        (f"metric = 3\n{BASE}{X}", "metric must be a mapping, but got 3"),
+        (f"{BASE}[parameters.x]\nmin = true\nmax = 3.5", "parameters.x.min must be a number, but got True"),
+        (f"{BASE}[parameters.x]\nvalues = 3", "parameters.x.values must be a list of values, but got 3"),
+        (f"{BASE}[parameters.x]\nvalues = []", "parameters.x.values must be a list of values, but got []"),
+        (of_x("log_normal", "sigma = -1"), "parameters.x: sigma must be at least 0, but got -1"),
+        (of_x("q_uniform", "min = 0\nmax = 1e7\nq = 1", method="grid"), "but got 10000001"),
+        (
+            f"{GRID}run_cap = 1000001\n[parameters]\na = {{ min = 1, max = 999999 }}\nb.values = [1, 2]",
+            "at most 1000000",
+        ),
     ],
 )
 def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Minitune, tmp_path: Path, text: str, message: str) -> None:
