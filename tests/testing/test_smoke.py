@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import Listed
+from kit import Listed, listening
 
 from minitune import ExperimentAnalysis, grid_search, report, uniform
-from minitune.testing import SmokeFailure, assert_best, smoke
+from minitune.error import TuneError
+from minitune.testing import SmokeFailure, assert_best, smoke, smoke_runs
+from minitune.testing.smoke_runs import ProcessSnapshot
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -346,3 +349,161 @@ def test_the_fixture_fails_a_test_with_the_users_traceback_alone(
     assert "_smoke.py" not in told
     assert "inline.py" not in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "minitune_user.py", "test_suite.py"]
+
+
+# -- the state of a process ----------------------------------------------------------------------------------------
+def test_handlers_of_signals_are_named_and_put_back() -> None:
+    own = signal.getsignal(signal.SIGUSR1)
+    before = ProcessSnapshot(("signals",))
+    assert before.leftovers(0) == []
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        (told,) = before.leftovers(0)
+        assert told.startswith("the handler of SIGUSR1 is ")
+        assert "SIG_IGN" in told
+        assert signal.getsignal(signal.SIGUSR1) is own
+    finally:
+        signal.signal(signal.SIGUSR1, own)
+    assert before.leftovers(0) == []
+
+
+def test_variables_that_libraries_set_stay_and_others_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("CHANGED_ONE", "1"), ("REMOVED_ONE", "2")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SET_ONE", raising=False)
+    monkeypatch.delenv("TORCH_ONE", raising=False)
+    before = ProcessSnapshot(("environment",))
+    monkeypatch.setenv("CHANGED_ONE", "9")
+    monkeypatch.delenv("REMOVED_ONE")
+    for name in ("SET_ONE", "TORCH_ONE", "CUDA_MODULE_LOADING"):
+        monkeypatch.setenv(name, "9")
+    assert before.leftovers(0) == [
+        "environment variable CHANGED_ONE was changed",
+        "environment variable REMOVED_ONE was removed",
+        "environment variable SET_ONE was set",
+    ]
+    assert [os.environ.get(name) for name in ("CHANGED_ONE", "REMOVED_ONE", "SET_ONE", "TORCH_ONE")] == [
+        *("1", "2", None, "9")
+    ]
+    assert before.leftovers(0) == []
+
+
+def test_files_of_test_runners_are_no_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").touch()
+    before = ProcessSnapshot(("files",))
+    for name in ("__pycache__", ".pytest_cache", ".coverage.host.1", "b", "a"):
+        (tmp_path / name).touch()
+    assert before.leftovers(0) == [f"file a in {tmp_path}", f"file b in {tmp_path}"]
+
+
+def test_a_working_directory_that_is_gone_is_no_fault_of_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    before = ProcessSnapshot(("directory", "files"))
+    assert before.leftovers(0) == []
+    os.chdir(tmp_path)
+    assert before.leftovers(0) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "told"),
+    [
+        ({3: "/a", 4: "pipe:[1]"}, ["descriptor 3 -> /a", "descriptor 4 -> pipe:[1]"]),
+        ({3: "/a", 4: "/dev/nvidia0"}, []),  # the library of a GPU keeps others, too
+        ({}, []),
+    ],
+)
+def test_descriptors_are_named_unless_a_library_keeps_them(
+    monkeypatch: pytest.MonkeyPatch, new: dict[int, str], told: list[str]
+) -> None:
+    table = {1: "/dev/tty", 2: "/dev/tty"}
+    monkeypatch.setattr("minitune.testing.smoke_runs._descriptors", lambda: dict(table))
+    before = ProcessSnapshot(("descriptors",))
+    table.update(new)
+    del table[2]
+    assert before.leftovers(0) == told
+
+
+def test_only_the_kinds_that_were_asked_for_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SET_ONE", raising=False)
+    before = ProcessSnapshot(("files", "signals"))
+    monkeypatch.setenv("SET_ONE", "1")
+    assert before.leftovers(0) == []
+    assert os.environ["SET_ONE"] == "1"
+
+
+class TMonitor(threading.Thread):
+    """A thread with the name of the class of tqdm's."""
+
+
+def test_threads_that_libraries_keep_are_no_leftovers() -> None:
+    release.clear()
+    before = ProcessSnapshot(("threads",))
+    threads = [
+        TMonitor(target=release.wait, daemon=True),
+        threading.Thread(target=release.wait, name="own", daemon=False),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        assert before.leftovers(0) == ["thread 'own' (daemon=False)"]
+    finally:
+        release.set()
+        for thread in threads:
+            thread.join()
+    assert before.leftovers(0) == []
+
+
+# -- rare ends -----------------------------------------------------------------------------------------------------
+def test_a_training_that_reports_nothing_within_its_budget_is_told_so(tmp_path: Path) -> None:
+    def late(config: dict[str, Any]) -> None:
+        until_s = time.monotonic() + 0.15
+        while time.monotonic() < until_s:
+            pass
+
+    text = refused(tmp_path, late, {}, num_samples=1, budget_s=0.1)
+    assert text == "no trial of late has reported anything within 0.1 s: report earlier, or give a longer budget_s"
+
+
+def test_an_error_of_a_plug_in_is_raised_as_it_is(tmp_path: Path) -> None:
+    def fails(**info: Any) -> None:
+        raise LookupError("in a callback")
+
+    with pytest.raises(TuneError, match="in a callback"):
+        smoke(train, {"lr": 1.0}, num_samples=1, callbacks=[listening(on_trial_result=fails)], directory=tmp_path)
+
+
+def test_runs_without_a_directory_share_one_that_goes_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[Any] = []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("atexit.register", lambda *call: at_exit.append(call))
+    smoke_runs._own_directory.cache_clear()
+    try:
+        paths = [Path(smoke(train, {"lr": 1.0}, num_samples=1).experiment_path) for _ in range(2)]
+    finally:
+        smoke_runs._own_directory.cache_clear()
+    assert paths[0].parent == paths[1].parent
+    assert paths[0].parent.parent == tmp_path
+    assert paths[0].parent.name.startswith("minitune-smoke-")
+    (remove, directory), *_ = [call for call in at_exit if call[1:] == (str(paths[0].parent),)]
+    remove(directory)
+    assert not paths[0].parent.exists()
+
+
+def test_the_fixture_passes_its_arguments_on_and_names_the_failure(
+    minitune_smoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    grid = minitune_smoke(train, {"lr": 1.0}, num_samples=1)
+    assert Path(grid.experiment_path).parent == tmp_path / "minitune"
+    assert Path(minitune_smoke(train, {"lr": 1.0}, directory=tmp_path / "own").experiment_path).parent.name == "own"
+    with pytest.raises(pytest.fail.Exception, match="1 of 1 trials of fail_late failed") as caught:
+        minitune_smoke(fail_late, {"lr": 1.0}, num_samples=1)
+    assert not caught.value.pytrace
+    frames = [frame.name for frame in caught.traceback]
+    assert frames[-1] == "break_down", "where a debugger stops"
