@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.analysis.result_rows import ResultRow, import_pandas, logged_rows, read_params, result_rows
 from minitune.analysis.run_results import last_result_of
-from minitune.analysis.trial_rows import ResultRow, import_pandas, logged_rows, read_params, trial_rows
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
@@ -212,7 +212,7 @@ class Result:
 
         They come from the run's journal; elsewhere from `result.json`, else from `progress.csv`.
         """
-        return trial_rows(self.path)
+        return result_rows(self.path)
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
         """The kept checkpoint with the best value of `metric`, of equal ones the newest.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.analysis.run_results import RunResults, last_result_of
-from minitune.analysis.trial_rows import ResultRow, import_pandas, trial_rows
 from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
@@ -119,7 +119,7 @@ class ExperimentAnalysis:
     def trial_dataframes(self) -> dict[str, pandas.DataFrame]:
         """All reports of each trial, by trial id. Needs pandas."""
         pandas = import_pandas()
-        return {trial.trial_id: pandas.DataFrame(trial_rows(trial.local_path)) for trial in self.trials}
+        return {trial.trial_id: pandas.DataFrame(result_rows(trial.local_path)) for trial in self.trials}
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
         """The configuration of each trial, by trial id. With `prefix`: flattened, with the prefix `config/`."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.analysis.trial_rows import ResultRow, import_pandas, trial_rows
+from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.text import warn_once
 from minitune.experiment.goal import (
@@ -143,7 +143,7 @@ class RunResults:
         for trial in self.trials:
             rows = []
             if trial.progress.metrics:
-                rows = trial_rows(trial.local_path, last_only=metric is None)
+                rows = result_rows(trial.local_path, last_only=metric is None)
             is_known = is_known or any(metric in row for row in rows)
             row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:

@@ -307,10 +307,10 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     """The iteration in which a trial first reported this value; None if it is unknown."""
     if value_at_text(trial.progress.metrics, metric) == value:
         return trial.progress.metrics.get(TRAINING_ITERATION)
-    from minitune.analysis.trial_rows import trial_rows
+    from minitune.analysis.result_rows import result_rows
 
     # The last report is in memory. Earlier ones are read from the journal, which takes longer.
-    rows = trial_rows(trial.local_path)
+    rows = result_rows(trial.local_path)
     return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)
 
 

@@ -29,8 +29,8 @@ from minitune.output.rows import ended, titled
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock, check_trusted, read_holder
 from minitune.record.reading import RunFollower
-from minitune.record.requests import ask_to_stop, is_heard
 from minitune.record.standing import read_standing
+from minitune.record.stop_requests import ask_to_stop, is_heard
 
 _LOOK_S = 0.02
 _ANSWER_S = 5.0

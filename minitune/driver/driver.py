@@ -10,7 +10,7 @@ Three rules:
   workers and write records (`Recorder.is_ours`).
 
 A signal sets a flag and wakes the loop, so none interrupts the writing of a record (`interrupts`). In the same way
-another process asks to stop a trial (`record.requests`).
+another process asks to stop a trial (`record.stop_requests`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.plugin_calls import guarded
-from minitune.record import records, requests
+from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
@@ -299,7 +299,7 @@ class Driver:
             with interrupts.handled(self.executor.wake):
                 try:
                     if interrupts.hears_requests and os.path.exists(self.opened.run.lock):
-                        requests.begin_to_hear(self.opened.run)
+                        stop_requests.begin_to_hear(self.opened.run)
                     self._begin()
                     self._run_all()
                 except (CrashLoopError, MissingMetricError) as error:
@@ -396,7 +396,7 @@ class Driver:
             turn(max_wait_s)
             if interrupts.has_requests:
                 interrupts.has_requests = False  # first: another one may come meanwhile
-                controller.stop_trials(requests.take_requests(self.opened.run))
+                controller.stop_trials(stop_requests.take_requests(self.opened.run))
             if interrupts.name is not None:
                 self._interrupt()
             elif time.monotonic() >= self._keeper.due_s:
@@ -427,7 +427,7 @@ class Driver:
 
     def _end(self) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
-        requests.end_to_hear(self.opened.run)
+        stop_requests.end_to_hear(self.opened.run)
         try:
             self.executor.shutdown()  # first, so that no worker runs on when the record is closed
             if self.hooks.are_set_up and self._ending.kind in (EndKind.ERROR, EndKind.INTERRUPTED):

@@ -20,7 +20,7 @@ from typing import Any
 from minitune.base.forks import Origin
 from minitune.base.user_code import user_code
 from minitune.plugin_calls import hook_name
-from minitune.record import requests
+from minitune.record import stop_requests
 from minitune.settings import is_on
 
 logger = logging.getLogger("minitune")
@@ -48,7 +48,7 @@ class Interrupts:
     code seems to hang.
 
     Attributes:
-        has_requests: Whether another process has asked for something since this was set to False; see `requests`.
+        has_requests: Whether another process has asked for something since this was set to False; see `stop_requests`.
     """
 
     def __init__(self) -> None:
@@ -85,11 +85,11 @@ class Interrupts:
     @property
     def hears_requests(self) -> bool:
         """Whether requests are noted: not in another thread, or if the user's program uses the signal."""
-        return requests.SIGNAL in self._previous
+        return stop_requests.SIGNAL in self._previous
 
     def _install(self) -> None:
-        if signal.getsignal(requests.SIGNAL) is signal.SIG_DFL:
-            self._previous[requests.SIGNAL] = signal.signal(requests.SIGNAL, self._on_signal)
+        if signal.getsignal(stop_requests.SIGNAL) is signal.SIG_DFL:
+            self._previous[stop_requests.SIGNAL] = signal.signal(stop_requests.SIGNAL, self._on_signal)
         for name in _SIGNALS:
             number = getattr(signal, name)
             if signal.getsignal(number) in (signal.SIG_IGN, None):
@@ -126,7 +126,7 @@ class Interrupts:
             signal.signal(number, self._previous.get(number, signal.SIG_DFL))
             os.kill(os.getpid(), number)
             return
-        if number == requests.SIGNAL:
+        if number == stop_requests.SIGNAL:
             self.has_requests = True
             self._wake()
             return

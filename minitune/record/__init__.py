@@ -6,7 +6,7 @@
     codec               a record as JSON, and back
     journal             Journal: a checked line for each record; `journal_lines` reads them
     lock                RunLock: one driver for each run; trust
-    requests            what other processes ask a driver
+    stop_requests       what other processes ask a driver
     layout              names of runs, directories and error files
     recorder            Recorder: writes all events of the trials
     trial_directories   makes, checks them

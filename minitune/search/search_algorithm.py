@@ -46,7 +46,7 @@ from minitune.space.variants import complete_config
 logger = logging.getLogger("minitune")
 
 
-class ExperimentSpec(Protocol):
+class SearchedExperiment(Protocol):
     """The part of an experiment that a search algorithm uses."""
 
     param_space: dict[str, Any]
@@ -55,7 +55,7 @@ class ExperimentSpec(Protocol):
     maker: TrialMaker
 
 
-Experiments = ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
+Experiments = SearchedExperiment | Iterable[SearchedExperiment] | Mapping[str, Mapping[str, Any]]
 """One experiment, or several, or a dict of their arguments by name."""
 
 
@@ -231,7 +231,7 @@ class SearchAlgorithm:
         return pickle.loads(data)
 
 
-def experiment_list(experiments: Experiments) -> list[ExperimentSpec]:
+def experiment_list(experiments: Experiments) -> list[SearchedExperiment]:
     """The experiments as a list."""
     if isinstance(experiments, Mapping):
         return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
@@ -253,7 +253,7 @@ class SearchGenerator(SearchAlgorithm):
         if not isinstance(searcher, Searcher):
             raise TypeError(f"searcher must be a Searcher, but got a {type(searcher).__name__}")
         self.searcher = searcher
-        self._experiment: ExperimentSpec | None = None
+        self._experiment: SearchedExperiment | None = None
         self._count = 0  # of the trials so far
         self._added = 0  # samples beyond those of the experiment, which is not this object's to change
         self._seed = random.SystemRandom().getrandbits(63)

@@ -55,7 +55,7 @@ _INFINITIES = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """What strict JSON has in place of NaN and infinities."""
 
 
-def trial_rows(directory: str, last_only: bool = False) -> list[ResultRow]:
+def result_rows(directory: str, last_only: bool = False) -> list[ResultRow]:
     """All reports of a trial in order, flattened, including those of failed attempts.
 
     The trial's directory may be the trainable's working directory, so a `result.json` in it may be the user's own file.

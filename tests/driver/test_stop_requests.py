@@ -15,18 +15,18 @@ from kit import Log, LoggingScheduler, LoggingSearcher, cut, fit, journal_of, li
 
 from minitune import Callback, ResultGrid, get_checkpoint, grid_search, report
 from minitune.experiment.trial import Trial
-from minitune.record import requests
+from minitune.record import stop_requests
 from minitune.record.layout import RunDirectory
 
 RUN = {"metric": "loss", "mode": "min"}
-SENDING = listening(on_trial_result=lambda **info: os.kill(os.getpid(), requests.SIGNAL))
+SENDING = listening(on_trial_result=lambda **info: os.kill(os.getpid(), stop_requests.SIGNAL))
 """Sends the signal at each result, without a request."""
 EXECUTORS = pytest.mark.parametrize("executor", ["inline", "local"])
 
 
 def ask(trial_id: str) -> None:
     """Ask the driver, which is this process."""
-    requests.ask_to_stop(RunDirectory(str(run_path())), trial_id, os.getpid())
+    stop_requests.ask_to_stop(RunDirectory(str(run_path())), trial_id, os.getpid())
 
 
 def asking(when: Callable[[Trial, dict[str, Any]], str | None]) -> Callback:
@@ -127,7 +127,7 @@ def test_a_trial_that_was_stopped_stays_so_after_a_resume() -> None:
 def test_a_run_in_another_thread_hears_no_requests_and_says_so() -> None:
     heard: list[bool] = []
     look = listening(
-        on_trial_result=lambda trial, **info: heard.append(requests.is_heard(RunDirectory(trial.experiment_path)))
+        on_trial_result=lambda trial, **info: heard.append(stop_requests.is_heard(RunDirectory(trial.experiment_path)))
     )
     thread = threading.Thread(target=fit, args=(steps, {"x": 1}), kwargs={"callbacks": [look], **RUN})
     thread.start()
@@ -138,18 +138,18 @@ def test_a_run_in_another_thread_hears_no_requests_and_says_so() -> None:
 
 def test_a_handler_of_the_user_s_stays() -> None:
     got: list[int] = []
-    before = signal.signal(requests.SIGNAL, lambda number, frame: got.append(number))
+    before = signal.signal(stop_requests.SIGNAL, lambda number, frame: got.append(number))
     try:
         fit(steps, {"x": 1}, callbacks=[SENDING])
     finally:
-        signal.signal(requests.SIGNAL, before)
-    assert got == [requests.SIGNAL] * 4
+        signal.signal(stop_requests.SIGNAL, before)
+    assert got == [stop_requests.SIGNAL] * 4
 
 
 def test_the_signal_alone_changes_nothing() -> None:
     space = {"x": grid_search([0, 1])}
     assert states(fit(steps, space, callbacks=[SENDING], **RUN)) == ["finished", "finished"]
-    assert signal.getsignal(requests.SIGNAL) is signal.SIG_DFL
+    assert signal.getsignal(stop_requests.SIGNAL) is signal.SIG_DFL
 
 
 def test_a_request_to_a_driver_that_was_killed_is_dropped() -> None:
