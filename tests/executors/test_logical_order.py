@@ -138,6 +138,29 @@ def test_a_waiter_is_owed_resources_until_it_is_forgotten(ordered: Ordered) -> N
     assert executor.can_start(ONE_CPU, waiter="small")
 
 
+def test_an_actor_waits_while_the_machine_has_less_room_than_was_counted(ordered: Ordered) -> None:
+    ordered.inner._ledger.acquire("a process that cannot be killed", TWO_CPUS)
+    assert not ordered.executor.can_start(TWO_CPUS)
+    assert ordered.executor.can_start(ONE_CPU)
+
+
+@pytest.mark.parametrize("has_queue", [True, False])
+def test_only_an_executor_with_a_queue_hears_who_waits(has_queue: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[object] = []
+    monkeypatch.setattr(InlineTrialExecutor, "has_queue", has_queue)
+    monkeypatch.setattr(InlineTrialExecutor, "forget", lambda self, waiter: heard.append(("forget", waiter)))
+    ordered = Ordered()
+    ask = ordered.inner.can_start
+    monkeypatch.setattr(
+        ordered.inner, "can_start", lambda request, waiter=None: heard.append(waiter) or ask(request, waiter)
+    )
+    ordered.executor.can_start(ONE_CPU, "mine")
+    ordered.executor.forget("mine")
+    assert heard == ["mine" if has_queue else None, ("forget", "mine")]
+    with pytest.raises(TuneError, match="add nodes to the cluster" if has_queue else "MINITUNE_NUM_CPUS"):
+        OrderedExecutor(ordered.inner, 4).check_room(ONE_CPU)
+
+
 def test_it_warns_once_where_the_machine_allows_less_than_the_window(caplog: pytest.LogCaptureFixture) -> None:
     ordered = Ordered(window=2, CPU=2)
     assert ordered.executor.can_start(ONE_CPU)

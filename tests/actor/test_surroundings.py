@@ -1,0 +1,226 @@
+"""What a worker saves of its process before user code runs, and restores for the next actor."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minitune.actor import surroundings
+from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
+from minitune.actor.surroundings import Surroundings, move_high, reset_signals, stop_timers
+
+Test = Callable[[Path], None]
+
+
+def in_a_child(test: Test) -> Test:
+    """A test in a child, whose state ends with it. Its standard streams are the files `first` and `errors`."""
+
+    @functools.wraps(test)
+    def run(tmp_path: Path) -> None:
+        pid = os.fork()
+        if not pid:
+            try:
+                os.chdir(tmp_path)
+                for descriptor, name in ((1, "first"), (2, "errors")):
+                    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+                    os.dup2(file, descriptor)
+                    os.close(file)
+                sys.__stdout__ = sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - of the whole process
+                sys.__stderr__ = sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                stop_timers()
+                test(tmp_path)
+            except BaseException:
+                Path(tmp_path, "failure").write_text(traceback.format_exc())
+            finally:
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        failure = tmp_path / "failure"
+        assert not failure.exists(), failure.read_text()
+
+    return run
+
+
+@in_a_child
+def test_without_files_the_next_actor_prints_where_the_worker_did(tmp_path: Path) -> None:
+    before = Surroundings()
+    before.apply(Workplace(stdout=str(tmp_path / "out"), stderr=str(tmp_path / "err")))
+    print("to the file")
+    os.write(2, b"to the file, too\n")
+    print("not flushed", end="")
+    before.restore(Workplace())
+    print("back")
+    sys.stdout.flush()
+    os.write(2, b"back, too\n")
+    assert (tmp_path / "out").read_text() == "to the file\nnot flushed"
+    assert (tmp_path / "first").read_text() == "back\n"
+    assert (tmp_path / "err").read_text() == "to the file, too\n"
+    assert (tmp_path / "errors").read_text() == "back, too\n"
+    before.apply(Workplace(stdout=str(tmp_path / "again")))
+    print("of the next one")
+    assert (tmp_path / "again").read_text() == "of the next one\n"
+    os.write(2, b"still\n")
+    assert (tmp_path / "errors").read_text() == "back, too\nstill\n"
+
+
+@in_a_child
+def test_without_a_directory_the_next_actor_is_where_the_worker_was(tmp_path: Path) -> None:
+    (tmp_path / "trial").mkdir()
+    before = Surroundings()
+    before.apply(Workplace(directory=str(tmp_path / "trial")))
+    assert os.getcwd() == str(tmp_path / "trial")
+    before.restore(Workplace())
+    assert os.getcwd() == str(tmp_path)
+
+
+@in_a_child
+def test_a_worker_whose_directory_has_gone_can_be_restored(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    before = Surroundings()
+    before.apply(Workplace(directory=str(tmp_path)))
+    before.restore(Workplace())
+    assert os.getcwd() == str(tmp_path)
+
+
+@in_a_child
+def test_variables_are_those_of_the_present_workplace_only(tmp_path: Path) -> None:
+    os.environ.update(MINE="before", HIDDEN="before")
+    os.environ.pop("LATER", None)
+    before = Surroundings()
+    for _ in range(2):
+        before.apply(Workplace(env={"MINE": "one", "HIDDEN": None, "ONLY": "one"}))
+        assert (os.environ["MINE"], os.environ.get("HIDDEN"), os.environ["ONLY"]) == ("one", None, "one")
+        os.environ["LATER"] = "dirt"
+    shown = {"MINE": "two", "HIDDEN": "before"}
+    before.apply(Workplace(env={"MINE": "two"}))
+    names = ("MINE", "HIDDEN", "ONLY", "LATER")
+    assert {name: os.environ[name] for name in names if name in os.environ} == shown
+    child = os.popen('echo "$MINE,$HIDDEN,$ONLY,$LATER"').read()  # what the system passes on to children
+    assert child == "two,before,,\n"
+    before.apply(Workplace())
+    assert os.environ["MINE"] == "before"
+
+
+@in_a_child
+def test_signals_timers_and_limits_are_restored(tmp_path: Path) -> None:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGPROF)}
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    before = Surroundings()
+    for number in handlers:
+        signal.signal(number, lambda number, frame: None)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 1_000)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    _one, other = socket.socketpair()
+    other.setblocking(False)
+    signal.set_wakeup_fd(other.fileno())
+    resource.setrlimit(resource.RLIMIT_CORE, (0, limits[1]))
+    os.umask(0)
+    before.restore(Workplace())
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
+    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    assert [signal.getitimer(timer) for timer in timers] == [(0.0, 0.0)] * 3
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert signal.set_wakeup_fd(-1) == -1
+    assert resource.getrlimit(resource.RLIMIT_CORE) == limits
+    assert os.umask(0) != 0
+
+
+@in_a_child
+def test_paths_warnings_logging_and_streams_are_restored(tmp_path: Path) -> None:
+    own = logging.NullHandler()
+    logging.root.addHandler(own)
+    logging.root.setLevel(logging.ERROR)
+    logging.disable(logging.DEBUG)
+    before = Surroundings()
+    handlers, filters = list(logging.root.handlers), list(warnings.filters)
+    path, argv = list(sys.path), list(sys.argv)
+    logging.root.removeHandler(own)
+    logging.root.setLevel(logging.DEBUG)
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    sys.path.append("/dirt")
+    sys.argv = ["dirt"]
+    sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+    before.restore(Workplace())
+    assert (logging.root.handlers, list(warnings.filters), sys.path) == (handlers, filters, path)
+    assert (logging.root.level, logging.root.manager.disable) == (logging.ERROR, logging.DEBUG)
+    assert sys.argv == argv
+    assert (sys.stdin, sys.stdout, sys.stderr) == (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+
+
+@in_a_child
+def test_output_goes_to_the_files_although_the_streams_were_closed(tmp_path: Path) -> None:
+    assert sys.__stdout__ is not None
+    sys.__stdout__.close()
+    os.close(1)
+    sys.__stderr__ = sys.stderr = None
+    before = Surroundings()
+    before.apply(Workplace(stdout=str(tmp_path / "out"), stderr=str(tmp_path / "err")))
+    print("é \ud800")
+    print("error", file=sys.stderr)
+    assert (tmp_path / "out").read_bytes() == b"\xc3\xa9 \\ud800\n"
+    assert (tmp_path / "err").read_text() == "error\n"
+    before.restore(Workplace())
+    print("goes nowhere")
+    assert (tmp_path / "out").read_bytes() == b"\xc3\xa9 \\ud800\n"
+
+
+@in_a_child
+def test_both_streams_may_go_to_one_file_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("before\n")
+    surroundings.take_workplace(Workplace(stdout=str(tmp_path / "log"), stderr=str(tmp_path / "log")))
+    print("out")
+    print("err", file=sys.stderr)
+    assert (tmp_path / "log").read_text() == "before\nout\nerr\n"
+
+
+@in_a_child
+def test_descriptors_of_ours_are_high_and_not_inherited(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (soft, 200):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        moved = move_high(1)
+        assert moved >= min(HIGH_DESCRIPTOR, limit - 64)
+        assert fcntl.fcntl(moved, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+
+
+@in_a_child
+def test_signals_have_their_usual_effect_at_the_start(tmp_path: Path) -> None:
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    reset_signals()
+    found = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)]
+    assert found == [*[signal.SIG_DFL] * 3, signal.default_int_handler]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the stacks are asked for in the same way on all systems")
+@in_a_child
+def test_stacks_are_written_on_the_signal_until_they_were_asked_for(tmp_path: Path) -> None:
+    surroundings.arm_stack_dump()
+    os.kill(os.getpid(), signal.SIGUSR2)
+    until_s = time.monotonic() + 10
+    while "most recent call first" not in (tmp_path / "errors").read_text():
+        assert time.monotonic() < until_s
+    surroundings.dump_stacks()
+    size = (tmp_path / "errors").stat().st_size
+    os.kill(os.getpid(), signal.SIGUSR2)
+    assert (tmp_path / "errors").read_text().count("most recent call first") >= 2
+    assert (tmp_path / "errors").stat().st_size == size
