@@ -116,6 +116,21 @@ def test_adopted_trials_lead_to_the_same_suggestions(case: str, count: int) -> N
         assert same.evaluated_params == going_on.evaluated_params
 
 
+@pytest.mark.parametrize("case", ["random, small", "tpe, small"])
+def test_a_configuration_that_was_adopted_from_elsewhere_is_not_tried_again(case: str) -> None:
+    search = search_of(case)
+    configs = [{"n": n, "k": k} for n in range(6) for k in "ab"]
+    for number, config in enumerate(configs[2:8]):
+        search.adopt(f"t{number}", config)
+    found = []
+    while (trial := search.next_trial()) is not None:
+        found.append(trial.current_config)
+        search.on_trial_complete(trial.trial_id, {"loss": 1})
+    assert found
+    assert not [config for config in found if config in configs[2:8]]
+    assert search.is_finished()
+
+
 class Counts(Searcher):
     """Knows only the trials that it has suggested, and hesitates before each."""
 

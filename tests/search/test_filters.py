@@ -16,6 +16,7 @@ from kit import (
     Listed,
     Log,
     LoggingCallback,
+    Recording,
     SavedCounter,
     deciding,
     fit,
@@ -177,9 +178,19 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
     assert len(told) == 4
 
 
-@pytest.mark.parametrize("hook", ["on_pause", "on_unpause", "on_trial_error"])
+RESULT = {"loss": 1}
+HOOKS: dict[str, tuple[Any, ...]] = {
+    "on_trial_result": (RESULT,),
+    "on_trial_complete": (RESULT, True),
+    "on_trial_error": (),
+    "on_pause": (),
+    "on_unpause": (),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
 def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook: str) -> None:
-    heard: list[str] = []
+    heard: list[Any] = []
 
     class Twice(Searcher):
         count = 1
@@ -188,13 +199,39 @@ def test_what_happens_to_a_resampled_id_reaches_the_searcher_under_its_name(hook
             self.count += 1
             return {"a": self.count // 2}
 
-    setattr(Twice, hook, lambda self, trial_id: heard.append(trial_id))
+    setattr(Twice, hook, lambda self, *given, **named: heard.append((*given, *named.values())))
     searcher = FilteredSearcher(Twice(), Rules.of("resample", None))
     searcher.set_search_properties("loss", "min", {"a": tune.randint(0, 99)})
     for name in ("one", "two", "three"):
         searcher.suggest(name)
-        getattr(searcher, hook)(name)
-    assert heard == ["one", "two_2", "three_2"]
+        heard.clear()  # those that were refused
+        getattr(searcher, hook)(name, *HOOKS[hook])
+        assert heard == [(name if name == "one" else f"{name}_2", *HOOKS[hook])]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_searcher_hears_nothing_of_trials_that_it_does_not_know(hook: str) -> None:
+    class Deaf(Recording):
+        adopt = Searcher.adopt
+
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            super().suggest(trial_id)
+            return {"x": 7}
+
+    inner = Deaf()
+    searcher = FilteredSearcher(inner, Rules.of("resample", None))
+    searcher.set_search_properties("loss", "min", {"x": tune.randint(0, 99)})
+    assert searcher.suggest("known") == {"x": 7}
+    assert searcher.suggest("drawn") != {"x": 7}
+    again = FilteredSearcher(inner, Rules.of("resample", None))
+    again.set_search_properties("loss", "min", {"x": tune.randint(0, 99)})
+    again.set_state(searcher.get_state())
+    for each in (searcher, again):
+        inner.heard.clear()
+        getattr(each, hook)("drawn", *HOOKS[hook])
+        assert inner.heard == []
+        getattr(each, hook)("known", *HOOKS[hook])
+        assert [event[1] for event in inner.heard] == ["known"]
 
 
 def test_points_outside_of_a_space_are_tried_though_the_space_is_used_up(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -34,3 +35,59 @@ def test_an_observation_with_a_value_outside_of_the_space_is_left_out(wrong: dic
     group = group_of(SPACE)
     group.add(Observation(0, {"x": 0.5, "z": 0.5, "k": 0, **wrong}))
     assert not group.kernels.points
+
+
+def test_a_category_of_a_long_range_is_a_number_from_zero() -> None:
+    group = group_of({"n": choice(range(200_000)), "k": choice(["only"]), "c": uniform(2, 2)})
+    for number, index in enumerate((0, 199_999, -1, 200_000)):
+        group.add(Observation(number, {"n": index, "k": 0, "c": 2.0}))
+    assert [group.decode(point)["n"] for point in group.kernels.points.values()] == [0, 199_999]
+    drawn = [group.draw_prior(random.Random(seed)) for seed in range(50)]
+    assert len({each["n"] for each in drawn}) > 40
+    assert all(0 <= each["n"] < 200_000 for each in drawn)
+    assert {(each["k"], each["c"]) for each in drawn} == {(0, 2.0)}
+
+
+BRANCHES = {"m": choice([{"a": uniform(0, 1)}, {"b": choice([{"c": uniform(0, 1)}, "plain"])}])}
+
+
+def test_a_group_below_a_category_learns_only_from_those_that_have_it() -> None:
+    below = [each for each in parameters(BRANCHES) if each.parent == ("m", 1)]
+    group = Group(("m", 1), below, ("m", "m/1/b"))
+    for number, values in enumerate(({"m": 0, "m/0/a": 0.5}, {"m": 1, "m/1/b": 1}, {"m/1/b": 1}, {"m": 1})):
+        group.add(Observation(number, values))
+    assert list(group.kernels.points) == [1]
+    assert group.is_branch
+    assert group.is_free
+
+
+def test_the_group_of_a_whole_space_knows_what_exists_below_which_category() -> None:
+    group = Group(None, parameters(BRANCHES), ("m", "m/1/b"))
+    assert list(group.domains) == ["m", "m/0/a", "m/1/b", "m/1/b/0/c"]
+    first, second = {"m": 0, "m/0/a": 0.25}, {"m": 1, "m/1/b": 0, "m/1/b/0/c": 0.75}
+    for number, values in enumerate((first, second, {"m": 1, "m/1/b": 0})):
+        group.add(Observation(number, values))
+    found = [group.decode(point) for point in group.kernels.points.values()]
+    assert [{name: each[name] for name in given} for each, given in zip(found, (first, second), strict=False)] == [
+        first,
+        second,
+    ]
+    assert len(found) == 3, "what the third one lacks is drawn"
+    assert not group.is_branch
+    # a number that does not exist is in the middle, and a choice has its first category
+    assert (found[0]["m/1/b"], found[0]["m/1/b/0/c"], found[1]["m/0/a"]) == (0, 0.5, 0.5)
+    assert group.middle() == {"m/0/a": 0.5, "m/1/b/0/c": 0.5}
+    needs = group.kernel_space.needs  # as bits: the categories of `m`, then those of `b`
+    assert list(needs) == [0b01, 0b0110, 0, 0b10]
+
+
+def test_the_values_of_an_observation_are_those_inside_of_the_space() -> None:
+    group = group_of(SPACE)
+    whole, part = Observation(0, {"x": 0.5, "z": 1.0, "k": 1}), Observation(1, {"x": 0.5})
+    for each in (whole, part):
+        group.add(each)
+    values = group.values_of(whole)
+    assert values is not None
+    assert (values["x"], pytest.approx(values["z"]), values["k"]) == (0.5, 1.0, 1)
+    assert group.values_of(part) is None
+    assert group.values_of(Observation(2, {})) is None
