@@ -137,7 +137,7 @@ class _Hyperparameter(NamedTuple):
 
     def coordinate(self, config: Mapping[str, Any]) -> float:
         value = look_up(config, self.path)
-        if not is_real(value) or self.axis.count == 1:
+        if not is_real(value):
             return 0.5
         bounded = min(max(value, self.domain.lower), self.domain.upper)
         return min(max(self.axis.encode(bounded), 0.0), 1.0)

@@ -417,6 +417,8 @@ class Axis:
 
     def encode(self, value: Any) -> float:
         """The position of a value on the axis."""
+        if self.count == 1:
+            return 0.5
         if self._cells is not None:
             cell = int(value) // self._cells.step
             coordinate = (self._to(cell) + self._to(cell + 1)) / 2

@@ -642,6 +642,15 @@ def test_if_the_scheduler_tells_its_rungs_only_their_steps_are_compared() -> Non
     assert other.get_state()["ended"][0]["rows"] == {3.0: 2.0}  # it knows that there are rungs
 
 
+def test_the_first_step_may_be_zero_and_a_result_without_a_step_is_the_next_one() -> None:
+    searcher = search(SQUARE, early_stop="rung")
+    searcher.suggest("t")
+    for result in ({"loss": 3.0, "training_iteration": 0}, {"loss": 2.0}, {"loss": 1.0, "training_iteration": 5}, {}):
+        searcher.on_trial_result("t", result)
+
+    assert searcher.get_state()["live"]["t"]["rows"] == {0.0: 3.0, 1.0: 2.0, 5.0: 1.0}
+
+
 @pytest.mark.parametrize(
     ("arguments", "step", "value", "rows"),
     [

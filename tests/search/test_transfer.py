@@ -282,6 +282,19 @@ def test_a_search_learns_from_a_space_that_shares_some_parameters() -> None:
         searcher.on_trial_complete(str(number), {"loss": config["new"]})
 
 
+@pytest.mark.parametrize("fixed", [tune.uniform(2, 2), tune.randint(2, 3), tune.choice([2])])
+def test_a_parameter_with_a_single_value_is_no_obstacle(fixed: Any) -> None:
+    tried = [({"x": x / 20, "c": 2}, {"loss": abs(x / 20 - 0.3)}) for x in range(20)]
+    searcher = TPESearch({"x": tune.uniform(0, 1), "c": fixed}, seed=0, **GOAL)
+    searcher.learn_from([EarlierRun("before", tried)])
+    for number in range(12):
+        config = searcher.suggest(str(number))
+        assert isinstance(config, dict)
+        assert config["c"] == 2
+        searcher.on_trial_complete(str(number), {"loss": abs(config["x"] - 0.3)})
+    assert searcher.suggest("next") is not None
+
+
 def test_in_a_finite_space_the_best_ones_are_tried_again() -> None:
     space = {"n": tune.choice([1, 2, 3, 4])}
     run = EarlierRun("r", [({"n": n}, {"loss": float(n)}) for n in (4, 3, 2, 1)])
