@@ -252,10 +252,11 @@ def test_a_trial_goes_back_to_a_checkpoint_as_often_as_it_fails() -> None:
         for n in (7, 8):
             trial.record_result({"n": n})
         assert trial.metric_analysis["n"]["max"] == 8
-        trial.roll_back(kept)
+        trial.roll_back()
         assert (trial.progress.num_reports, trial.last_result["n"], trial.metric_analysis) == (2, 1, before)
         assert kept.result == {"n": 1, "config": {"lr": 1}}
-    trial.roll_back(None)
+    trial.checkpoints.clear()
+    trial.roll_back()
     assert (trial.progress.num_reports, trial.last_result, trial.metric_analysis) == (0, {}, {})
     assert trial.next_checkpoint == 1, "no number comes again"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kit import (
     deciding,
     fit,
     journal_of,
+    live_reports,
     report_n,
     resume,
     run_path,
@@ -26,8 +28,13 @@ from kit import (
 
 from minitune import Trial, TuneError, grid_search, report
 from minitune.decision import Decision
+from minitune.record.decisions import Decisions, read_decisions
+from minitune.record.past_run import PastRun
 from minitune.record.reading import read_overview, read_run
+from minitune.record.reports import read_reports
+from minitune.record.standing import read_standing
 from minitune.resources import Resources
+from minitune.result import complete
 
 THREE = {"i": grid_search([0, 1, 2])}
 
@@ -120,6 +127,34 @@ def takes_over(number: int, **changes: Any) -> Any:
     return lambda context, trial: Decision("PAUSE", exploit=(context.get_trials()[number], {**trial.config, **changes}))
 
 
+def check_views(trials: list[Trial]) -> None:
+    """Each view that reads only a part of the journal tells what the whole of it tells."""
+    check_story(read_run(run_path()), trials)
+    decisions = Decisions()
+    read_standing(str(run_path()), decisions)
+    assert decisions.by_trial == read_decisions(run_path()).by_trial
+    overview = read_overview(run_path())
+    assert [(trial.trial_id, trial.state) for trial in overview.trials] == [(t.trial_id, t.state) for t in trials]
+    reports = read_reports(run_path())
+    for trial in trials:
+        if not trial.has_started:
+            continue
+        lines = Path(trial.local_path, "result.json").read_text().splitlines()
+        found = reports.of(trial.relative_logdir)
+        assert found is not None
+        assert [complete(metrics, config) for metrics, config in found] == [json.loads(line) for line in lines]
+        assert reports.of(trial.relative_logdir, last_only=True) == found[-1:]
+    assert reports.of("nowhere") is None
+    records = journal_of()
+    taken_over = {record["trial"] for record in records if record["type"] == "exploit"}
+    live = {name: [one["n"] for one in several] for name, several in live_reports(records).items()}
+    curves = {name: [one["n"] for one, _ in curve] for name, curve in PastRun.read(run_path()).curves.items()}
+    ids = {trial.trial_id for trial in trials}  # without those that were started over
+    assert curves.keys() <= ids
+    for name in ids - taken_over:
+        assert curves.get(name, []) == live.get(name, [])
+
+
 def stops(context: Any, trial: Trial) -> str:
     return "STOP"
 
@@ -158,7 +193,7 @@ def test_a_reader_sees_after_each_turn_what_the_run_knows_of_a_trial_that(life: 
     turns, spy = Turns(**answers), Spy()
     fit(rough(*fails), FOUR, scheduler=deciding(turns), callbacks=[Reader(), spy], **settings)
     assert not any(turns.answers.values())
-    check_story(read_run(run_path()), spy.trials)
+    check_views(spy.trials)
 
 
 def test_a_reader_sees_what_a_scheduler_has_changed_of_a_trial_that_has_started_again() -> None:
@@ -188,10 +223,10 @@ def test_a_reader_sees_what_a_second_driver_knows_if_it(how: str) -> None:
     cut(rough(*fails), FOUR, results=results, scheduler=deciding(turns), stop={"n": 5}, **settings)
     spy = Spy()
     resume(rough((1, 4), (9, 4)), callbacks=[Reader(), spy], **settings, **choice)
-    check_story(read_run(run_path()), spy.trials)
+    check_views(spy.trials)
 
 
 def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it() -> None:
     spy = Spy()
     fit(report_n(40, loss=0.5), {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
-    check_story(read_run(run_path()), spy.trials)
+    check_views(spy.trials)
