@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from pathlib import Path
 from typing import Any
 
-from minitune.base.preload import first_imports
+import pytest
+
+from minitune import Trainable, with_parameters, with_resources
+from minitune.base.preload import _first_function, first_imports, import_ahead
+from minitune.trainable import wrap_function
 
 
 def function_of(*imports: str) -> Any:
@@ -18,3 +25,78 @@ def test_what_comes_after_an_import_of_the_users_own_module_is_not_imported_in_a
     imports = ("import json", "from os import path, sep", "from . import own", "import csv")
     assert list(first_imports(function_of(*imports))) == [("json", ()), ("os", ("path", "sep"))]
     assert [name for name, _ in first_imports(function_of("import json", "json.dumps(1)", "import csv"))] == ["json"]
+
+
+def train(config: dict[str, Any]) -> None:
+    import json  # noqa: F401
+
+
+class Class(Trainable):
+    def step(self) -> dict[str, Any]:
+        return {}
+
+
+class WithSetup(Class):
+    def setup(self, config: dict[str, Any], data: Any = None) -> None:
+        import json  # noqa: F401
+
+
+class WithConstructor(WithSetup):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("value", "function"),
+    [
+        (train, train),
+        (with_parameters(train), train),
+        (with_resources(with_parameters(train), {"cpu": 1}), train),
+        (functools.partial(functools.partial(train)), train),
+        (wrap_function(train), train),
+        (functools.wraps(train)(lambda config: train(config)), train),
+        (Class, Class.step),
+        (WithSetup, WithSetup.setup),
+        (with_parameters(WithSetup, data=1), WithSetup.setup),
+        (WithConstructor, WithConstructor.__init__),
+        (Trainable, None),
+        (3, 3),
+    ],
+)
+def test_the_first_function_of_the_users_is_found_within_wrappers(value: Any, function: Any) -> None:
+    assert _first_function(value) is function
+
+
+def test_installed_packages_are_imported_in_advance_up_to_the_users_own_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages"
+    (installed / "first_of_mine").mkdir(parents=True)
+    (installed / "first_of_mine" / "__init__.py").touch()
+    (installed / "first_of_mine" / "part.py").touch()
+    (installed / "second_of_mine.py").write_text("raise SystemExit(3)")
+    (installed / "third_of_mine.py").touch()
+    (tmp_path / "own_of_mine.py").touch()
+    for directory in (installed, tmp_path):
+        monkeypatch.syspath_prepend(str(directory))
+    names = ("first_of_mine", "first_of_mine.part", "second_of_mine", "third_of_mine", "own_of_mine")
+
+    def imported(*imports: str) -> list[str]:
+        for name in names:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        import_ahead(function_of(*imports))
+        return [name for name in names if name in sys.modules]
+
+    assert imported("from first_of_mine import part", "import third_of_mine") == [
+        "first_of_mine",
+        "first_of_mine.part",
+        "third_of_mine",
+    ]
+    assert imported("import first_of_mine", "import own_of_mine", "import third_of_mine") == ["first_of_mine"]
+    assert imported("import missing_of_mine", "import third_of_mine") == []
+    assert imported("import first_of_mine", "import second_of_mine", "import third_of_mine") == ["first_of_mine"]
+    assert imported("import sys, math, minitune", "import third_of_mine") == ["third_of_mine"]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import_ahead(3)
+    import_ahead(len)
