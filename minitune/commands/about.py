@@ -116,7 +116,7 @@ def _error_lines(alike: Sequence[Trial]) -> list[str]:
 def compared_data(facts: ComparedRun, mode: str) -> dict[str, Any]:
     """A run beside others, for programs: its counts, what it took, and its best trial."""
     run = facts.run
-    best = facts.best
+    best = facts.best and facts.best.trial
     return data_of(
         {
             **identity_of(run, facts.state),

@@ -461,5 +461,5 @@ def compare(options: argparse.Namespace) -> int:
 def _earlier_best_of(facts: ComparedRun, mode: str) -> str:
     if facts.best is None:
         return ""
-    found = about_earlier_best(facts.run.trials, facts.best, facts.metric, mode)
+    found = about_earlier_best(facts.run.trials, facts.best.trial, facts.metric, mode)
     return "" if found is None else str(found.text)

@@ -7,9 +7,8 @@ from typing import Any
 
 from minitune.base.text import date
 from minitune.experiment import states
-from minitune.experiment.goal import best_trial
-from minitune.experiment.trial import Trial
-from minitune.output.rows import USUAL_METRICS, shown_metric, titled
+from minitune.experiment.goal import Best
+from minitune.output.rows import USUAL_METRICS, titled
 from minitune.record.standing import Standing
 from minitune.record.story import Story
 from minitune.result import CONFIG, TIME_TOTAL_S, flatten
@@ -29,7 +28,7 @@ class ComparedRun:
     begun: str
     reports: int
     training_s: float
-    best: Trial | None
+    best: Best | None
 
     @classmethod
     def of(cls, run: Story, state: Standing, metric: str, mode: str) -> ComparedRun:
@@ -41,7 +40,7 @@ class ComparedRun:
             date(run.setup.begun_s),
             sum(trial.progress.num_reports for trial in run.trials),
             sum(trial.progress.training_s for trial in run.trials),
-            best_trial(run.trials, metric, mode) if metric else None,
+            Best.of(run.trials, metric, mode) if metric else None,
         )
 
     def column(self, earlier_best: str) -> dict[str, Any]:
@@ -60,8 +59,9 @@ class ComparedRun:
             USUAL_METRICS[TIME_TOTAL_S]: self.training_s,
         }
         if self.best is not None:
-            column[f"best {self.metric}"] = shown_metric(self.best, self.metric)
-            column["best trial"] = titled(self.best)
+            trial = self.best.trial
+            column[f"best {self.metric}"] = self.best.value
+            column["best trial"] = titled(trial)
             column["earlier best"] = earlier_best or None
-            column |= {f"{CONFIG}/{name}": value for name, value in flatten(self.best.reported_config).items()}
+            column |= {f"{CONFIG}/{name}": value for name, value in flatten(trial.reported_config).items()}
         return column

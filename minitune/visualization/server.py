@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hmac
 import logging
-import math
 import os
 import secrets
 import socket
@@ -30,7 +29,7 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from minitune.base import json_text
 from minitune.error import TuneError
-from minitune.experiment.goal import best_trial
+from minitune.experiment.goal import Best
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.output.colors import DAMAGED
 from minitune.record.layout import RunDirectory, find_runs
@@ -206,11 +205,10 @@ class RunList:
             row.metric = ", ".join(goal.objectives)
             row.mode = ", ".join(goal.objectives.values())
         elif goal.metric is not None and goal.mode is not None:
-            best = best_trial(story.trials, goal.metric, goal.mode)
-            value = None if best is None else best.progress.analysis.get(goal.metric, "last")
+            best = Best.of(story.trials, goal.metric, goal.mode)
             row.metric = goal.metric
             row.mode = goal.mode
-            row.best = value if value is None or math.isfinite(value) else None
+            row.best = None if best is None else best.value
         self._known[path] = key, row
         return row
 

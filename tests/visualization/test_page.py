@@ -28,6 +28,7 @@ from kit import (
     restore,
     restored_state,
     run_path,
+    table_in,
 )
 
 import minitune as tune
@@ -40,6 +41,7 @@ from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import RunData, fill_page
+from minitune.visualization.server import RunList
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
@@ -347,7 +349,7 @@ def test_the_page_says_that_the_best_value_was_lucky() -> None:
     assert re.match(rf"{best['value']:.3g} was lucky: about 0\.\d+ is to be expected", found["remark"])
 
 
-def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
+def test_the_page_says_what_the_repeats_of_the_best_trial_gave(capsys: pytest.CaptureFixture[str]) -> None:
     values = iter([1, 2, 3, 7, 8, 9])
     grid = fit(lambda config: {"loss": next(values)}, {"x": grid_search([1, 2, 3])}, **OBJECTIVE, confirm=1)
 
@@ -355,6 +357,11 @@ def test_the_page_says_what_the_repeats_of_the_best_trial_gave() -> None:
     assert (found["confirmed"], found["remark"]) == (7, "7 in one repeat (1 seen)")
     first = grid._run.trials[0].trial_id
     assert [trial["repeats"] for trial in found["trials"]][:4] == [None, None, None, first]
+
+    (listed,) = RunList(os.path.dirname(grid.experiment_path)).rows()
+    assert (listed["best"], found["compared"]["best loss"]) == (7, "7"), "not the lucky value"
+    assert cli.main(["compare", grid.experiment_path]) == 0
+    assert {row[""]: row["run"] for row in table_in(capsys.readouterr().out)}["best loss"] == "7"
 
 
 def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
