@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import SavedCounter, fit, virtual_executor
+from kit import SavedCounter, fit, make_trial, run_trial, virtual_executor
 
 import minitune as tune
 from minitune import ResultGrid, choice, clock, grid_search, report, uniform
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import Transition
+from minitune.experiment.trial import Repeat, Trial
+from minitune.output.remarks import closing_remarks, opening_remarks, remark_on_luck_of
 from minitune.schedulers import (
     ASHAScheduler,
     HyperBandScheduler,
@@ -375,3 +380,250 @@ def test_a_run_that_was_cut_has_no_remarks(remarks_of: Any) -> None:
 def test_a_quiet_run_has_no_remarks(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     fit(deaf, {"rate": uniform(0, 1)}, num_samples=5, **OBJECTIVE)
     assert capsys.readouterr().out == caplog.text == ""
+
+
+# -- each remark by itself ---------------------------------------------------------------------------------------------
+def trial_of(
+    number: int, *losses: float, kind: EndKind | None = None, how: Any = Transition.STOP, **more: Any
+) -> Trial:
+    trial = run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number}, **more))
+    for step, loss in enumerate(losses, 1):
+        trial.record_result({"loss": loss, "training_iteration": step, "time_total_s": 2.0 * step})
+    if how is not None:
+        trial.move(how)
+    trial.ending = None if kind is None else Ending.of(kind)
+    return trial
+
+
+def at_end(
+    trials: list[Trial],
+    scheduler: Any = None,
+    *,
+    metric: Any = "loss",
+    mode: Any = "min",
+    is_cut: bool = False,
+    end_reason: str = "",
+    closing_remark: str = "",
+) -> list[str]:
+    search: Any = SimpleNamespace(end_reason=end_reason, closing_remark=closing_remark)
+    goal: Any = SimpleNamespace(metric=metric, mode=mode)
+    return list(closing_remarks(trials, scheduler or timed(None, None), search, goal, is_cut=is_cut))
+
+
+def timed(time_attr: str | None, first_turn: float | None) -> Any:
+    return SimpleNamespace(time_attr=time_attr, first_turn=first_turn, short_name="Sched")
+
+
+@pytest.mark.parametrize(
+    ("time_attr", "first", "reports", "text"),
+    [
+        ("training_iteration", 4, 3, "hint: Sched decided nothing: its first turn is at training_iteration=4, and no "),
+        ("training_iteration", 3, 3, None),
+        ("time_total_s", 7, 3, "no trial got beyond 6 (time_attr='time_total_s' counts seconds, 'training_iteration' "),
+        ("time_total_s", 6, 3, None),
+        ("epoch", 6, 3, None),  # no trial has reported it
+        (None, 6, 3, None),
+        ("training_iteration", None, 3, None),
+    ],
+)
+def test_a_scheduler_without_a_turn_is_told_with_the_time_that_trials_reached(
+    time_attr: str | None, first: float | None, reports: int, text: str | None
+) -> None:
+    trials = [trial_of(0, 1.0), trial_of(1, *[1.0] * reports)]
+    remarks = at_end(trials, timed(time_attr, first))
+    assert len(remarks) == (text is not None)
+    assert text is None or text in remarks[0]
+
+
+SINGLE = "hint: Sched could change nothing: each trial has reported once, at its end"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "has_remark"),
+    [
+        ([EndKind.RETURNED] * 4, True),
+        ([EndKind.DONE] * 4, True),
+        ([EndKind.RETURNED, EndKind.DONE, EndKind.SCHEDULER, EndKind.SCHEDULER], True),
+        ([EndKind.RETURNED] * 3, False),  # too few
+        ([EndKind.SCHEDULER] * 4, False),  # it has decided
+        ([EndKind.RETURNED] * 3 + [EndKind.CRITERION], False),
+        ([EndKind.RETURNED] * 4 + [None], False),
+    ],
+)
+def test_trials_that_report_once_at_their_ends_leave_a_scheduler_nothing(
+    kinds: list[EndKind | None], has_remark: bool
+) -> None:
+    trials = [trial_of(number, float(number), kind=kind) for number, kind in enumerate(kinds)]
+    remarks = at_end(trials, timed("training_iteration", 1))
+    assert [remark.startswith(SINGLE) for remark in remarks] == [True] * has_remark
+    assert at_end(trials, timed(None, None)) == []
+    assert at_end([*trials, trial_of(9, 1.0, 2.0, kind=EndKind.RETURNED)], timed("training_iteration", 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("losses", "kind", "mode", "has_remark"),
+    [
+        ([2.0], EndKind.CRITERION, "min", True),
+        ([1.0], EndKind.CRITERION, "min", True),
+        ([0.9], EndKind.CRITERION, "min", False),
+        ([2.0], EndKind.CRITERION, "max", False),
+        ([2.0], EndKind.RETURNED, "min", False),
+        ([2.0], None, "min", False),
+        ([2.0, 2.0], EndKind.CRITERION, "min", False),
+    ],
+)
+def test_a_criterion_that_a_loss_meets_at_once_is_told(
+    losses: list[float], kind: EndKind | None, mode: str, has_remark: bool
+) -> None:
+    trials = [trial_of(number, *losses, kind=kind, stopping_criterion={"loss": 1}) for number in range(2)]
+    remarks = at_end(trials, mode=mode)
+    assert [remark.startswith("hint: stop={'loss': 1} has ended each trial at its first") for remark in remarks] == (
+        [True] * has_remark
+    )
+    assert at_end([*trials, trial_of(2, *losses, kind=kind)], mode=mode) == [], "one trial has no such limit"
+    assert at_end(trials, metric=["loss", "b"], mode=[mode, "min"]) == []
+
+
+@pytest.mark.parametrize(
+    ("curves", "has_remark"),
+    [
+        ([[0.5, 0.25]] * 4, True),
+        ([[0.5, 0.25]] * 3, False),
+        ([[1.0, 2.0]] * 4, False),  # whole numbers are often the same
+        ([[0.5, 0.25]] * 3 + [[0.25, 0.5]], False),
+        ([[0.5]] * 3 + [[0.5, 0.5]], False),
+    ],
+)
+def test_trials_that_all_report_the_same_fractions_are_told(curves: list[list[float]], has_remark: bool) -> None:
+    trials = [trial_of(number, *curve) for number, curve in enumerate(curves)]
+    remarks = at_end(trials)
+    assert [f"hint: {len(trials)} trials with different configurations have all" in remark for remark in remarks] == (
+        [True] * has_remark
+    )
+    same = [trial_of(0, *curve) for curve in curves]
+    assert at_end(same) == [], "they had the same configuration"
+    failed = [trial_of(number, *curve, how=Transition.FAIL) for number, curve in enumerate(curves)]
+    assert at_end(failed) == []
+
+
+def test_the_searcher_has_its_remarks_and_a_run_that_was_cut_or_is_empty_only_the_reason_of_its_end() -> None:
+    trials = [trial_of(0, 1.0)]
+    assert at_end(trials, end_reason="no points left", closing_remark="half of them") == [
+        "No more trials: no points left",
+        "hint: half of them",
+    ]
+    for cut in (at_end([], end_reason="x", closing_remark="y"), at_end(trials, end_reason="x", is_cut=True)):
+        assert cut == ["No more trials: x"]
+    silent = [trial_of(0), trial_of(1)]
+    (remark,) = at_end(silent, closing_remark="y")
+    assert remark.startswith("hint: no trial has reported a result: call report(")
+    assert at_end([*silent, trial_of(2, how=Transition.FAIL)]) == []
+
+
+def test_a_lucky_value_is_told_after_a_run_of_ten_seconds_that_confirmed_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("minitune.search.estimate.estimates", lambda *goal: asked.append(goal[1:]) or ["found"])
+    monkeypatch.setattr("minitune.search.estimate.remark_on_luck", lambda found, mode: f"{found[0]} {mode}")
+    trials = [trial_of(0, 1.0)]
+    told = ["hint: found max; see get_best_result(by='estimate')"]
+    assert list(remark_on_luck_of(trials, "loss", "max", 9.9)) == []
+    assert list(remark_on_luck_of(trials, "loss", "max", 10.0)) == told
+    assert asked == [("loss", "max")]
+    again = trial_of(1, 2.0)
+    again.repeats = Repeat("t0000", "loss", "max")
+    assert list(remark_on_luck_of([*trials, again], "loss", "max", 10.0)) == []
+    monkeypatch.setattr("minitune.search.estimate.remark_on_luck", lambda found, mode: "")
+    assert list(remark_on_luck_of(trials, "loss", "max", 10.0)) == []
+
+
+class Array:
+    """An array of numpy, as far as it is looked at."""
+
+    def __init__(self, values: list[Any], dimensions: int = 1, error: Exception | None = None):
+        self.values = values
+        self.shape = (len(values),) * dimensions
+        self.error = error
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def tolist(self) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        return self.values
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([1, 2], "a list"),
+        ((0.1, "a"), "a tuple"),
+        (range(100), "a range"),
+        (Array([1, 2]), "an array"),
+        ({"min": 0, "max": 1}, "a dict"),
+        ({"min": 0.5, "max": 1}, "a dict"),
+        ({"values": [1, 2]}, "a dict"),
+        ([1], None),
+        ([1, 1], None),
+        ([1, [2]], None),
+        ([], None),
+        (range(101), None),
+        (Array([1, 2], dimensions=2), None),
+        (Array(list(range(101))), None),
+        (Array([1, 2], error=RuntimeError("odd")), None),
+        ({"min": 0, "max": 1, "step": 1}, None),
+        ({"min": "a", "max": "b"}, None),
+        ({"min": True, "max": False}, None),
+        ({"values": [1]}, None),
+        ("ab", None),
+        ({1, 2}, None),
+    ],
+)
+def test_a_constant_that_lists_values_looks_like_a_domain(value: Any, kind: str | None) -> None:
+    none: Any = SimpleNamespace(metric=None, mode=None)
+    remarks = list(opening_remarks({"deep": {"lr": value}}, 1, none, []))
+    assert [f"'deep/lr' is {kind}, and each trial gets all of it" in remark for remark in remarks] == [True] * (
+        kind is not None
+    )
+    searched = list(opening_remarks({"deep": {"lr": value}, "x": uniform(0, 1)}, 2, none, []))
+    assert len(searched) == len(remarks), "with the name of a single value"
+    other = list(opening_remarks({"deep": {"anything": value}, "x": uniform(0, 1)}, 2, none, []))
+    assert other == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "is_told"),
+    [
+        ("loss", "max", True),
+        ("eval/mean_loss", "max", True),
+        ("val-loss", "max", True),
+        ("Train_Loss", "max", True),
+        ("loss", "min", False),
+        ("neg_loss", "max", False),
+        ("val_mean", "max", False),
+        ("lossy", "max", False),
+    ],
+)
+def test_a_loss_that_is_to_grow_is_told_by_its_words(metric: str, mode: str, is_told: bool) -> None:
+    goal: Any = SimpleNamespace(metric=metric, mode=mode)
+    told = [f"hint: mode='max' looks for the largest {metric}; mode='min' looks for the smallest"] * is_told
+    assert list(opening_remarks({}, 9, goal, [])) == told
+
+
+@pytest.mark.parametrize(
+    ("domain", "samples", "is_told"),
+    [
+        (uniform(0, 1), 1, True),
+        (uniform(0, 1), 2, False),
+        (grid_search([1, 2]), 1, False),
+        (grid_search([1]), 1, False),
+    ],
+)
+def test_a_single_draw_from_a_space_is_told(domain: Any, samples: int, is_told: bool) -> None:
+    none: Any = SimpleNamespace(metric=None, mode=None)
+    found = list(opening_remarks({"x": domain}, samples, none, []))
+    assert [remark.startswith("hint: one configuration is drawn from the search space") for remark in found] == (
+        [True] * is_told
+    )
