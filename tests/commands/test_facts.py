@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune.commands.facts import ABSENT, Facts, Said, data_of, json_line, short, tell
+from minitune.commands.facts import ABSENT, Facts, Said, data_of, json_line, tell
 
 FACTS: Facts = {
     "trial": Said(3, "3 (t3)"),
@@ -88,4 +88,3 @@ def test_programs_get_one_object_with_all_data_and_the_schema_first(capsys: pyte
 def test_names_and_values_for_people_stay_on_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
     tell({"config": {"a\nb": "c\nd"}, "text": Said(1, {"x": math.nan})}, as_json=False)
     assert capsys.readouterr().out.splitlines() == ["config", "  a b: 'c\\nd'", "text", "  x: nan"]
-    assert short([1 / 3, "a"]) == "[0.333333, 'a']"

@@ -287,6 +287,33 @@ def test_a_metric_without_a_mode_is_told(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+def test_a_large_array_is_not_copied() -> None:
+    none: Any = SimpleNamespace(metric=None, mode=None)
+    for array in (Array(list(range(101)), error=KeyboardInterrupt()), Array([1], 2, error=KeyboardInterrupt())):
+        assert list(opening_remarks({"lr": array}, 1, none, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "is_told"),
+    [(lambda: 1, True), (lambda config: 1, True), (lambda one, two: 1, False), (len, False), (slow, False)],
+)
+def test_a_lambda_that_may_be_meant_for_sample_from_is_told(function: Any, is_told: bool) -> None:
+    none: Any = SimpleNamespace(metric=None, mode=None)
+    found = list(opening_remarks({"a": {"b": function}}, 2, none, []))
+    assert [
+        remark.startswith("hint: 'a/b' is a lambda, and each trial gets the lambda itself") for remark in found
+    ] == ([True] * is_told)
+
+
+def test_a_metric_without_a_mode_is_told_unless_there_are_several() -> None:
+    for metric, count in (("loss", 1), (["loss", "acc"], 0), (None, 0)):
+        goal: Any = SimpleNamespace(metric=metric, mode=None)
+        found = list(opening_remarks({}, 2, goal, []))
+        assert [remark.startswith("hint: metric='loss' has no mode, so no trial is the best") for remark in found] == (
+            [True] * count
+        )
+
+
 @pytest.mark.parametrize(
     ("metric", "mode", "is_told"),
     [
@@ -541,7 +568,7 @@ def test_a_lucky_value_is_told_after_a_run_of_ten_seconds_that_confirmed_nothing
 class Array:
     """An array of numpy, as far as it is looked at."""
 
-    def __init__(self, values: list[Any], dimensions: int = 1, error: Exception | None = None):
+    def __init__(self, values: list[Any], dimensions: int = 1, error: BaseException | None = None):
         self.values = values
         self.shape = (len(values),) * dimensions
         self.error = error
@@ -562,6 +589,7 @@ class Array:
         ((0.1, "a"), "a tuple"),
         (range(100), "a range"),
         (Array([1, 2]), "an array"),
+        (Array(list(range(100))), "an array"),
         ({"min": 0, "max": 1}, "a dict"),
         ({"min": 0.5, "max": 1}, "a dict"),
         ({"values": [1, 2]}, "a dict"),
@@ -576,6 +604,7 @@ class Array:
         ({"min": 0, "max": 1, "step": 1}, None),
         ({"min": "a", "max": "b"}, None),
         ({"min": True, "max": False}, None),
+        ({"min": 0, "max": "b"}, None),
         ({"values": [1]}, None),
         ("ab", None),
         ({1, 2}, None),
