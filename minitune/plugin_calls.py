@@ -18,7 +18,7 @@ from minitune.base.user_code import runs, user_code
 from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import SearchGenerator
-from minitune.search.searcher import SearcherWrapper
+from minitune.search.searcher import Searcher, layers_of
 
 logger = logging.getLogger("minitune")
 
@@ -140,6 +140,8 @@ def hook_name(hook: Any) -> str:
     name = hook.__name__
     if isinstance(owner, SearchGenerator) and name == "next_trial":
         name = "suggest"
-    while isinstance(owner, (SearchGenerator, SearcherWrapper)):
+    if isinstance(owner, SearchGenerator):
         owner = owner.searcher
+    if isinstance(owner, Searcher):
+        owner = layers_of(owner)[-1]
     return f"{type(owner).__name__}.{name}"

@@ -32,7 +32,7 @@ from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import Rules
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher, call_set_search_properties
+from minitune.search.searcher import Searcher, call_set_search_properties, layers_of
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
@@ -90,7 +90,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
         searcher = search_alg.searcher
     searcher_name = None
     if isinstance(searcher, Searcher):
-        searcher_name = type(searcher).__name__
+        searcher_name = type(layers_of(searcher)[-1]).__name__
     spec = {
         **plan.experiment.public_spec,
         "searcher": searcher_name,

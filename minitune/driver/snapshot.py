@@ -46,7 +46,7 @@ from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher, SearcherWrapper, newest_file
+from minitune.search.searcher import Searcher, layers_of, newest_file
 from minitune.settings import number_setting, setting
 from minitune.stopper import Stopper
 
@@ -290,21 +290,17 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
     """The user's searcher without its wrappers; None if the search algorithm has no searcher."""
     if not isinstance(search_alg, SearchGenerator):
         return None
-    searcher = search_alg.searcher
-    while isinstance(searcher, SearcherWrapper):
-        searcher = searcher.searcher
-    return searcher
+    return layers_of(search_alg.searcher)[-1]
 
 
 def class_names(plugin: Any) -> str:
     """The class name of a plug-in, with those of wrapped searchers; `callbacks` for their tuple."""
     if isinstance(plugin, tuple):
         return "callbacks"
-    names = [type(plugin).__qualname__]
-    while isinstance(plugin, (SearchGenerator, SearcherWrapper)):
-        plugin = plugin.searcher
-        names.append(type(plugin).__qualname__)
-    return "/".join(names)
+    parts = [plugin]
+    if isinstance(plugin, SearchGenerator):
+        parts += layers_of(plugin.searcher)
+    return "/".join(type(part).__qualname__ for part in parts)
 
 
 def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:

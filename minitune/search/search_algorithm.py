@@ -25,9 +25,9 @@ from minitune.search.filters import FilteredSearcher, Rules
 from minitune.search.searcher import (
     Metric,
     Searcher,
-    SearcherWrapper,
     call_set_search_properties,
     cannot_learn,
+    layers_of,
     newest_file,
     newest_state,
 )
@@ -280,17 +280,16 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def end_reason(self) -> str:
-        for one in self._wrappers():
+        for one in layers_of(self.searcher):
             if isinstance(one, FilteredSearcher):
                 return one.end_reason
         return ""
 
     def set_rules(self, rules: Rules) -> None:
         """The filter goes between the innermost searcher and its wrappers."""
-        holder: SearchGenerator | SearcherWrapper = self
-        while isinstance(holder.searcher, SearcherWrapper):
-            holder = holder.searcher
-        holder.searcher = FilteredSearcher(holder.searcher, rules)
+        *wrappers, searcher = layers_of(self.searcher)
+        holder: Any = wrappers[-1] if wrappers else self
+        holder.searcher = FilteredSearcher(searcher, rules)
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `SearchAlgorithm.set_search_properties`. Warns if the searcher keeps another metric or mode."""
@@ -430,7 +429,7 @@ class SearchGenerator(SearchAlgorithm):
             "count": self._count,
             "seed": self._seed,
             "live": sorted(self._live),
-            "wrappers": [(type(wrapper).__name__, wrapper.get_state()) for wrapper in self._wrappers()],
+            "wrappers": [(type(wrapper).__name__, wrapper.get_state()) for wrapper in layers_of(self.searcher)[:-1]],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -440,14 +439,15 @@ class SearchGenerator(SearchAlgorithm):
             ValueError: If the searcher is wrapped in other ways than the saved one.
         """
         saved = [name for name, _ in state["wrappers"]]
-        own = [type(wrapper).__name__ for wrapper in self._wrappers()]
+        wrappers = layers_of(self.searcher)[:-1]
+        own = [type(wrapper).__name__ for wrapper in wrappers]
         if saved != own:
             raise ValueError(f"the searcher must be wrapped as when it was saved: in {saved}, but got {own}")
         super().set_state(state)
         self._count = state["count"]
         self._seed = state["seed"]
         self._live = set(state["live"])
-        for wrapper, (_, inner) in zip(self._wrappers(), state["wrappers"], strict=True):
+        for wrapper, (_, inner) in zip(wrappers, state["wrappers"], strict=True):
             wrapper.set_state(inner)
 
     def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
@@ -458,15 +458,6 @@ class SearchGenerator(SearchAlgorithm):
         super().restore_from_dir(dirpath)
         self.searcher.restore_from_dir(dirpath)
 
-    def _wrappers(self) -> Iterator[SearcherWrapper]:
-        searcher = self.searcher
-        while isinstance(searcher, SearcherWrapper):
-            yield searcher
-            searcher = searcher.searcher
-
     def _own_name(self) -> str:
         """The class of the innermost searcher, which the user knows."""
-        searcher = self.searcher
-        for wrapper in self._wrappers():
-            searcher = wrapper.searcher
-        return type(searcher).__name__
+        return type(layers_of(self.searcher)[-1]).__name__

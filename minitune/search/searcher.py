@@ -361,6 +361,14 @@ class SearcherWrapper(Searcher):
         self.searcher.restore_from_dir(checkpoint_dir)
 
 
+def layers_of(searcher: Searcher) -> list[Searcher]:
+    """A searcher and those inside it, from the outside in. The last one is the user's own, the others are wrappers."""
+    found = [searcher]
+    while isinstance(found[-1], SearcherWrapper):
+        found.append(found[-1].searcher)
+    return found
+
+
 class TriedConfig(dict[str, Any]):
     """The configuration of an earlier trial. Keys that the space lacks, such as old constants, are left out."""
 

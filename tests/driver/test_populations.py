@@ -10,6 +10,7 @@ import pytest
 from kit import Counter, Spy, cut, fit, report_state, restored_state, resume, run_path
 
 from minitune import (
+    ConcurrencyLimiter,
     ResultGrid,
     Searcher,
     Trainable,
@@ -195,7 +196,8 @@ def test_a_searcher_is_refused() -> None:
         def suggest(self, trial_id: str) -> dict[str, Any]:
             return {"lr": 1.0}
 
-    for choice, name in ((Fixed(), "Fixed"), (SearchGenerator(Fixed()), "Fixed"), ("tpe", "TPESearch")):
+    limited = ConcurrencyLimiter(Fixed(), 2)
+    for choice, name in ((limited, "Fixed"), (SearchGenerator(Fixed()), "Fixed"), ("tpe", "TPESearch")):
         for scheduler in (pbt(), ResourceChangingScheduler(pbt())):
             with pytest.raises(ValueError, match=f"takes no search algorithm, but got {name}; leave") as caught:
                 fit(Climber, {}, scheduler=scheduler, search_alg=choice, max_concurrent_trials=2)
