@@ -87,6 +87,24 @@ def test_only_the_last_limit_counts(loop: Loop, time: Time) -> None:
     assert called == ["sooner"]
 
 
+def test_a_limit_that_was_moved_counts_from_then_on(loop: Loop, time: Time) -> None:
+    called: list[float] = []
+    limit = TimeLimit(loop)
+    limit.set(5.0, lambda: called.append(-1.0))
+    pass_time(loop, time, 4.0)
+    limit.set(10.0, lambda: called.append(time.now_s))
+    for _ in range(20):
+        pass_time(loop, time, 1.0)
+    assert called == [1_014.0]
+
+
+def test_a_turn_ends_with_its_timeout_whatever_is_due_later(loop: Loop) -> None:
+    called: list[int] = []
+    loop.call_later(3_600.0, lambda: called.append(1))
+    assert loop.turn(0.0) is False
+    assert called == []
+
+
 @pytest.mark.parametrize("end", [TimeLimit.clear, TimeLimit.close])
 def test_a_limit_that_is_removed_is_not_exceeded(loop: Loop, time: Time, end: object) -> None:
     called: list[str] = []
