@@ -249,6 +249,27 @@ def test_a_zygote_that_loads_something_is_not_stuck(zygote: Driver, leap: Callab
     assert pid in zygote_pids()
 
 
+def test_a_zygote_is_stuck_although_another_one_loads_something(
+    zygote: Driver, leap: Callable[..., None], tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    end = tmp_path / "end"
+    worker = zygote.start("a")
+    [pid] = zygote_pids()
+    zygote.group.preload(partial(_wait_for, str(begun), str(end)))
+    wait_until(begun.exists, "the other one has begun")
+    stop(pid)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: is_gone(worker), "it is dead")
+    assert zygote.group.wait(0) == []
+    leap(EOF_S)
+    leap(KILL_CONFIRM_S)
+    leap(ZYGOTE_ANSWER_S, ZYGOTE_ANSWER_PARTS)
+    assert zygote.ended("a").kind == "lost"
+    assert is_gone(pid)
+    end.touch()
+
+
 def _nothing() -> None:
     pass
 
