@@ -93,7 +93,7 @@ def about_run(run: Story, state: Standing) -> Facts:
     }
     if goal.metric and goal.mode and (found := Best.of(run.trials, goal.metric, goal.mode)):
         best = found.trial
-        facts["best"] = Said(best_data(best, goal.metric, goal.mode), f"trial {titled(best)}: {found}")
+        facts["best"] = Said(best_data(found, goal.mode), f"trial {titled(best)}: {found}")
         facts["earlier best"] = about_earlier_best(run.trials, best, goal.metric, goal.mode)
     if goal.objectives:
         front = goal.front(run.trials)
@@ -116,7 +116,7 @@ def _error_lines(alike: Sequence[Trial]) -> list[str]:
 def compared_data(facts: ComparedRun, mode: str) -> dict[str, Any]:
     """A run beside others, for programs: its counts, what it took, and its best trial."""
     run = facts.run
-    best = facts.best and facts.best.trial
+    best = facts.best
     return data_of(
         {
             **identity_of(run, facts.state),
@@ -124,8 +124,8 @@ def compared_data(facts: ComparedRun, mode: str) -> dict[str, Any]:
             "begun": facts.begun,
             "reports": facts.reports,
             "training_s": facts.training_s,
-            "best": best and best_data(best, facts.metric, mode),
-            "earlier best": best and about_earlier_best(run.trials, best, facts.metric, mode),
+            "best": best and best_data(best, mode),
+            "earlier best": best and about_earlier_best(run.trials, best.trial, facts.metric, mode),
         }
     )
 
@@ -203,16 +203,18 @@ def require_best(run: Story, metric: str, mode: str, scope: str) -> Trial:
     return trial
 
 
-def best_data(trial: Trial, metric: str, mode: str) -> dict[str, Any]:
+def best_data(best: Best, mode: str) -> dict[str, Any]:
     """The best trial by last reports for programs, in brief."""
-    value = trial.progress.analysis.get(metric, "last")
+    trial = best.trial
+    value = trial.progress.analysis.get(best.metric, "last")
     return {
         **identity_of_trial(trial),
         "status": trial.state,
-        "metric": metric,
+        "metric": best.metric,
         "mode": mode,
         "value": value,
-        "iteration": _iteration_of(trial, metric, value),
+        "mean": best.confirmed and best.confirmed.mean,
+        "iteration": _iteration_of(trial, best.metric, value),
         "config": trial.reported_config,
     }
 
