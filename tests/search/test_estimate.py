@@ -10,7 +10,7 @@ import pytest
 from kit import fit, virtual_executor
 
 from minitune import ResultGrid, choice, clock, loguniform, report, uniform
-from minitune.search.estimate import Estimate, remark_on_luck
+from minitune.search.estimate import Estimate, _chosen, _columns_of, _Surface, remark_on_luck
 
 TRUTH_OF = {"a": 0.0, "b": 0.4}
 
@@ -167,6 +167,105 @@ def test_a_lucky_value_is_named_with_the_trial_that_is_better() -> None:
     assert remark_on_luck([lucky], "min") == "0.183 was lucky: about 0.21 is to be expected"
     assert remark_on_luck([better], "min") == ""
     assert remark_on_luck([Estimate("a", 0.183, 0.2104, 0.19, 0.23, False)], "min") == ""
+
+
+def test_luck_has_the_direction_of_the_mode() -> None:
+    lucky = Estimate("a", 5.0, 3.0, 2.0, 4.0, True)
+    other = Estimate("b", 3.5, 3.25, 2.9, 4.0, True)
+    assert remark_on_luck([other, lucky], "max") == (
+        "5 was lucky: about 3 is to be expected; trial b is expected to be better (3.25)"
+    )
+    assert remark_on_luck([Estimate("b", 3.5, 2.5, 2.2, 4.0, True), lucky], "max") == (
+        "5 was lucky: about 3 is to be expected"
+    )
+    assert remark_on_luck([], "max") == ""
+    assert remark_on_luck([Estimate("a", 5.0, 5.001, 5.0005, 6.0, True)], "max") == "", "it is the same in three digits"
+
+
+def test_a_value_at_an_end_of_its_interval_is_no_luck() -> None:
+    seen = [Estimate("a", value, 2.0, 1.0, 3.0, True).is_lucky for value in (0.99, 1.0, 2.0, 3.0, 3.01)]
+    assert seen == [True, False, False, False, True]
+    assert str(Estimate("a", 9.0, 2.0, 1.23456, 3.0, True)) == "about 2 (1.23 to 3)"
+
+
+CORNER = math.sqrt(0.5)  # so that two categories are at the distance 1
+
+
+@pytest.mark.parametrize(
+    ("values", "columns"),
+    [
+        ([2, 4, None, 6], [[0, 0.5, 0.5, 1]]),
+        ([-1.0, 0.0, 1.0], [[0, 0.5, 1]]),
+        ([1e-4, 1e-3, 1e-2, 1e-1], [[0, 1 / 3, 2 / 3, 1]]),
+        ([1, 30, 60], [[0, 29 / 59, 1]]),  # a large range, but its middle is in the middle of it
+        ([1.0, 4.3, 19.0], [[0, 3.3 / 18, 1]]),  # below twenty times
+        ([0.0, 1e-3, 1.0], [[0, 1e-3, 1]]),  # zero has no logarithm
+        ([3, 3, None], []),
+        ([1.0, math.inf], []),
+        ([None, None], []),
+        (["b", "a", "b"], [[0, CORNER, 0], [CORNER, 0, CORNER]]),
+        ([True, None, False], [[0, 0, CORNER], [CORNER, 0, 0]]),
+        (["a", "a", None], []),
+        ([[1, 2], "x"], [[0, CORNER], [CORNER, 0]]),
+    ],
+)
+def test_values_of_a_parameter_are_coordinates(values: list[Any], columns: list[list[float]]) -> None:
+    found = _columns_of(values)
+    assert sorted(found) == [pytest.approx(column) for column in sorted(columns)]
+
+
+def test_only_the_first_values_tell_whether_a_scale_is_logarithmic() -> None:
+    """Later ones gather where it is promising."""
+    first = [1.0, 1000.0, *[10**1.5] * 13]
+    (column,) = _columns_of([*first, *[500.0] * 100])
+    assert column[2] == pytest.approx(0.5)
+    (column,) = _columns_of([1.0, 1000.0, *[500.0] * 13, *[10**1.5] * 100])
+    assert column[2] == pytest.approx(499 / 999)
+
+
+def test_of_very_many_trials_the_nearest_ones_to_the_best_and_some_others_are_used() -> None:
+    inputs = [(number / 300,) for number in range(300)]
+    assert list(_chosen(inputs[:100], 3)) == list(range(100))
+    chosen = list(_chosen(inputs, 100))
+    assert len({*chosen}) == 100
+    assert chosen == sorted(chosen)
+    assert set(range(76, 125)) < set(chosen)
+    others = [number for number in chosen if not 75 <= number <= 125]
+    assert len(others) >= 49
+    assert min(others) == 0
+    assert 290 < max(others) < 300
+
+
+def matern(distance: float) -> float:
+    root = math.sqrt(5) * distance
+    return (1 + root + root * root / 3) * math.exp(-root)
+
+
+def test_the_loss_of_a_surface_is_its_negative_log_posterior() -> None:
+    """For two points, by hand: the inverse and the determinant of a matrix of two rows."""
+    inputs, values = [(0.1, 0.5), (0.4, 0.1)], [1.0, -0.5]
+    logs = [0.5, -0.5, -3.0]
+    fit = _Surface(inputs, values).fit(logs)
+    square = 0.3**2 * math.exp(0.5) + 0.4**2 * math.exp(-0.5)  # the logarithms are those of inverse squared lengths
+    a, b = 1 + math.exp(-3.0), matern(math.sqrt(square))
+    determinant = a * a - b * b
+    form = (a * (values[0] ** 2 + values[1] ** 2) - 2 * b * values[0] * values[1]) / determinant
+    variance = form / 2
+    prior = 0.2 * math.cosh(0.5) + 0.2 * math.cosh(-0.5) + 0.5 * ((-3.0 + 4) / 2) ** 2
+    assert fit.variance == pytest.approx(variance)
+    assert fit.loss == pytest.approx(math.log(variance) + 0.5 * math.log(determinant) + prior)
+    assert _Surface([*inputs, (0.9, 0.9)], [*values, 7.0]).fit(logs, [0, 1]).loss == pytest.approx(fit.loss)
+
+
+def test_the_likely_length_scales_and_noise_are_no_worse_than_the_first_ones() -> None:
+    rng = random.Random(1)
+    inputs = [(rng.random(), rng.random()) for _ in range(30)]
+    surface = _Surface(inputs, [math.sin(7 * x) for x, _ in inputs])
+    found = surface.likely_logs()
+    firsts = [surface.fit([length, length, noise]).loss for length in (-1.0, 1.0) for noise in (-9.0, -4.0, -1.0, 1.0)]
+    assert surface.fit(found).loss < min(firsts)
+    assert found[0] > found[1], "the first parameter matters more"
+    assert found[2] < -6, "there is no noise"
 
 
 def test_a_long_run_ends_with_the_remark_and_a_short_one_without(capsys: pytest.CaptureFixture[str]) -> None:
