@@ -395,6 +395,21 @@ def test_a_saved_searcher_goes_on_as_it_would_have() -> None:
     assert play(second, bowl, 13, first=17) == whole[17:]
 
 
+@pytest.mark.parametrize("saved", [None, True, False])
+def test_only_a_search_that_began_with_other_arithmetic_is_told_so(
+    saved: bool | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = search(SQUARE), search(SQUARE)
+    play(first, bowl, 12)
+    state = first.get_state()
+    here = state["scales"]["has_numpy"]
+    state["scales"]["has_numpy"] = saved
+    second.set_state(state)
+    told = f"the search began {'with' if saved else 'without'} numpy and goes on {'with' if here else 'without'} it"
+    assert (told in caplog.text) == (saved is not None and saved != here)
+    assert bool(caplog.messages) == (saved is not None and saved != here)
+
+
 def test_a_searcher_is_made_by_its_name_and_learns_from_known_points() -> None:
     searcher = create_searcher("auto", metric="loss", mode="min", space=SQUARE, seed=3)
     assert type(searcher) is AutoSearch

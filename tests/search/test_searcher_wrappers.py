@@ -10,6 +10,7 @@ import pytest
 from kit import Listed, Recording, all_trials, suggesting
 
 from minitune.search import ConcurrencyLimiter, Repeater, Searcher
+from minitune.search.searcher import SearcherWrapper
 from minitune.search.wrappers import TRIAL_INDEX
 
 # -- ConcurrencyLimiter -------------------------------------------------------------------------------------------
@@ -18,6 +19,60 @@ from minitune.search.wrappers import TRIAL_INDEX
 def ask(searcher: Searcher, *trial_ids: str) -> list[str]:
     """Ask once per id; returns those that got a suggestion."""
     return [trial_id for trial_id in trial_ids if isinstance(searcher.suggest(trial_id), dict)]
+
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "set_search_properties": ("loss", "min", {"x": 1}),
+    "set_max_concurrency": (3,),
+    "set_seed": (7,),
+    "suggest": ("t",),
+    "adopt": ("t", {"x": 1}),
+    "on_trial_result": ("t", {"loss": 1}),
+    "on_trial_complete": ("t", {"loss": 1}, True),
+    "on_trial_error": ("t",),
+    "on_pause": ("t",),
+    "on_unpause": ("t",),
+    "on_search_end": (),
+    "add_evaluated_point": ({"x": 1}, 2.0, True, True, [1.0]),
+    "learn_from": ([],),
+    "save": ("file",),
+    "restore": ("file",),
+    "save_to_dir": ("directory", "session"),
+    "restore_from_dir": ("directory",),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrapper_passes_everything_on_and_returns_the_answer(name: str) -> None:
+    heard: list[Any] = []
+    inner = Searcher("loss", "max")
+
+    def hear(*given: Any, **named: Any) -> str:
+        heard.append((*given, *named.values()))
+        return "the answer"
+
+    setattr(inner, name, hear)
+    wrapper = SearcherWrapper(inner)
+    answer = getattr(wrapper, name)(*CALLS[name])
+    assert heard == [CALLS[name]]
+    if name in ("suggest", "set_max_concurrency", "set_search_properties"):
+        assert answer
+    assert (wrapper.metric, wrapper.mode) == ("loss", "max")
+
+
+def test_a_plain_searcher_takes_metric_and_mode_once_and_no_space() -> None:
+    searcher = Searcher()
+    assert not searcher.set_search_properties("loss", "min", {})
+    assert not searcher.set_search_properties("other", "max", {})
+    assert (searcher.metric, searcher.mode) == ("loss", "min")
+    assert not searcher.set_max_concurrency(3)
+    assert (searcher.own_space, list(searcher.first_points()), searcher.max_concurrent) == (None, [], 0)
+
+
+def test_a_refused_suggestion_is_a_failed_trial_unless_the_searcher_says_otherwise() -> None:
+    searcher = Recording()
+    searcher.on_suggestion_refused("t")
+    assert searcher.heard == [("complete", "t", None, True)]
 
 
 def test_limiter_bounds_open_suggestions() -> None:
