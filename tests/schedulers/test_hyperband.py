@@ -11,6 +11,8 @@ from kit import FakeContext, make_trial, run_trial
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
+from minitune.schedulers.async_hyperband import Entry
+from minitune.schedulers.hyperband import Bracket
 
 
 class Band:
@@ -375,6 +377,31 @@ def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None
     assert 1 in band.asked_to_stop()
     answer = again.on_trial_result(band.context, band.trials[2], {"training_iteration": 2, "score": 1})
     assert answer == "STOP"
+
+
+def test_a_state_of_a_bracket_does_not_go_on_with_it() -> None:
+    bracket = Bracket(1, 0, 3, [1, 3], 3)
+    for number, name in enumerate("abc"):
+        bracket.add(name)
+        bracket.arrive(bracket.members[name], 1, Entry(float(number), number, name))
+    assert not bracket.is_open
+    assert bracket.num_moving == 0
+    (closing,) = bracket.close()
+    assert [closing.rank(entry) for entry in (*closing.kept, *closing.dropped)] == [1, 2, 3]
+    assert (closing.cutoff, bracket.time, bracket.size) == (0.0, 3, 1)
+    state = bracket.get_state()
+    before = repr(state)
+    again = Bracket.of_state(state, 3)
+    assert again == bracket
+    for each in (bracket, again):
+        each.remove("b", "TERMINATED")
+        each.remove("a", "ERROR")
+        assert not each.is_over
+        each.remove("c", "TERMINATED")
+        assert each.is_over
+        assert each.ended == {"TERMINATED": 2, "ERROR": 1}
+    assert repr(state) == before
+    assert list(state["leaving"]) == ["b", "c"]
 
 
 def test_a_state_of_other_brackets_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
@@ -342,6 +343,29 @@ def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path: Path, capl
     generator.save_to_dir(str(tmp_path), "s")
     assert "Unsaved cannot be saved" in caplog.text
     assert [path.name for path in tmp_path.iterdir()] == ["search_gen_state-s.pkl"]
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, OSError])
+def test_a_state_that_could_not_be_written_leaves_no_file_and_the_older_one(tmp_path: Path, error: Any) -> None:
+    class Breaks(Recording):
+        is_broken = False
+
+        def save(self, checkpoint_path: str) -> None:
+            Path(checkpoint_path).write_text("half")
+            if self.is_broken:
+                raise error("no space left")
+            super().save(checkpoint_path)
+
+    searcher = Breaks()
+    searcher.save_to_dir(str(tmp_path), "first")
+    (before,) = tmp_path.iterdir()
+    whole = before.read_bytes()
+    searcher.is_broken = True
+    with contextlib.suppress(OSError):
+        searcher.save_to_dir(str(tmp_path), "first")
+    assert [path.name for path in tmp_path.iterdir()] == [before.name]
+    assert before.read_bytes() == whole
+    searcher.restore_from_dir(str(tmp_path))
 
 
 def test_a_state_fits_only_searchers_wrapped_alike() -> None:
