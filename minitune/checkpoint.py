@@ -34,6 +34,7 @@ from minitune.base.pickling import PROTOCOL, by_value_pickler
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """The file of a checkpoint that is a dict: returned by a class's `save_checkpoint`, or passed to `from_dict`."""
+_DIRECTORY = re.compile(r"checkpoint_(\d{6,})")
 # The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed.
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
@@ -277,6 +278,12 @@ class CheckpointRecord:
 def directory_name(number: int) -> str:
     """The name of the directory of checkpoint `number`. It is the same as Ray Tune's."""
     return f"checkpoint_{number:06d}"
+
+
+def number_of_directory(name: str) -> int | None:
+    """The inverse of `directory_name`; None if the name is none of a checkpoint."""
+    match = _DIRECTORY.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def temporary_path(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -17,7 +16,7 @@ from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.base.numbers import sortable
 from minitune.base.text import plain_numbers
-from minitune.checkpoint import Checkpoint
+from minitune.checkpoint import Checkpoint, number_of_directory
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
 from minitune.experiment.goal import Confirmation, Goal, best_checkpoint, check_mode, confirmations
@@ -50,7 +49,6 @@ logger = logging.getLogger("minitune")
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
 """Keys that the text of a `Result` leaves out."""
-_CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 KeptCheckpoints = list[tuple[Checkpoint, dict[str, Any]]]
 """Checkpoints, each with the result that was reported with it."""
@@ -573,6 +571,7 @@ def _score(value: Any, order: str) -> float:
 def _logged_checkpoints(directory: str, rows: list[ResultRow]) -> KeptCheckpoints:
     """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
-    matches = (_CHECKPOINT.fullmatch(entry.name) for entry in os.scandir(directory) if entry.is_dir())
-    found = sorted((int(match[1]), match[0]) for match in matches if match)
+    names = [entry.name for entry in os.scandir(directory) if entry.is_dir()]
+    numbers = [(number_of_directory(name), name) for name in names]
+    found = sorted((number, name) for number, name in numbers if number is not None)
     return [(Checkpoint(os.path.join(directory, name)), metrics.get(name, {})) for _, name in found]

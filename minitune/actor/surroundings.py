@@ -21,6 +21,7 @@ from operator import is_
 from typing import Any
 
 from minitune.actor.messages import HIGH_DESCRIPTOR, Workplace
+from minitune.base.files import working_directory
 
 _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _STREAMS = {1: "stdout", 2: "stderr"}
@@ -143,7 +144,7 @@ class Surroundings:
     """The state of this process before any user code ran. Use it on the main thread."""
 
     def __init__(self) -> None:
-        self._directory = _read_directory()
+        self._directory = working_directory()
         self._environment = _Environment()
         self._umask = _read_umask()
         self._signals = _Signals()
@@ -245,14 +246,6 @@ def _renew_stream(descriptor: int) -> None:
         stream = open(descriptor, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115 - stays open
         setattr(sys, f"__{name}__", stream)
     setattr(sys, name, stream)
-
-
-def _read_directory() -> str | None:
-    """The working directory; None if it has been removed."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return None
 
 
 def _read_umask() -> int:

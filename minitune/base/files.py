@@ -350,12 +350,17 @@ def absolute(path: str) -> str:
         ) from None
 
 
+def working_directory() -> str | None:
+    """The working directory; None if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 def search_path() -> list[str]:
     """`sys.path` with absolute paths, for another working directory. Keeps a notebook's empty entry."""
-    try:
-        here = os.getcwd()
-    except OSError:  # the working directory has been removed
-        here = ""
+    here = working_directory() or ""
     found = []
     for entry in sys.path:
         if isinstance(entry, str):

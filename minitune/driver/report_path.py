@@ -29,7 +29,6 @@ _MAX_TEXT = 50_000
 _SHAPES_KEPT = 256
 """How many shapes are kept for later trials."""
 _TEXT = frozenset((str,))
-_compact = json_chunks(separators=(",", ":"))
 _one_per_line = json_chunks(separators=("\n", ":"))
 """JSON with one value per line. The values themselves contain no line breaks."""
 
@@ -54,7 +53,7 @@ class _ReportText:
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
         record = records.result(trial.trial_id, trial.attempt.number, 0, metrics, GO_ON)
-        return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
+        return self._pattern("".join(codec.plain_chunks({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:
         text = text.replace("%", "%%")
@@ -69,7 +68,7 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | 
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = JSON_TYPES.issuperset(kinds)
-    if not are_plain or "\\ud" in "".join(_compact(names, 0)):
+    if not are_plain or "\\ud" in "".join(codec.plain_chunks(names, 0)):
         return None
     return _ReportText(names, kinds)
 

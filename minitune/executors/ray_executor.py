@@ -31,7 +31,7 @@ from minitune.actor.loop import Loop
 from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Workplace
 from minitune.actor.process import last_lines
 from minitune.base import shared_values
-from minitune.base.files import search_path
+from minitune.base.files import search_path, working_directory
 from minitune.base.pickling import dumps
 from minitune.base.shared_values import ObjectRef
 from minitune.error import HINT, RemoteError
@@ -239,7 +239,7 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
             "look",
             __version__,
             process.proof,
-            _working_directory(),
+            working_directory() or "",
             tuple(search_path()),
             list(sys.argv),
         )
@@ -569,14 +569,6 @@ class RayTrialExecutor(LoopExecutor[ActorOnCluster, RayProcess]):
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)
         self._told.append(exited)
-
-
-def _working_directory() -> str:
-    """The driver's working directory; empty if it has been removed."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""
 
 
 def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

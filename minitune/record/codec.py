@@ -91,7 +91,8 @@ _METRICS = ',"metrics":'
 # The records whose objects are kept once loaded, since many trials share them.
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
-_plain_chunks = json_chunks(separators=(",", ":"))
+plain_chunks = json_chunks(separators=(",", ":"))
+"""A record without objects, as it is written."""
 
 _read_json = json_decoder()
 _read_json_at = json.JSONDecoder().raw_decode
@@ -507,7 +508,7 @@ def encode(record: dict[str, Any], objects: ObjectStore) -> str:
         # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
         # The key $ would be taken for a tag.
         try:
-            text = "".join(_plain_chunks(record, 0))
+            text = "".join(plain_chunks(record, 0))
             if "\\ud" in text or _TAG_KEY in text:
                 text = None
         except ValueError:

@@ -18,7 +18,7 @@ from minitune import clock
 from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.pickling import dumps_by_value
-from minitune.checkpoint import directory_name, temporary_path
+from minitune.checkpoint import directory_name, number_of_directory, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
@@ -38,7 +38,6 @@ _DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port i
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
-_CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 
 LAST = "last"
@@ -452,8 +451,8 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
     if parent != run_path or name in ("", ".", "..") or os.path.islink(trial_directory):
         return
     for name in files.names(trial_directory):
-        checkpoint = _CHECKPOINT.fullmatch(name)
-        left_over = checkpoint is not None and int(checkpoint[1]) not in recorded
+        number = number_of_directory(name)
+        left_over = number is not None and number not in recorded
         if left_over or _CHECKPOINT_TEMPORARY.fullmatch(name) or files.WRITE_TEMPORARY.fullmatch(name):
             files.remove_tree(os.path.join(trial_directory, name))
 

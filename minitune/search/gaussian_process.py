@@ -25,7 +25,7 @@ from operator import mul
 from typing import Any
 
 from minitune.search.length_scales import FIRST_ROUNDS, ROUNDS, USUAL_LOG_NOISE, inverse_of_triangle, likely_logs
-from minitune.search.parzen import KernelSpace, Point
+from minitune.search.parzen import LOG_SQRT_2PI, KernelSpace, Point
 
 MOST_POINTS = 100
 MOST_FAILED = 30
@@ -78,7 +78,6 @@ _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
 SQRT_5 = math.sqrt(5)
 _SQRT_HALF = math.sqrt(0.5)
-_LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
 Vector = tuple[float, ...]
 
@@ -369,7 +368,7 @@ class GaussianProcess:
         """The logarithm of the expectation of max(0, improvement), for this mean and this share of the variance."""
         deviation = math.sqrt(self._variance * max(1e-10, share))
         z = (self._least - mean) / deviation
-        log_density = -0.5 * z * z - _LOG_SQRT_2PI
+        log_density = -0.5 * z * z - LOG_SQRT_2PI
         if z < -30:  # the terms below would cancel out; these are the first two of the asymptotic series
             return log_density - 2 * math.log(-z) + math.log1p(-3 / (z * z)) + math.log(deviation)
         return math.log(deviation * (math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)))

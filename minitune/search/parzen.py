@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from minitune.space.parameters import Axis
 
-_LOG_SQRT_2PI = math.log(2 * math.pi) / 2
+LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
 
 _FAR_SDS = 6.0
@@ -99,7 +99,7 @@ class KernelSpace:
         log_norms = []
         for axis in axes:
             mass = _mass(axis, 0.5, axis.prior_sd)
-            log_norms.append(math.log(axis.prior_sd * mass) + _LOG_SQRT_2PI)
+            log_norms.append(math.log(axis.prior_sd * mass) + LOG_SQRT_2PI)
         self._log_prior_norm = -sum(map(math.log, sizes)) - sum(log_norms)
 
     def pack(self, coordinates: Sequence[float], categories: Sequence[int]) -> Point:
@@ -182,7 +182,7 @@ class GoodSide:
         weights = [weight * len(points) / sum(weights) for weight in weights]
         self._cumulative = list(accumulate([*weights, 1.0]))
         self._kernels = []
-        base = -len(kernel_space.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in kernel_space.sizes)
+        base = -len(kernel_space.axes) * LOG_SQRT_2PI - sum(math.log(count + size) for size in kernel_space.sizes)
         for point, bandwidths, weight in zip(points, self._bandwidths, weights, strict=True):
             deviations = kernel_space.widened(bandwidths)
             # The density counts only inside the bounds, so that kernels near them are not too low.
@@ -332,7 +332,7 @@ class BadSide:
         self._log_norm = (
             self._choices * self._log_odds
             - sum(map(math.log, kernels.deviations))
-            - len(kernel_space.axes) * _LOG_SQRT_2PI
+            - len(kernel_space.axes) * LOG_SQRT_2PI
             - sum(math.log(contrast + size) for size in kernel_space.sizes)
         )
 

@@ -32,7 +32,7 @@ import psutil
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.summary import Target, grouped_errors
 from minitune.base.checks import is_real, require
-from minitune.base.files import discard_tree
+from minitune.base.files import discard_tree, working_directory
 from minitune.base.forks import only_here
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
@@ -350,7 +350,7 @@ class ProcessSnapshot:
         self._threads = set(threading.enumerate())
         self._descriptors = _descriptors() if DESCRIPTORS in kinds else {}
         self._environment = dict(os.environ)
-        self._directory = _working_directory()
+        self._directory = working_directory()
         self._signals = _handlers() if SIGNALS in kinds else {}
         self._files = _entries(self._directory) if FILES in kinds else set()
 
@@ -425,7 +425,7 @@ class ProcessSnapshot:
         return found
 
     def _changed_directory(self, _: float) -> list[str]:
-        now = _working_directory()
+        now = working_directory()
         if now == self._directory or self._directory is None:
             return []
         os.chdir(self._directory)
@@ -502,13 +502,6 @@ def _descriptors() -> dict[int, str]:
         except OSError:
             continue  # the descriptor of the listing itself
     return table
-
-
-def _working_directory() -> str | None:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return None
 
 
 def _handlers() -> dict[int, Any]:
