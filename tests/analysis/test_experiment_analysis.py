@@ -294,3 +294,37 @@ def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
     assert (trial.status, trial.num_failures, trial.error) == ("TERMINATED", 1, None)
     assert trial.progress.analysis.get("n", "max") == grid[0].metrics["n"] == 1
     assert math.isclose(trial.metric_analysis["n"]["avg"], 1)
+
+
+def test_a_run_without_a_usable_value_has_no_best_of_anything(
+    grid: ResultGrid, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path)
+    for best in (
+        analysis.get_best_trial("f1", "max"),
+        analysis.get_best_config("f1", "max"),
+        analysis.get_best_logdir("f1", "max"),
+        analysis.get_last_checkpoint(metric="f1"),
+    ):
+        assert best is None
+    assert len(caplog.messages) == 4
+    default = ExperimentAnalysis(grid.experiment_path, default_metric="f1", default_mode="max")
+    for name in ("best_result", "best_logdir", "best_checkpoint"):
+        with pytest.raises(ValueError, match=rf"'f1'.*\({grid.experiment_path}\)$"):
+            getattr(default, name)
+    alone = ExperimentAnalysis(tmp_path / "none", trials=analysis.trials)
+    for ask in (alone.stats, alone.runner_data):
+        with pytest.raises(ValueError, match="there is no run in"):
+            ask()
+    with pytest.raises(ValueError, match="trial must be one of this analysis' trials"):
+        analysis.get_best_checkpoint("t", "loss", "min")  # type: ignore[arg-type]  # what users may do
+
+
+def test_the_state_of_a_run_has_its_times_and_its_metric(grid: ResultGrid) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
+    stats, data = analysis.stats(), analysis.runner_data()
+    assert list(stats) == ["start_time", "timestamp"]
+    assert 0 <= stats["timestamp"] - stats["start_time"] < 3600
+    assert (data["_start_time"], data["_last_checkpoint_time"], data["_metric"]) == (*stats.values(), "loss")
+    good = ExperimentAnalysis(grid.experiment_path, trials=analysis.trials[:2])
+    assert good.runner_data()["_has_errored"] is False

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, listening, make_trial, run_trial
+from kit import fit, listening, make_trial, raiser, run_trial
 
 from minitune import ResultGrid, grid_search, report, run, simulate
 from minitune.analysis.run_results import RunResults
@@ -365,3 +365,13 @@ def test_a_target_may_have_the_other_mode() -> None:
 def test_a_target_without_a_sense_is_refused(arguments: tuple[Any, ...], options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Target.of(*arguments, **options)
+
+
+def test_a_run_without_a_summary_is_one_warning_and_no_failure(
+    tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Summary, "markdown", raiser(RuntimeError("odd")))
+    monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
+    fit_rates(tmp_path, [1])
+    assert caplog.text.count("there is no summary of ") == 1
+    assert (page.exists(), (tmp_path / "ended").exists()) == (False, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import resource
 import signal
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_runs import Minitune
-from kit import Script, counting, cut, descendants_of, fit
+from kit import Script, counting, cut, descendants_of, fit, raiser
 
 from minitune.commands import health
 
@@ -165,3 +167,22 @@ def test_a_run_that_has_failed_or_was_interrupted_can_go_on(script: Script, how:
     fit(counting(2), num_samples=3, name="whole", storage_path=script.storage)
     cut(counting(2), num_samples=3, results=3, how=how, storage_path=script.storage)
     assert doctor(script)["unfinished"] == str(script.storage / "run")
+
+
+def test_a_setting_that_allows_no_process_and_a_trial_that_cannot_begin_are_broken_parts(
+    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **settings: Any) -> Any:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("minitune.Tuner", refuse)
+    status, out, _ = minitune("doctor")
+    assert status == 1
+    assert out.endswith("broken: a trial cannot be run: [Errno 11] Resource temporarily unavailable\n")
+    monkeypatch.setattr("minitune.Tuner", raiser(AssertionError("no trial is tried where something is broken")))
+    monkeypatch.setattr(health, "start_method", raiser(ValueError("no such method")))
+    status, out, _ = minitune("doctor")
+    assert (status, out.endswith("broken: no such method\n")) == (1, True)
+    told = json.loads(minitune("doctor", "--json")[1])
+    assert told["problems"] == ["no such method"]
+    assert told["facts"]["python"].startswith(platform.python_version())

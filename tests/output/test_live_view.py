@@ -244,6 +244,25 @@ def test_time_left_is_a_guess_or_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("counts", "total", "rest_s", "silent", "text"),
+    [
+        ({"finished": 1, "running": 3}, 9, 60.0, 0, "1/9 trials, about 1 min to go"),
+        ({"finished": 1, "running": 3}, 9, 60.0, 1, "1/9 trials, about 1 min to go without 1 silent trial"),
+        ({"finished": 1, "running": 3}, 9, 60.0, 2, "1/9 trials, about 1 min to go without 2 silent trials"),
+        ({"finished": 1, "running": 2}, 9, None, 2, "1/9 trials, waits for 2 silent trials"),
+        ({"finished": 1, "running": 3}, 9, None, 2, "1/9 trials"),
+        ({"finished": 1}, None, 60.0, 0, "1 trial, about 1 min to go"),
+        ({"finished": 9}, 9, 60.0, 0, "9/9 trials"),
+        ({"failed": 1, "stopped": 1, "interrupted": 1, "pending": 5}, 8, None, 0, "3/8 trials"),
+    ],
+)
+def test_progress_tells_what_is_left_and_what_it_waits_for(
+    counts: dict[str, int], total: int | None, rest_s: float | None, silent: int, text: str
+) -> None:
+    assert progress_text(RunSnapshot("run", 5, counts, total=total, rest_s=rest_s, silent=silent)) == text
+
+
+@pytest.mark.parametrize(
     ("per_s", "text"),
     [
         (2.5, "2.5 per s"),

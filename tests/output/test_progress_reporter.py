@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -634,3 +635,48 @@ def test_at_most_five_trials_that_finished_after_a_retry_are_named(count: int, m
         trial.num_failures = 1
     named = ", ".join(f"train_t{number:04d}" for number in range(min(count, 5)))
     assert retried_text(trials) == [f"Finished after a retry: {named}{more} (their error.txt has the failures)"]
+
+
+def test_a_reporter_must_say_when_and_what_it_reports_and_may_leave_the_rest() -> None:
+    reporter, trial = ProgressReporter(), finished(0, 1.0)
+    with pytest.raises(NotImplementedError, match=r"ProgressReporter has to define should_report\(trials, done\)"):
+        reporter.should_report([])
+    with pytest.raises(NotImplementedError, match=r"ProgressReporter has to define report\("):
+        reporter.report([], False)
+    reporter.setup(start_time=1.0, total_samples=3, metric="loss", mode="min", more=1)
+    reporter.configure(verbose=2, print_errors=True)
+    assert reporter.seconds_left() is None
+    for told in (
+        reporter.close(),
+        reporter.note_run(RunInfo()),
+        reporter.say("a"),
+        reporter.trial_started(trial),
+        reporter.trial_result(trial, {}),
+        reporter.trial_saved(trial, "/a"),
+        reporter.trial_ended(trial),
+        reporter.run_took(1.0),
+        reporter.failure_is_raised(trial),
+    ):
+        assert told is None
+
+
+def test_an_erased_block_comes_back_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr("minitune.output.reporters.time.monotonic", lambda: now_s[0])
+    with clock.use(clock.VirtualClock(50.0)):
+        reporter = ready()
+        screen: Any = SimpleNamespace(is_erased=False, size=lambda: (80, 20), draw=lambda lines: None)
+        reporter._screen = screen
+        assert reporter.should_report([])
+        reporter.report([], False)
+        assert (reporter.should_report([]), reporter.seconds_left()) == (False, 30)
+        screen.is_erased = True
+        assert (reporter.should_report([]), reporter.seconds_left()) == (False, pytest.approx(0.1))
+        now_s[0] += 0.06
+        assert (reporter.should_report([]), reporter.seconds_left()) == (False, pytest.approx(0.04))
+        now_s[0] += 0.06
+        assert (reporter.should_report([]), reporter.seconds_left()) == (True, 0.0)
+        clock.current.sleep(29.95)
+        now_s[0] -= 0.12
+        assert reporter.seconds_left() == pytest.approx(0.05), "the next block comes sooner"
+        reporter._screen = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from minitune.output.rows import (
     infer_metrics,
     last_line,
     metric_columns,
+    metrics_of,
     parameter_names,
     row_of,
     shown_metric,
@@ -250,3 +252,15 @@ def test_without_a_choice_a_table_has_all_searched_parameters_in_order() -> None
     assert parameter_names(trials) == ["a", "b", "c"]
     assert headers(trials_table(trials, ENDED_LOOK, LOSS, {}, {}))[2:] == ["a", "b", "c"]
     assert headers(trials_table(trials, ENDED_LOOK, LOSS, {"c": "C"}, {}))[2:] == ["C"]
+
+
+def test_metrics_that_cannot_be_looked_at_are_none() -> None:
+    class Odd(UserDict):  # type: ignore[type-arg]
+        def items(self) -> Any:
+            raise RuntimeError("odd")
+
+    deep: dict[str, Any] = {}
+    deep["again"] = deep
+    for value in (Odd(a=1), deep):
+        assert metrics_of({"a": value}) == {}
+    assert metrics_of({"a": {"b": 1}, "pid": 3, "config": {"x": 1}, "done": True}) == {"a/b": 1}
