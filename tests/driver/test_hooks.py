@@ -1,0 +1,120 @@
+"""What a scheduler sees of the run, and what a plug-in may do with what it gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import Spy, cut, deciding, fit, make_trial, report_n, resume, run_trial
+
+from minitune import Searcher, Stopper, Trial
+from minitune.driver.hooks import DriverContext
+from minitune.driver.state import Request, RunState
+from minitune.experiment.lifecycle import Transition
+from minitune.resources import Resources
+from minitune.search import BasicVariantGenerator
+
+
+def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state() -> None:
+    state = RunState()
+    context = DriverContext(state, BasicVariantGenerator(), {"CPU": 3.0})
+    assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
+    trials = [make_trial(number) for number in range(6)]
+    for trial in trials:
+        state.add(trial)
+    for trial, last in ((trials[0], Transition.STOP), (trials[4], Transition.PAUSE), (trials[1], Transition.PAUSE)):
+        for transition in (Transition.START, Transition.TRAIN, last):
+            state.move(trial, transition)
+    assert context.get_trials() == trials
+    assert context.get_live_trials() == trials[1:]
+    assert (context.first_pending(), context.first_paused()) == (trials[2], trials[4])
+    assert context.get_trial(trials[0].trial_id) is trials[0]
+    assert context.get_trial("nowhere") is None
+    context.get_live_trials().clear()
+    assert context.get_live_trials() == trials[1:]
+
+
+@pytest.mark.parametrize(("totals", "cpus", "gpus"), [({}, 0, 0), ({"CPU": 3.0}, 3, 0), ({"GPU": 2.0}, 0, 2)])
+def test_a_scheduler_counts_the_resources_of_the_machine(totals: dict[str, float], cpus: int, gpus: int) -> None:
+    counts = DriverContext(RunState(), BasicVariantGenerator(), totals)._resource_updater
+    assert (counts.get_num_cpus(), counts.get_num_gpus()) == (cpus, gpus)
+
+
+def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() -> None:
+    state = RunState()
+    context = DriverContext(state, BasicVariantGenerator(), {})
+    trial = run_trial(make_trial())
+    donor = make_trial(1)
+    context.stop_trial(trial, "too slow", {"rank": 3})
+    context.stop_trial(trial)
+    context.pause_trial(trial)
+    context.pause_trial(trial, should_checkpoint=False)
+    context.exploit_trial(trial, donor, {"lr": 1}, "it is better")
+    context.set_resources(trial, {"CPU": 2})
+    assert trial.status == "RUNNING"
+    assert list(state.requests) == [
+        Request("stop", trial, ("too slow", {"rank": 3})),
+        Request("stop", trial, ("", None)),
+        Request("pause", trial, True),
+        Request("pause", trial, False),
+        Request("exploit", trial, (donor, {"lr": 1}, "it is better")),
+        Request("resources", trial, Resources([{"CPU": 2}])),
+    ]
+
+
+def empty(told: dict[str, Any]) -> None:
+    """Take everything out of a result, and out of the dicts in it."""
+    for value in told.values():
+        if isinstance(value, dict):
+            value.clear()
+    told.clear()
+
+
+class EmptiesSearch(Searcher):
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        return {"net": {"size": 1}}
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        empty(result)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        empty(result or {})
+
+
+class EmptiesStop(Stopper):
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        empty(result)
+        return False
+
+    def stop_all(self) -> bool:
+        return False
+
+
+def decide_and_empty(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+    empty(result)
+    return "CONTINUE"
+
+
+EMPTIES: dict[str, Any] = {
+    "scheduler": lambda: {"scheduler": deciding(decide_and_empty)},
+    "searcher": lambda: {"search_alg": EmptiesSearch()},
+    "stopper": lambda: {"stop": EmptiesStop()},
+}
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("kind", EMPTIES)
+def test_a_plug_in_that_empties_what_it_hears_takes_nothing_from_a_trial(kind: str, is_resumed: bool) -> None:
+    trainable = report_n(4, eval={"loss": 0.5})
+    space = {"net": {"size": 1}}
+    spy = Spy()
+    settings: dict[str, Any] = {"callbacks": [spy], **EMPTIES[kind]()}
+    if is_resumed:  # then it is another plug-in, which hears of all earlier results
+        cut(trainable, space, results=7, num_samples=2, max_concurrent_trials=1)
+        grid = resume(trainable, **settings)
+    else:
+        grid = fit(trainable, {} if kind == "searcher" else space, num_samples=2, **settings)
+    assert [result.config for result in grid] == [space] * 2
+    for result, trial in zip(grid, spy.trials, strict=True):
+        assert (result.metrics["n"], result.metrics["eval"], result.metrics["done"]) == (4, {"loss": 0.5}, True)
+        assert (trial.metric_analysis["n"]["avg"], trial.metric_analysis["eval/loss"]["last"]) == (2.5, 0.5)
