@@ -158,6 +158,10 @@ def test_functions_must_take_the_config_alone() -> None:
     for bad in (lambda: 1, lambda config, data: 1, lambda *, config: 1):
         with pytest.raises(ValueError, match=r"must be callable as lambda\(config\)"):
             validate_trainable(bad)
+    with pytest.raises(ValueError, match="bind the other arguments with with_parameters"):
+        validate_trainable(lambda config, data: 1)
+    with pytest.raises(ValueError, match="make the function take these parameters"):
+        validate_trainable(lambda: 1)
     with pytest.raises(ValueError, match=r"fn\(config, datum=\.\.\.\)"):
         with_parameters(fn, datum=1)
 

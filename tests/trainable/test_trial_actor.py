@@ -1,0 +1,217 @@
+"""The object of a trial that the driver calls: its parameters, its directory, its checkpoints, and its end."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import FakeActor, FakeDriver, pull, settle
+
+from minitune.base import files
+from minitune.base.shared_values import hold
+from minitune.checkpoint import Checkpoint
+from minitune.context import get_context
+from minitune.error import DiskError
+from minitune.experiment import parameter_files
+from minitune.registry import get_env_creator
+from minitune.resources import Allocation
+from minitune.trainable import Trainable, get_checkpoint, report
+from minitune.trainable.trial_actor import make_trial_actor
+
+
+class Stepping(Trainable):
+    """Reports the checkpoint that it would go on from."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        checkpoint = get_checkpoint()
+        return {
+            "n": self.n,
+            "from": None if checkpoint is None else checkpoint.path,
+            "config": "mine",
+            "directory": get_context().get_trial_dir(),
+        }
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        if self.n == 2:
+            raise ValueError("cannot be saved now")
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.n = checkpoint["n"]
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.n = 0
+        return True
+
+
+def stepping(config: dict[str, Any]) -> None:
+    for n in range(2):
+        directory = Path(get_context().get_trial_dir() or "", "made")
+        directory.mkdir(exist_ok=True)
+        report({"n": n, "directory": get_context().get_trial_dir()}, checkpoint=Checkpoint(directory))
+        report({"n": n})
+
+
+# -- its parameters and its directory ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trainable", [stepping, Stepping])
+def test_each_trial_has_files_with_its_configuration(driver: FakeDriver, trainable: Any) -> None:
+    actor = driver.start(trainable, {"lr": 0.1}, writes_parameters=True)
+    first = driver.directory / "t_00000"
+    assert json.loads((first / "params.json").read_text()) == {"lr": 0.1}
+    assert os.listdir(first) == ["params.json"]
+    settle(actor.stop())
+    assert settle(actor.reset(driver.info("t_1", config={"lr": (1, 2)}, writes_parameters=True).fields(), None))
+    assert json.loads((driver.directory / "t_1" / "params.json").read_text()) == {"lr": [1, 2]}
+    assert pickle.loads((driver.directory / "t_1" / "params.pkl").read_bytes()) == {"lr": (1, 2)}
+    settle(actor.stop())
+    assert settle(actor.reset(driver.info("t_2").fields(), None))
+    assert os.listdir(driver.directory / "t_2") == []
+
+
+@pytest.mark.parametrize(("number", "ends_run"), [(errno.EACCES, False), (errno.ENOSPC, True)])
+def test_a_configuration_that_cannot_be_written_ends_the_run_only_on_a_full_disk(
+    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, ends_run: bool
+) -> None:
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(parameter_files.files, "write_again", refuse)
+    monkeypatch.setattr(files, "open", refuse, raising=False)
+    if ends_run:
+        with pytest.raises(DiskError, match="could not be written"):
+            driver.start(lambda config: 1, writes_parameters=True)
+    else:
+        assert pull(driver.start(lambda config: 1, writes_parameters=True)).metrics["_metric"] == 1
+        assert "the configuration of trial fn_t_00000 could not be written" in caplog.text
+
+
+@pytest.mark.parametrize("trainable", [stepping, Stepping])
+def test_another_directory_may_stand_for_that_of_the_trial(driver: FakeDriver, tmp_path: Path, trainable: Any) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    info = driver.info()
+    factory = functools.partial(
+        make_trial_actor, hold(trainable), info.resources, fields=info.fields(), directory=str(tmp_path / "here")
+    )
+    actor = FakeActor("t_00000", factory, Allocation())
+    driver._actors.append(actor)
+    assert pull(actor).metrics["directory"] == str(tmp_path / "here")
+    settle(actor.save())
+    assert sorted(name for name in os.listdir(tmp_path / "here") if name != "made") == ["checkpoint_000000"]
+    assert os.listdir(info.directory) == []
+    settle(actor.stop())
+    assert settle(actor.reset(driver.info("t_1").fields(), None, str(tmp_path / "there")))
+    assert pull(actor).metrics["directory"] == str(tmp_path / "there")
+
+
+def test_environments_that_were_registered_are_known_to_the_trial(driver: FakeDriver) -> None:
+    def make_environment(config: Any) -> str:
+        return "made"
+
+    info = driver.info()
+    creators = {"an environment of this test": hold(make_environment)}
+    factory = functools.partial(
+        make_trial_actor,
+        hold(lambda config: {"made": get_env_creator("an environment of this test")({})}),
+        info.resources,
+        fields=info.fields(),
+        env_creators=creators,
+    )
+    actor = FakeActor("t_00000", factory, Allocation())
+    driver._actors.append(actor)
+    assert pull(actor).metrics["made"] == "made"
+
+
+# -- its checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def test_the_last_checkpoint_of_a_function_counts_until_the_next_trial(driver: FakeDriver) -> None:
+    actor = driver.start(stepping)
+    assert settle(actor.save()) is None
+    pull(actor)
+    assert settle(actor.save()).number == 0
+    pull(actor)
+    assert settle(actor.save()).number == 0
+    pull(actor)
+    assert settle(actor.save()).number == 1
+    settle(actor.stop())
+    assert settle(actor.reset(driver.info("t_1").fields(), None))
+    assert settle(actor.save()) is None
+
+
+def test_a_class_knows_the_checkpoint_that_it_would_go_on_from(driver: FakeDriver) -> None:
+    actor = driver.start(Stepping, next_checkpoint=4)
+    metrics = pull(actor).metrics
+    assert (metrics["from"], "config" in metrics) == (None, False)
+    directory = driver.directory / "t_00000"
+    first = settle(actor.save())
+    assert pull(actor).metrics["from"] == str(directory / first.directory)
+    with pytest.raises(ValueError, match="cannot be saved now"):
+        settle(actor.save())
+    assert os.listdir(directory) == [first.directory]
+    last = pull(actor).metrics
+    assert last["from"] == str(directory / first.directory)
+    second = settle(actor.save())
+    assert first.number < second.number
+    settle(actor.restore(str(directory / first.directory), {"training_iteration": 1}))
+    metrics = pull(actor).metrics
+    assert (metrics["n"], metrics["training_iteration"]) == (2, 2)
+    assert metrics["from"] == str(directory / first.directory)
+    settle(actor.stop())
+    assert settle(actor.reset(driver.info("t_1").fields(), None))
+    assert pull(actor).metrics["from"] is None
+
+
+def test_a_class_without_a_method_to_save_has_no_checkpoint(driver: FakeDriver) -> None:
+    class Plain(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"x": 1}
+
+    actor = driver.start(Plain)
+    pull(actor)
+    assert settle(actor.save()) is None
+    assert os.listdir(driver.directory / "t_00000") == []
+
+
+# -- its end -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("done", [True, 1, False])
+def test_a_result_of_a_class_may_end_the_trial(driver: FakeDriver, done: Any) -> None:
+    class Ending(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"x": 1, "done": done}
+
+    found = pull(driver.start(Ending))
+    assert found.done is bool(done)
+    assert found.metrics["done"] == done
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(SystemExit(0), False), (SystemExit(3), True), (ValueError(), True)])
+def test_an_error_at_the_end_of_a_class_is_told_unless_it_is_a_usual_end(
+    driver: FakeDriver, caplog: pytest.LogCaptureFixture, error: BaseException, is_told: bool
+) -> None:
+    class Ending(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"x": 1}
+
+        def cleanup(self) -> None:
+            assert get_context().get_trial_id() == "t_00000"
+            raise error
+
+    actor = driver.start(Ending)
+    pull(actor)
+    assert settle(actor.stop()) is None
+    assert ("cleanup() raised an exception; the trial keeps its status" in caplog.text) == is_told
