@@ -241,7 +241,7 @@ def check_installed(package: str, user: str) -> None:
         raise ImportError(f"{user} needs {package}; install it with: pip install {package}", name=package)
 
 
-def load(package: str, user: str) -> ModuleType:
+def load_tracker(package: str, user: str) -> ModuleType:
     """Load a tracker's package.
 
     Raises:

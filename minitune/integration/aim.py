@@ -12,7 +12,14 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.checks import require
-from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_in
+from minitune.integration._tracking import (
+    RecordEnd,
+    TrackerCallback,
+    TrialFacts,
+    check_installed,
+    load_tracker,
+    numbers_in,
+)
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 _FILE = ".aim_run"
@@ -57,7 +64,7 @@ class AimLoggerCallback(TrackerCallback):
         self._aim_run_kwargs = {**quiet, **aim_run_kwargs}
 
     def open(self, facts: TrialFacts) -> Any:
-        aim = load("aim", type(self).__name__)
+        aim = load_tracker("aim", type(self).__name__)
         path = os.path.join(facts.path, _FILE)
         options = {
             "repo": self._repo_path or facts.run_path,

@@ -19,7 +19,7 @@ from minitune.integration._tracking import (
     TrialFacts,
     check_installed,
     config_in,
-    load,
+    load_tracker,
     numbers_in,
 )
 
@@ -82,7 +82,7 @@ class CometLoggerCallback(TrackerCallback):
                 os.environ.pop(_NO_WATCH, None)
 
     def open(self, facts: TrialFacts) -> Any:
-        comet = load("comet_ml", type(self).__name__)
+        comet = load_tracker("comet_ml", type(self).__name__)
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
         from comet_ml.config import set_global_experiment
 
@@ -114,7 +114,7 @@ class CometLoggerCallback(TrackerCallback):
         record.log_metrics(numbers_in(result), step=step)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        comet = load("comet_ml", type(self).__name__)
+        comet = load_tracker("comet_ml", type(self).__name__)
         artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
         artifact.add(directory)
         record.log_artifact(artifact)

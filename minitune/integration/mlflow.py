@@ -21,7 +21,7 @@ from minitune.integration._tracking import (
     TrackerCallback,
     TrialFacts,
     check_installed,
-    load,
+    load_tracker,
     numbers_in,
     plain_config,
     tracked,
@@ -114,7 +114,7 @@ class MLflowLoggerCallback(TrackerCallback):
                 os.environ[_TOKEN] = before
 
     def open(self, facts: TrialFacts) -> _Run:
-        load("mlflow", type(self).__name__)
+        load_tracker("mlflow", type(self).__name__)
         from mlflow.tracking import MlflowClient
 
         if self._client is None:
@@ -208,7 +208,7 @@ def setup_mlflow(
         ImportError: If MLflow is not installed.
         ValueError: If there is no such experiment.
     """
-    mlflow = load("mlflow", "setup_mlflow()")
+    mlflow = load_tracker("mlflow", "setup_mlflow()")
     from mlflow.tracking import MlflowClient
 
     plain = dict(config or {})
@@ -285,7 +285,7 @@ class MLflowTrainableMixin(TrackedTrainable):
         setup_mlflow(config, create_experiment_if_not_exists=True)
 
     def end_record(self) -> None:
-        load("mlflow", "mlflow_mixin").end_run()
+        load_tracker("mlflow", "mlflow_mixin").end_run()
 
 
 def _experiment_id(

@@ -19,7 +19,7 @@ from minitune.integration._tracking import (
     begins_with,
     check_installed,
     config_in,
-    load,
+    load_tracker,
     numbers_in,
     plain_config,
     tracked,
@@ -102,7 +102,7 @@ class WandbLoggerCallback(TrackerCallback):
             record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        artifact = load("wandb", type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
+        artifact = load_tracker("wandb", type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
@@ -137,7 +137,7 @@ def setup_wandb(
         ...     run = setup_wandb(config, project="mnist")
         ...     run.log({"loss": 0.1})
     """
-    wandb = load("wandb", "setup_wandb()")
+    wandb = load_tracker("wandb", "setup_wandb()")
     plain = dict(config or {})
     options = {**plain.pop("wandb", {}), **kwargs}
     for old, new in (("trial_id", "id"), ("trial_name", "name")):
@@ -196,7 +196,7 @@ def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback"
 
 def _init(facts: TrialFacts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
     """The run of a trial."""
-    wandb = load("wandb", "WandbLoggerCallback")
+    wandb = load_tracker("wandb", "WandbLoggerCallback")
     given = {name: value for name, value in options.items() if value is not None}
     arguments: dict[str, Any] = {
         "id": facts.trial_id,
