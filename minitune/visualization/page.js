@@ -1361,10 +1361,10 @@ class TrialTable {
     this.found = run.trials.filter((trial) => this.run.isChosen(trial));
     if (by) {
       const keyed = this.found.map((trial) => [by.get(trial), trial]);
-      keyed.sort(([a, s], [b, t]) => {
-        if (missing(a) || missing(b)) return missing(a) - missing(b) || s.number - t.number;
-        if (typeof a === "number" && typeof b === "number") return sign * (a - b) || s.number - t.number;
-        return sign * text(a).localeCompare(text(b), undefined, { numeric: true }) || s.number - t.number;
+      keyed.sort(([a], [b]) => {  // equal ones stay in the order of their numbers
+        if (missing(a) || missing(b)) return missing(a) - missing(b);
+        if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+        return sign * text(a).localeCompare(text(b), undefined, { numeric: true });
       });
       this.found = keyed.map(([, trial]) => trial);
     }
@@ -1755,7 +1755,7 @@ function sideBySide(runs, host, only) {
       const all = lines.flat();
       log.disabled = !(range(all.map(([, value]) => value))[0] > 0);
       const x = numberAxis(BY_NAMES[own.by], all.map(([at]) => at), { isTime, isInteger: !isTime, fromZero: isTime });
-      const y = numberAxis(metricsOf(runs), all.map(([, value]) => value), { isLog: own.isLog && !log.disabled });
+      const y = numberAxis(metricsOf(runs), all.map(([, value]) => value), { isLog: own.isLog });
       card.chips(runs.map((run, index) => [String(index), run.data.name, `run${index % 8}`, !hidden.has(index)]), (name) => { if (!hidden.delete(Number(name))) hidden.add(Number(name)); card.mark(); });
       card.chart(0).draw({ x, y, layers: lines.map((line, index) => ({ kind: "lines", style: "thick", cls: `run${index % 8}`, isStep: true, lines: hidden.has(index) ? [] : [axisPoints(x, y, line)] })),
         hits: lines.flatMap((line, index) => hidden.has(index) ? [] : line.map(([at, value]) => ({ x: x.at(at), y: y.at(value), text: () => `${runs[index].data.name}: ${number(value)}` }))) });

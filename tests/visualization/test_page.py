@@ -510,6 +510,25 @@ def test_while_a_run_goes_on_its_page_has_the_time() -> None:
     assert [one["since_s"] for one in whole["trials"]] == [None, None]
 
 
+def test_a_trial_without_a_report_has_worked_as_long_as_it_had_workers() -> None:
+    def fails(config: dict[str, Any]) -> None:
+        clock.current.sleep(5)
+        shown.append(run_of()["trials"][0])
+        raise ValueError("no")
+
+    shown: list[dict[str, Any]] = []
+    with clock.use(VirtualClock(1e9)):
+        executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+        fit(fails, executor=executor, max_failures=1, **OBJECTIVE)
+    first, second = shown
+    assert (first["counted_s"], first["since_s"], first["spans"]) == (0, 0, [])
+    assert (second["counted_s"], second["spans"]) == (0, [[0, 5]]), "it has a new worker, whose time counts"
+    assert second["since_s"] == second["working_s"] >= 5
+    (ended,) = run_of()["trials"]
+    assert ended["since_s"] is None
+    assert ended["counted_s"] == sum(end - begin for begin, end in ended["spans"]) == pytest.approx(10)
+
+
 def test_the_page_is_shown_in_a_cell_of_a_notebook(stopped: tune.ResultGrid) -> None:
     with pytest.raises(ValueError, match="height must be a number of pixels >= 100"):
         stopped.show(height=0)

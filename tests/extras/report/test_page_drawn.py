@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,17 @@ AXES = {
     "categoryAxis('a', [...'abcdef']).ticks(0, 9, 3)": [[0, "a"], [2, "c"], [4, "e"]],
     "categoryAxis('a', [...'abcdef']).ticks(1, 3, 9)": [[1, "b"], [2, "c"], [3, "d"]],
 }
+LINES = "Chart.path({kind: 'lines', %s}, (x) => x, (y) => 10 * y)"
+PATHS = {
+    LINES % "lines: [[[1, 1], [2, 2]], [[5, 5]]]": "M1 10L2 20M5 50h0",
+    LINES % "lines: [[[1, 1], [NaN, NaN], [3, 3], [4, NaN], [5, 5], [6, 6]]]": "M1 10M3 30M5 50L6 60",
+    LINES % "isStep: true, lines: [[[1, 1], [2, 2], [NaN, 0], [4, 4], [5, 4]]]": "M1 10H2V20M4 40H5V40",
+    LINES % "lines: [[]]": "",
+    "Chart.path({kind: 'points', mark: 'dot', points: [[1, 2], [NaN, 3], [4, null]]}, (x) => x, (y) => y)": "M1 2h0",
+    "Chart.path({kind: 'points', points: [[5, 5]]}, (x) => x, (y) => y)": "M2 5a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
+    "Chart.path({kind: 'bars', boxes: [[1, 2, 3, 4]]}, (x) => x, (y) => y)": "M1 2H3V4H1z",
+    "new Set(Object.keys(KINDS).map((kind) => MARKS[kind](0, 0))).size": 5,
+}
 PARAMETERS = {
     "axis('rate').kind": "log",
     "axis('rate').ticks(-3, 1, 9).map(([, label]) => label)": ["0.001", "0.01", "0.1", "1", "10"],
@@ -211,6 +223,7 @@ def test_texts_and_axes_round_as_a_reader_expects(chromium: Browser, tmp_path: P
 
     assert found(page, TEXTS) == TEXTS
     assert found(page, AXES) == AXES
+    assert found(page, PATHS) == PATHS
     page.run("run = new Run(DATA.runs[0], 0); axis = (name) => paramAxis(run, name, run.trials)")
     assert found(page, PARAMETERS) == PARAMETERS
     assert page.errors == []
@@ -393,6 +406,11 @@ def test_a_change_of_an_axis_ends_the_zoom(chromium: Browser, tmp_path: Path) ->
     page.run(f"{chart}.zoomTo([200, 200], [90, 60])")
     assert page.run(f"JSON.stringify({chart}.zoom) === zoom"), "also from the other corner"
     assert page.run(f"{chart}.zoom !== null && !document.querySelector('[data-view=history] .head > button').hidden")
+    page.run(f"{chart}.svg.dispatchEvent(new MouseEvent('dblclick'))")
+    assert page.run(f"{chart}.zoom === null && document.querySelector('[data-view=history] .head > button').hidden")
+    page.run(f"{chart}.zoomTo([90, 60], [94, 200]); {chart}.zoomTo([90, 60], [200, 64])")
+    assert page.run(f"{chart}.zoom === null"), "a hand trembles"
+    page.run(f"{chart}.zoomTo([90, 60], [200, 200])")
     choose(page, "history", "by", "work")
     assert page.run(f"{chart}.zoom === null && document.querySelector('[data-view=history] .head > button').hidden")
 
@@ -466,6 +484,27 @@ def test_a_plot_of_some_parameters_begins_with_these(chromium: Browser, tmp_path
     assert page.run("document.querySelector('.scale').textContent") == "best 1worst 8"
 
 
+def test_slices_are_of_the_parameters_that_the_reader_chooses(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "params": dict.fromkeys("abcd", n)} for n in range(3)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    card = "document.querySelector('[data-view=slice]').card"
+    names = (
+        f"{card}.panels.filter((panel) => !panel.hidden).map((panel) => panel.firstChild.ariaLabel.slice(-1)).join('')"
+    )
+    shown = [page.run(names)]
+    for name in "bdac":
+        page.click(f"[data-view=slice] [data-name={name}]")
+        shown.append(page.run(names))
+    assert shown == ["abc", "ac", "acd", "cd", "d"]
+    page.run(f"{card}.charts[0].zoomTo([90, 60], [200, 200])")
+    assert page.run(f"{card}.charts[0].zoom !== null")
+    page.click("[data-view=slice] [data-name=a]")
+    assert page.run(f"{card}.charts[0].zoom") is None, "the panel has another parameter now"
+    for name in "ad":
+        page.click(f"[data-view=slice] [data-name={name}]")
+    assert page.run(f"[{names}, {card}.note.textContent]") == ["", "Choose a parameter."]
+
+
 def test_trials_of_a_category_lie_in_a_strip(chromium: Browser, tmp_path: Path) -> None:
     trials = [{"curve": [float(n)], "params": {"a": "pq"[n % 2], "b": n}} for n in range(4)]
     page = opened(chromium, tmp_path, run_of(trials))
@@ -482,6 +521,7 @@ OBJECTIVES = {"loss": "min", "gain": "max"}
 def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path: Path) -> None:
     points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (2.0, 3.0), (0.5, None)]
     trials = [{"curve": [loss], "metrics": {"gain": gain}, "params": {"x": loss}} for loss, gain in points]
+    trials.append({"curve": [0.0], "metrics": {"gain": 9.0}, "params": {"x": 0.0}, "status": "failed"})  # best in both
     page = opened(chromium, tmp_path, run_of(trials, objectives=OBJECTIVES, metrics=["loss", "gain"]))
     dots, line, front = layers(page, "front")
     assert dots["points"] == [[1, 1], [2, 3], [3, 2], [2, 3]]
@@ -542,6 +582,24 @@ def test_only_the_first_button_of_a_mouse_opens_a_trial(chromium: Browser, tmp_p
         for kind in ("mousePressed", "mouseReleased"):
             page.call("Input.dispatchMouseEvent", type=kind, button=button, clickCount=1, x=x, y=y)
         assert page.run("dialog.open") is is_open
+
+
+def test_a_tip_stays_in_the_window(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "made.html"
+    path.write_bytes(fill_page("made", json.dumps({"runs": [run_of(CURVES)], "only": None})))
+    page = chromium.open(path.as_uri(), 800, 400)
+    places = {}
+    for at in ("100, 100", "790, 100", "100, 390", "2, 2"):
+        page.run(f"showTip({{clientX: {at.split(',')[0]}, pageX: {at.split(',')[0]}, clientY: {at.split(',')[1]}, "
+                 f"pageY: {at.split(',')[1]}}}, 'a tip of\\nthree\\nlines')")  # fmt: skip
+        places[at] = page.run(
+            "(({left, top, right, bottom}) => [left >= 0, top >= 0, right <= 800, bottom <= 400])"
+            "(tip.getBoundingClientRect())"
+        )
+    assert places == dict.fromkeys(places, [True] * 4)
+    assert page.run("tip.textContent") == "a tip of\nthree\nlines"
+    page.run("document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
+    assert page.run("tip.hidden"), "that of a touch, too"
 
 
 def test_a_range_that_is_dragged_along_an_axis_filters_by_its_name(chromium: Browser, tmp_path: Path) -> None:
@@ -762,6 +820,8 @@ def test_trials_and_plots_can_be_saved(chromium: Browser, tmp_path: Path) -> Non
     assert (csv_name, json_name, svg_name) == ("made.csv", "made.json", "history.svg")
     root = ElementTree.fromstring(picture)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert (root[0].tag.partition("}")[2], root[0].get("width")) == ("rect", root.get("width")), "its background"
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
     assert page.run("getComputedStyle(document.querySelector('svg .grid')).stroke") in picture, (
         "it needs no style sheet"
     )
@@ -808,7 +868,28 @@ def test_an_update_keeps_a_selected_text(chromium: Browser, tmp_path: Path) -> N
     assert page.run("host.textContent") == "one"
     page.run("getSelection().removeAllRanges()")
     page.wait_for("host.textContent === 'two'")
+    page.run("row = document.querySelector('.rows tbody tr'); getSelection().selectAllChildren(row.cells[1])")
+    page.run("tables[0].run.trials[0].value = 7; tables[0].update()")
+    assert page.run("[row.isConnected, row.cells[1].textContent]") == [True, "2"]
+    page.run("getSelection().removeAllRanges()")
+    page.wait_for("document.querySelector('.rows tbody tr').cells[1].textContent === '7'")
     assert page.errors == []
+
+
+def test_the_answer_about_a_trial_that_the_reader_has_left_is_not_shown(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of([{"curve": [1.0]}, {"curve": [2.0]}]))
+    page.run("answers = {}; fetch = (path) => new Promise((resolve, reject) => { answers[path] = [resolve, reject]; })")
+    page.run("run = tables[0].run; run.isServed = true; for (const trial of run.trials) openTrial(run, trial); 0")
+    answer = "({{json: async () => ({{seed: {}}})}})"
+    page.run(f"answers['trial/0'][0]({answer.format(70)})")
+    page.run("new Promise((done) => setTimeout(done))")
+    assert page.run("dialog.querySelector('h2')") is None
+    page.run(f"answers['trial/1'][0]({answer.format(71)})")
+    page.wait_for("dialog.querySelector('h2')?.textContent === 'Trial 1'")
+    assert definitions(page, "dialog")["seed"] == "71"
+    page.run("openTrial(run, run.trials[0]); answers['trial/0'][1](new Error('gone'))")
+    page.wait_for("dialog.querySelector('h2')?.textContent === 'Trial 0'")
+    assert page.run("dialog.querySelector('#error').textContent") == "the server does not answer any more"
 
 
 def test_every_metric_has_a_history_and_curves(chromium: Browser, tmp_path: Path) -> None:
@@ -914,6 +995,44 @@ def test_a_map_compares_trials_at_one_step_and_leaves_out_what_it_cannot_place(
     assert 0 < len(cells) < 28 * 28, "there is no colour far from the data"
 
 
+def test_trials_are_compared_at_the_step_that_half_of_them_have_reached(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of([{"curve": [float(n) for n in range(length)]} for length in (1, 2, 2, 5)]))
+    page.run(
+        "run = new Run(DATA.runs[0], 0); compared = (trials) => (({step, values}) => "
+        "[step, [...values].map(([trial, value]) => [trial.number, value])])(comparable(run, trials))"
+    )
+    rows = {
+        "compared(run.trials)": [2, [[1, 1], [2, 1], [3, 1]]],
+        "compared(run.trials.slice(1))": [2, [[1, 1], [2, 1], [3, 1]]],
+        "compared(run.trials.slice(1, 3))": [None, [[1, 1], [2, 1]]],
+        "compared([])": [None, []],
+        "(run.trials[3].steps = [3, 6, 9, 12, 15], compared([run.trials[1], run.trials[3]]))": [2, [[1, 1]]],
+        "(run.trials[2].steps = [3, 4], compared(run.trials.slice(1)))": [None, [[1, 1], [2, 1], [3, 4]]],
+    }
+    assert found(page, rows) == rows
+
+
+def test_the_best_trial_of_an_objective_has_not_failed(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n)], "metrics": {"acc": n / 4}} for n in range(4)]
+    trials[3] |= {"status": "failed", "ended": "failed"}
+    objectives = {"loss": "min", "acc": "max"}
+    page = opened(chromium, tmp_path, run_of(trials, best=0, objectives=objectives, metrics=["loss", "acc"]))
+    assert page.run("tables[0].run.best.number") == 0
+    choose_metric(page, "acc")
+    assert page.run("tables[0].run.best.number") == 2
+    assert layers(page, "history")[-1]["points"] == [[2, 0.5]]
+
+
+def test_all_rows_are_there_while_the_page_is_printed(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of([{"curve": [float(n)]} for n in range(200)]))
+    rows = "document.querySelectorAll('.rows tbody tr:not(.pad)').length"
+    assert page.run(rows) < 100
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run(rows) == 200
+    page.run("dispatchEvent(new Event('afterprint'))")
+    assert page.run(rows) < 100
+
+
 DETAILS = {
     "config": {"x": 1, "deep": [None]},
     "seed": 77,
@@ -967,7 +1086,10 @@ def test_one_trial_is_shown_whole_and_its_neighbours_are_those_of_the_table(chro
     page.run(f"{ROW}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'a', bubbles: true}}))")
     assert not page.run("dialog.open")
     page.run(f"{ROW}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true}}))")
+    page.run("dialog.querySelector('h2').click()")
     assert page.run("dialog.open")
+    page.run("dialog.click()")
+    assert not page.run("dialog.open"), "a click beside it"
     assert page.errors == []
 
 
@@ -1075,7 +1197,27 @@ def test_a_served_page_follows_its_server(chromium: Browser, tmp_path: Path) -> 
     assert page.run("shown.every((one) => one.isConnected)"), "what has not changed is not made again"
     page.run("source.onerror()")
     assert page.run("banner.textContent").startswith("Not connected")
-    assert page.run("tables.at(-1).run.frozen !== null"), "its time stands still"
+    page.run("run = tables.at(-1).run; frozen = run.frozen; source.onerror()")
+    assert page.run("frozen !== null && run.frozen === frozen"), "its time stands still"
+    page.run("source.onopen(); source.onmessage({data: JSON.stringify(data)})")
+    assert page.run("[run.frozen, banner.hidden]") == [None, True], "it goes on"
+
+
+def test_a_served_page_counts_the_seconds_between_messages(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [1.0], "spans": [[0, 10]]}, {**RUNNING, "working_s": 10, "reported_s": 90}]
+    run = run_of(trials, best=0, is_live=True, state="running", rest_s=61.0)
+    path = tmp_path / "served.html"
+    path.write_bytes(fill_page("made", json.dumps({"runs": [run], "is_served": True, "version": 1})))
+    page = chromium.open(path.as_uri(), 1265, 4000)
+    page.run(f"(async () => {{ {SOURCE}; setInterval = (f) => {{ tick = f; }}; await start(); }})()")
+    card = "document.querySelector('[data-view=timeline]').card"
+    page.wait_for(f"{card}.isSeen && {card}.charts.length")
+    ends = f"Math.max(...{card}.charts[0].spec.layers.flatMap((layer) => layer.boxes.map((box) => box[2])))"
+    assert page.run(f"100 <= {ends} && {ends} < 120")
+    page.run("tables.at(-1).run.heard -= 20000; tick()")
+    assert page.run("document.querySelector('.time').textContent").startswith("2 min ")
+    assert re.search(r"about (3\d|40|41) s to go$", page.run("document.querySelector('.time').textContent"))
+    assert page.run(f"{ends} >= 120"), "the bar of a trial that works grows"
 
 
 def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None:
@@ -1098,6 +1240,15 @@ def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None
     assert "Trial 1: last report 1 min 0 s ago. TuneConfig(report_timeout_s" in page.run(
         "document.querySelector('.progress').textContent"
     )
+    told = (
+        "[...tables[0].lines.values()].map((line) => "
+        "[...line.cells].find((cell) => /none for|^60$/.test(cell.textContent)))"
+    )
+    page.run("tables[0].tick()")
+    assert page.run(f"{told}.filter(Boolean).map((cell) => [cell.textContent, cell.className])") == [
+        ["60", "failed"],
+        ["none for 10", ""],
+    ]
     page.run("view = tables[0]; run = view.run; run.isServed = true; run.heard -= 20000; run.freeze()")
     page.run("run.frozen = run.heard + 20000; view.tick()")
     assert page.run("[run.elapsed, run.worked(run.trials[1]), run.quiet(run.trials[1])]") == [120, 110, 80]
@@ -1221,4 +1372,6 @@ def test_the_list_of_runs_tells_their_states(chromium: Browser, tmp_path: Path) 
     write_filter(page, "finished")
     page.click(".list [type=checkbox]")
     assert page.run("document.querySelector('.tools a').getAttribute('href')") == "compare/c/d%20d/"
+    page.click(".list [type=checkbox]")
+    assert page.run("document.querySelector('.tools a').hidden")
     assert page.errors == [] or all("events" in one for one in page.errors)
