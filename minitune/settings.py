@@ -60,6 +60,8 @@ SETTINGS: Mapping[str, Setting] = {
     "MAX_PENDING_TRIALS": Setting("auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True),
     # upper limit for num_samples
     "MAX_SAMPLES": Setting(is_number=True),
+    # 1: the visible devices of workers stay as they are
+    "NOSET_CUDA_VISIBLE_DEVICES": Setting("0", ("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",)),
     # CPUs of this machine that trials may use
     "NUM_CPUS": Setting(),
     # GPUs of this machine that trials may use
@@ -74,6 +76,8 @@ SETTINGS: Mapping[str, Setting] = {
     "RESTORE_RETRY_NUM": Setting("0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True),
     # separator between the keys of nested results in data frames
     "RESULT_DELIM": Setting("/", ("TUNE_RESULT_DELIM",)),
+    # how workers start, zygote or interpreter: by default zygote, where the system can
+    "START_METHOD": Setting(),
     # the directory that holds runs
     "STORAGE_PATH": Setting("~/minitune_results", ("TUNE_RESULT_DIR",)),
     # first part of the trial ids of a run
@@ -124,9 +128,9 @@ def is_outcome_wanted() -> bool:
     return bool(shared_variable(STEP_SUMMARY) or shared_variable(ENDED_RUNS))
 
 
-def is_on(name: str) -> bool:
-    """Whether a setting is on: not empty, `0` or `false`."""
-    return setting(name).lower() not in ("0", "false", "")
+def is_on(name: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether a setting is on: not empty, `0`, `false`, `no` or `off`."""
+    return setting(name, environ).lower() not in ("", "0", "false", "no", "off")
 
 
 def number_setting(name: str) -> float:

@@ -13,9 +13,7 @@ from typing import NamedTuple, Protocol
 
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 from minitune.actor.sockets import Socket
-
-# Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`.
-START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
+from minitune.settings import setting
 
 
 class End(NamedTuple):
@@ -156,11 +154,11 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
 def start_method() -> str:
     """Return `zygote` if this system supports it, else `interpreter`; the environment variable overrides the choice."""
     able = _can_use_zygote()
-    wanted = os.environ.get(START_METHOD_VARIABLE)
-    if wanted not in (None, "", "zygote", "interpreter"):
-        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
+    wanted = setting("START_METHOD")
+    if wanted not in ("", "zygote", "interpreter"):
+        raise ValueError(f"MINITUNE_START_METHOD must be 'zygote' or 'interpreter', but got {wanted!r}")
     if wanted == "zygote" and not able:
-        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with pidfd_open; use 'interpreter'")
+        raise ValueError("MINITUNE_START_METHOD=zygote needs Linux with pidfd_open; use 'interpreter'")
     return wanted or ("zygote" if able else "interpreter")
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
+from minitune.settings import is_on
 
 UNIT = 10_000
 """The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""
@@ -30,8 +31,6 @@ PATIENCE = 16
 _WATCHED = 32
 """Overtaking is counted for so many distinct requests, the oldest ones. Not measured: each start looks at all of them.
 """
-NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
-"""If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096
 """How many requests are kept in units: only computed ones are many."""
 
@@ -515,16 +514,12 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.
     if not environ.get("OMP_NUM_THREADS"):
         env["OMP_NUM_THREADS"] = str(max(1, math.floor(cpus)))
-    if gpu_ids is not None and not any(_is_true(environ.get(name, "")) for name in NOSET_VARIABLES):
+    if gpu_ids is not None and not is_on("NOSET_CUDA_VISIBLE_DEVICES", environ):
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
         if not environ.get("CUDA_DEVICE_ORDER"):
             # CUDA orders devices by speed, nvidia-smi by bus. Without this, an index would name another device.
             env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return env
-
-
-def _is_true(text: str) -> bool:
-    return text.strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def _amounts(units: Mapping[str, int], gpus: Mapping[str, int]) -> dict[str, float]:

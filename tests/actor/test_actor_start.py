@@ -28,7 +28,6 @@ from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, scaled_s, wait_until
 
 from minitune.actor import packets
-from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
 
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 @pytest.fixture
 def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A group with a zygote. Lives are short in it on the slowest machine."""
-    monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     monkeypatch.setattr("minitune.actor.zygote_launcher.SHORT_LIFE_S", 60.0)
     with Group() as group:
         yield Driver(group)
@@ -488,17 +487,17 @@ def test_one_guard_is_there_for_all_workers_and_a_new_one_if_it_was_killed(drive
 
 
 def test_a_start_method_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(START_METHOD_VARIABLE, "spawn")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "spawn")
     with pytest.raises(ValueError, match="must be 'zygote' or 'interpreter', but got 'spawn'"):
         Group()
 
 
 def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(START_METHOD_VARIABLE, raising=False)
+    monkeypatch.delenv("MINITUNE_START_METHOD", raising=False)
     assert chosen_start_method() == "zygote"
     monkeypatch.delattr(os, "pidfd_open")
     assert chosen_start_method() == "interpreter"
-    monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     with pytest.raises(ValueError, match="use 'interpreter'"):
         Group()
 

@@ -23,7 +23,6 @@ from actor_driver import Driver, Group, Leaps, zygote_pids
 from actor_samples import Counter, Family, Hosted
 from kit import is_gone, marked_processes, read_pids, wait_until
 
-from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.messages import (
     EOF_S,
     KILL_CONFIRM_S,
@@ -42,7 +41,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 
 @pytest.fixture
 def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
@@ -126,7 +125,7 @@ def test_a_traced_zygote_is_replaced_too(zygote: Driver, leap: Callable[..., Non
 
 
 def test_a_traced_interpreter_that_is_dead_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(START_METHOD_VARIABLE, "interpreter")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     with Group() as group:
         driver = Driver(group)
         pid = driver.start("a")
