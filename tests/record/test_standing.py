@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kit import fit, report_n, run_path
+from kit import counting, fit, report_n, run_path
 
+from minitune import grid_search
+from minitune.experiment.endings import Ending, EndKind
 from minitune.record import standing
-from minitune.record.reading import RunFollower
+from minitune.record.layout import RunDirectory
+from minitune.record.lock import RunLock
+from minitune.record.reading import RunFollower, read_run
 from minitune.record.story import Story
 
 
@@ -44,3 +48,43 @@ def test_trials_of_a_run_that_goes_on_wait_for_its_driver_again() -> None:
         file.write(opened)
     follower.read_new()
     assert follower.run.trials[0].state == "pending"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said", "can_go_on"),
+    [
+        (EndKind.FINISHED, "finished", "has ended", False),
+        (EndKind.STOPPER, "stopped", "was stopped", False),
+        (EndKind.FAIL_FAST, "stopped", "was stopped", False),
+        (EndKind.INTERRUPTED, "interrupted", "was interrupted", True),
+        (EndKind.ERROR, "failed", "has failed", True),
+        (None, "killed", "was killed", True),
+    ],
+)
+def test_a_run_that_has_ended_says_how_and_whether_it_can_go_on(
+    kind: EndKind | None, name: str, said: str, can_go_on: bool
+) -> None:
+    fit(report_n(1))
+    run = read_run(run_path())
+    run.driver.ending = None if kind is None else Ending.of(kind, "on purpose")
+    run.total_samples = 3
+    state = standing.standing_of(run)
+    assert (state.name, state.said, state.can_go_on) == (name, said, can_go_on)
+    assert ("minitune resume" in state.text) is can_go_on
+    assert ("on purpose" in state.text) is (kind in (EndKind.STOPPER, EndKind.FAIL_FAST, EndKind.ERROR))
+    assert list(state.counts(run).items()) == [("finished", 1), ("not started", 2)]
+
+
+def test_a_run_that_goes_on_has_a_driver_and_trials_that_wait() -> None:
+    fit(counting(2, bad=[1]), {"i": grid_search([0, 1])})
+    run = read_run(run_path())
+    run.driver.ending = None
+    run.total_samples = 5
+    lock = RunLock(RunDirectory(run.path).lock)
+    lock.acquire()
+    try:
+        state = standing.standing_of(run)
+    finally:
+        lock.release()
+    assert (state.name, state.said, state.can_go_on) == ("running", "goes on", False)
+    assert list(state.counts(run).items()) == [("pending", 3), ("finished", 1), ("failed", 1)]
