@@ -37,11 +37,11 @@ class Pace:
         usual_s: The mean seconds between two of its reports; None before the first one.
     """
 
-    counted_s: float = 0.0
-    since_s: float | None = None
-    reported_s: float | None = None
-    usual_s: float | None = None
-    has_reported: bool = False
+    counted_s: float
+    since_s: float | None
+    reported_s: float | None
+    usual_s: float | None
+    has_reported: bool
 
     def worked_s(self, now_s: float) -> float:
         """The seconds that it has worked."""

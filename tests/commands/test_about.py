@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kit import make_trial, run_trial
 
+from minitune import clock
 from minitune.base.text import date
 from minitune.checkpoint import CheckpointRecord
 from minitune.commands.about import about_best, about_run, about_trial, require_best
@@ -245,3 +246,14 @@ def test_a_noisy_value_is_told_with_what_to_expect(monkeypatch: pytest.MonkeyPat
     for name, value in (("is_noisy", False), ("trial_id", "another")):
         monkeypatch.setattr(Guess, name, value)
         assert data_of(about_best(run, FINISHED, "loss", "min", "last"))["expected"] is None
+
+
+def test_a_run_that_goes_on_is_told_with_the_time_that_it_will_take() -> None:
+    run = run_of(trial_of(0, 2.0), trial_of(1, 1.0), trial_of(2, how=None), not_drawn=2)
+    with clock.use(clock.VirtualClock(1e9 + 50)):
+        facts = about_run(run, Standing("running", "running (process 7)"))
+    data = data_of(facts)
+    assert (data["state"], data["worked_s"], data["rest_s"]) == ("running", 50.0, 50.0)
+    assert (data["counts"]["running"], data["counts"]["pending"], data["counts"]["not_started"]) == (1, 2, 0)
+    assert (texts(facts)["rest"], texts(facts)["trials"]) == ("about 50 s", "1 running, 2 pending, 2 finished")
+    assert data["ending"] is None

@@ -6,6 +6,7 @@ import pytest
 from manual_pages import MANUAL
 
 from minitune import cli
+from minitune.commands.page_text import page_text
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -101,3 +102,45 @@ def test_in_a_terminal_a_pager_shows_it_as_text(monkeypatch: pytest.MonkeyPatch)
     (text,) = shown
     assert text.startswith("S\bSe\bee\bed\bds\bs\n")
     assert "](" not in text
+
+
+@pytest.mark.parametrize(("columns", "width"), [(60, 59), (300, 120)])
+def test_on_a_terminal_a_pager_shows_a_page_as_text_of_a_readable_width(
+    columns: int, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("pydoc.pager", shown.append)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert printed(capsys, "schedulers") == ""
+    assert shown == [page_text((MANUAL / "schedulers.md").read_text(encoding="utf-8"), width)]
+
+
+def test_a_word_that_no_page_has_is_told_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help", "nosuchword"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("minitune: no page of the manual has 'nosuchword'; the pages are ")
+    assert err.count(", ") == len(list(MANUAL.glob("*.md"))) - 1
+
+
+def test_sections_are_listed_with_those_first_that_have_more_of_the_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = {
+        "b-page": "# Title\nAlpha beta.\n## Beta\nalpha\n",
+        "a": "# Other\nalpha, alpha, beta\n```\n# no alpha heading\n```\n"
+        "## Alpha Beta\nx\n## Alphabet\nx_beta\nxbeta\n",
+        "c": "# Gamma\nalpha\n",
+    }
+    monkeypatch.setattr("minitune.commands.manual.read_pages", lambda: pages)
+    assert printed(capsys, "alpha", "beta").splitlines() == [
+        "'alpha beta' is in these sections; `minitune help PAGE` shows a page:",
+        "  a       Alpha Beta",
+        "  a       Alphabet",
+        "  b-page  Beta",
+        "  a       Other",
+        "  b-page  Title",
+    ]
+    assert printed(capsys, "b") == pages["b-page"]
+    assert printed(capsys, "B", "Page") == pages["b-page"]

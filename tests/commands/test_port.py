@@ -547,3 +547,15 @@ def test_names_of_an_import_of_all_are_known(minitune: Minitune, tmp_path: Path)
     assert (status, err.count("\n")) == (1, 1)
     assert err.startswith(f"{script}:2: ")
     assert "'nothing'" in err
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "line"), [(True, "+from minitune import tune  # \n"), (False, "  # \x1b[2J\n")]
+)
+def test_a_diff_on_a_terminal_has_no_codes_of_the_script(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, line: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from ray import tune  # \x1b[2J\n")
+    monkeypatch.setattr("minitune.commands.port.is_terminal", lambda stream: is_terminal)
+    assert minitune("port", script)[1].endswith(line)

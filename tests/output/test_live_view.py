@@ -36,6 +36,7 @@ import minitune as tune
 from minitune import Callback, CLIReporter, cli, clock
 from minitune.base.text import cut, duration, one_line, width_of, without_codes
 from minitune.clock import VirtualClock
+from minitune.error import trial_error_of_text
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Transition
@@ -885,3 +886,115 @@ def test_watch_shows_the_view_of_the_driver_in_the_middle_of_a_run(
     for by_driver, by_watch in shown:
         assert by_watch == by_driver
     assert any("2/4 trials" in line and " to go" in line for line, _ in shown)
+
+
+# -- lines in a pipe ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("setup", "info", "lines"),
+    [
+        ({"total_samples": 3}, {}, ["Run of 3 trials; results in /runs/it"]),
+        ({"total_samples": 1, "metric": "loss", "mode": "min"}, {}, ["Run of 1 trial (min loss); results in /runs/it"]),
+        ({"total_samples": -1}, {}, ["Run of trials without end; results in /runs/it"]),
+        ({"total_samples": sys.maxsize}, {}, ["Run of trials without end; results in /runs/it"]),
+        ({"total_samples": None}, {}, ["Run of trials without end; results in /runs/it"]),
+        ({"total_samples": 3}, {"ended_before": 2}, ["Run of 3 trials, 2 already ended; results in /runs/it"]),
+        (
+            {"total_samples": 3, "metric": ["loss", "acc"], "mode": ["min", "max"]},
+            {"ended_before": 0},
+            ["Run of 3 trials (min loss, max acc); results in /runs/it"],
+        ),
+        ({"total_samples": 3, "metric": "loss"}, {}, ["Run of 3 trials; results in /runs/it"]),
+        (
+            {"total_samples": 3},
+            {"path": "/my runs/it", "outputs": ("stdout", "stderr")},
+            ["Run of 3 trials; results in /my runs/it", "Prints of trials: minitune logs '/my runs/it' TRIAL"],
+        ),
+        (
+            {"total_samples": 3},
+            {"outputs": ("out", "err")},
+            ["Run of 3 trials; results in /runs/it", "Prints of trials: out and err in each trial's directory"],
+        ),
+        (
+            {"total_samples": 3},
+            {"outputs": ("all", "all")},
+            ["Run of 3 trials; results in /runs/it", "Prints of trials: all in each trial's directory"],
+        ),
+    ],
+)
+def test_a_run_begins_with_a_line_on_its_size_its_goal_and_its_place(
+    setup: dict[str, Any], info: dict[str, Any], lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reporter = default_reporter()
+    reporter.configure(verbose=1, print_errors=True)
+    reporter.setup(start_time=time.time(), **setup)
+    reporter.note_run(RunInfo(**{"path": "/runs/it", **info}))
+    assert reporter.should_report([])
+    reporter.report([], False)
+    assert capsys.readouterr().out.splitlines() == lines
+    assert not reporter.should_report([]), "the next line comes after some seconds"
+
+
+def test_a_pipe_gets_a_line_on_the_progress_after_growing_pauses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr("minitune.output.live_reporter.time.monotonic", lambda: now_s[0])
+    with clock.use(VirtualClock(1000.0)):
+        trials = [
+            run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number})) for number in (0, 1)
+        ]
+        reporter = default_reporter()
+        reporter.configure(verbose=1, print_errors=True)
+        reporter.setup(start_time=1000.0, total_samples=4, metric="loss", mode="min")
+        reporter.note_run(RunInfo("/runs/it"))
+        reporter.report([], False)
+        capsys.readouterr()
+        trials[0].record_result({"loss": 0.5, "training_iteration": 2})
+        trials[0].move(Transition.STOP)
+        clock.current.sleep(60.0)
+        reported = []
+        for _ in range(60):
+            now_s[0] += 1
+            if reporter.should_report(trials):
+                reporter.report(trials, False)
+                reported.append(now_s[0])
+    assert reported == [105.0, 113.0, 125.0, 142.0]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(set(lines)) == 1
+    assert lines[0].startswith("1 min: 1/4 trials, 1 per min, about ")
+    assert lines[0].endswith(" to go, 1 running; best loss=0.5, iteration 2, train_t0000: x=0")
+
+
+def test_the_end_counts_what_was_not_drawn_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    trials = [
+        run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number})) for number in range(12)
+    ]
+    for trial in trials:
+        trial.record_result({"loss": float(trial.number), "training_iteration": 2})
+        trial.move(Transition.STOP)
+    reporter = default_reporter()
+    reporter.configure(verbose=1, print_errors=True)
+    reporter.setup(start_time=time.time(), total_samples=15, metric="loss", mode="min")
+    reporter.note_run(RunInfo("/my runs/it", ending="the time is up"))
+    reporter.run_took(3.14159)
+    reporter.report(trials, True)
+    first, why, best, *table, results = capsys.readouterr().out.splitlines()
+    assert first == "12 of 15 trials in 3.14 s: 12 finished, 3 not started"
+    assert (why, best) == ("Ended early: the time is up", "Best: loss=0 with x=0 (trial t0000)")
+    assert sum(line.startswith("| train_t") for line in table) == 10
+    assert "2 more" in table[-1]
+    assert "minitune ls '/my runs/it'" in table[-1]
+    assert results == "Results: /my runs/it"
+
+
+def test_errors_are_told_once_for_each_kind_and_at_most_five(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = default_reporter()
+    reporter.configure(verbose=1, print_errors=True)
+    reporter.setup(start_time=time.time(), total_samples=20)
+    for number, text in enumerate(["E: a", "E: 1", "E: 2", "E: b", "E: c", "E: d", "E: e"]):
+        trial = run_trial(make_trial(number))
+        trial.error = trial_error_of_text(text)
+        trial.move(Transition.FAIL)
+        reporter.trial_ended(trial)
+    told = [line.partition(" (trial ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["E: a", "E: 1", "E: b", "E: c", "E: d"]
