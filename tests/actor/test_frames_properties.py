@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from unittest import mock
 
 import hypothesis
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from minitune.actor.messages import (
+    _MESSAGES,
     HEADER_BYTES,
     Boot,
     Call,
@@ -104,6 +106,16 @@ def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
     except ProtocolError:
         pass
     assert found == []
+
+
+@pytest.mark.parametrize("kind", [len(_MESSAGES), 255])
+def test_a_kind_that_does_not_exist_is_refused(kind: int) -> None:
+    front = bytearray(go_on(1)[:-4])
+    front[3] = kind
+    heard: list[Message] = []
+    with pytest.raises(ProtocolError, match=f"no message has the kind {kind}"):
+        FrameReader().feed(go_on(1) + front + zlib.crc32(front).to_bytes(4, "big"), heard.append)
+    assert heard == [GoOn(1)], "the good ones before it are handled"
 
 
 def test_the_prepared_frame_is_that_of_its_message() -> None:

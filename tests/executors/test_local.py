@@ -1,0 +1,214 @@
+"""The local executor's parts without processes: hints of errors, and the surroundings of an actor."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.actor.messages import Workplace
+from minitune.error import RemoteError
+from minitune.executors.local import Actor, _has_one_thread, _Packer, _Workplaces, with_hint
+from minitune.executors.trial_executor import ActorSpec
+from minitune.resources import Allocation, Resources
+
+ONE_CPU = Resources([{"CPU": 1}])
+NO_TERMINAL = "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
+
+
+def missing(path: Any, kind: type[OSError] = FileNotFoundError) -> RemoteError:
+    return RemoteError.of(kind(2, "No such file or directory", path))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The driver's working directory, with some data."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "is_hinted"),
+    [
+        ("data/train.csv", True),
+        ("data", True),
+        ("data/other.csv", True),
+        ("./data/../data/train.csv", True),
+        ("missing.csv", False),
+        ("missing/train.csv", False),
+        ("/data/train.csv", False),
+        ("", False),
+        (None, False),
+        (3, False),
+        (b"data/train.csv", False),
+    ],
+)
+def test_a_file_beside_the_script_is_told_by_its_absolute_path(here: Path, path: Any, is_hinted: bool) -> None:
+    error = missing(path)
+    found = with_hint(error, "/run/trial", True)
+    if not is_hinted:
+        assert found is error
+        return
+    assert f"use the absolute path, {here / os.path.normpath(path)}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0" in found.hint
+    assert (found.type_name, found.message) == (error.type_name, error.message)
+
+
+def test_a_missing_file_has_no_hint_where_the_directory_is_that_of_the_script(here: Path) -> None:
+    error = missing("data/train.csv")
+    assert with_hint(error, "/run/trial", False) is error
+    assert with_hint(error, None, True) is error
+    refused = missing("data/train.csv", PermissionError)
+    assert with_hint(refused, "/run/trial", True) is refused
+
+
+def test_a_missing_file_has_no_hint_where_the_drivers_directory_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    error = missing("data/train.csv")
+    assert with_hint(error, "/run/trial", True) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_hinted"),
+    [
+        (RemoteError("bdb.BdbQuit", "", ""), True),
+        (RemoteError("EOFError", "EOF when reading a line", ""), True),
+        (RemoteError("EOFError", "Ran out of input", ""), False),
+        (RemoteError("SystemExit", "", '  File "bdb.py", line 3, in do_quit\n    sys.exit()\n'), True),
+        (RemoteError("SystemExit", "", '  File "mine.py", line 3, in train\n'), False),
+        (RemoteError("ValueError", "", '  File "bdb.py", line 3, in do_quit\n'), False),
+    ],
+)
+@pytest.mark.parametrize("directory", ["/run/trial", None])
+def test_a_debugger_or_a_question_to_the_user_needs_a_terminal(
+    error: RemoteError, is_hinted: bool, directory: str | None
+) -> None:
+    assert with_hint(error, directory, directory is None).hint == (NO_TERMINAL if is_hinted else "")
+
+
+def actor(directory: str | None = "/run/trial", env: dict[str, str] | None = None) -> Actor:
+    made = Actor(ActorSpec("a#1", object, ONE_CPU, directory=directory))
+    made.allocation = Allocation(env=env or {})
+    return made
+
+
+def test_an_actor_works_in_its_directory_and_prints_into_files_there(here: Path) -> None:
+    kept = {"MINITUNE_ORIG_WORKING_DIR": str(here), "TUNE_ORIG_WORKING_DIR": str(here)}
+    files = ("/run/trial/out", "/run/trial/err", "/run/trial")
+    env = {"OMP_NUM_THREADS": "2"}
+    assert _Workplaces(("out", "err"), True).of(actor(env=env)) == Workplace("/run/trial", *files, {**env, **kept})
+    assert _Workplaces(("out", "err"), False).of(actor()) == Workplace(None, *files, kept)
+    assert _Workplaces(("out", "err"), True).of(actor(None)) == Workplace(env=kept)
+
+
+def test_the_directory_of_the_script_is_not_told_if_it_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert _Workplaces(("out", "err"), True).of(actor(None)) == Workplace(env={})
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "has_one"),
+    [
+        ({}, {"OMP_NUM_THREADS": "1"}, True),
+        ({}, {"OMP_NUM_THREADS": "2"}, False),
+        ({}, {}, False),
+        ({"OMP_NUM_THREADS": "1"}, {}, True),
+        ({"OMP_NUM_THREADS": "4"}, {"OMP_NUM_THREADS": "1"}, True),
+        ({"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": None}, False),
+        ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "4"}, {}, False),
+        ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}, {}, True),
+        ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": ""}, {}, True),
+        ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "4"}, {"MKL_NUM_THREADS": "1"}, True),
+    ],
+)
+def test_only_workers_with_one_thread_share_what_was_loaded_with_one(
+    monkeypatch: pytest.MonkeyPatch, own: dict[str, str], given: dict[str, str | None], has_one: bool
+) -> None:
+    for name in [name for name in os.environ if name.endswith(("_NUM_THREADS", "MAXIMUM_THREADS"))]:
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    assert _has_one_thread(given) is has_one
+
+
+class Factory:
+    """Made once for many actors; counts how often it is pickled."""
+
+    def __init__(self, data: bytes = b""):
+        self.pickled = 0
+        self._data = data
+
+    def __call__(self, host: Any, *args: Any, allocation: Any) -> Any:
+        return host, args, allocation, len(self._data)
+
+    def __reduce__(self) -> Any:
+        self.pickled += 1
+        return Factory, (self._data,)
+
+
+def made_by(packer: _Packer, one: Actor) -> Any:
+    factory, args = (data and pickle.loads(data) for data in packer.pack(one))
+    return factory("host", *(args or ()))
+
+
+@pytest.fixture
+def packer(tmp_path: Path) -> Any:
+    packer = _Packer(lambda: str(tmp_path))
+    yield packer
+    packer.close()
+    packer.close()
+
+
+def packable(factory: Any, args: tuple[Any, ...], gpu: str = "") -> Actor:
+    made = Actor(ActorSpec("a#1", factory, ONE_CPU, args=args))
+    made.allocation = Allocation(gpu_ids=(gpu,)) if gpu else SHARED
+    return made
+
+
+SHARED = Allocation()
+
+
+def test_a_factory_is_pickled_once_for_actors_with_the_same_allocation(packer: _Packer) -> None:
+    factory = Factory()
+    for number in range(3):
+        assert made_by(packer, packable(factory, (number,))) == ("host", (number,), SHARED, 0)
+    once = factory.pickled
+    for gpu in "01":
+        assert made_by(packer, packable(factory, (), gpu)) == ("host", (), Allocation(gpu_ids=(gpu,)), 0)
+    assert factory.pickled > once
+    other = Factory(b"12345")
+    assert made_by(packer, packable(other, ())) == ("host", (), SHARED, 5)
+
+
+@pytest.mark.parametrize(("size_bytes", "args"), [(2 << 20, (1,)), (0, (b"x" * (2 << 20),))])
+def test_what_is_large_goes_through_a_file_that_ends_with_the_actor(
+    packer: _Packer, size_bytes: int, args: tuple[Any, ...]
+) -> None:
+    large = packable(Factory(bytes(size_bytes)), args)
+    factory, rest = packer.pack(large)
+    assert len(factory) < 10_000
+    assert rest == b""
+    assert made_by(packer, large) == ("host", args, SHARED, size_bytes)
+    assert large.factory_file is not None
+    large.remove_file()
+    packable(Factory(), ()).remove_file()
+
+
+def test_values_are_stored_in_one_file_until_the_end(packer: _Packer) -> None:
+    refs = [packer.store([number]) for number in range(2)]
+    assert [ref.get() for ref in refs] == [[0], [1]]
+    assert refs[0].path == refs[1].path
+    packer.close()
+    assert packer.store("again").get() == "again"
