@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from minitune.error import TuneError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.executors.known_reports import KnownReports
@@ -101,3 +104,42 @@ def test_so_many_known_actors_fit_at_the_same_time(executor: KnownReports) -> No
     assert 1 < number < 1_000
     executor.stop("known#0", 0.0)
     assert executor.can_start(ONE_CPU)
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_in_a_fixed_order_known_answers_come_alone(is_ordered: bool) -> None:
+    inner = InlineTrialExecutor(Machine({"CPU": 2.0}, ()))
+    executor = KnownReports(
+        inner, lambda spec: KNOWN if spec.actor_id.startswith("known") else None, is_ordered=is_ordered
+    )
+    executor.start(spec("other#1"))
+    executor.start(spec("known#1"))
+    executor.call("known#1", "train")
+    first = [event.actor_id for event in executor.wait(None)]
+    assert first == (["known#1"] if is_ordered else ["known#1", "other#1"])
+    if is_ordered:
+        assert [event.actor_id for event in executor.wait(None)] == ["other#1"]
+    executor.shutdown()
+
+
+def test_a_known_actor_starts_in_this_process_without_resources(executor: KnownReports) -> None:
+    started = executor.start(spec("known#1", TWO_CPUS))
+    assert started is not None
+    assert (started.pid, started.host, started.reused) == (os.getpid(), socket.gethostname(), False)
+    assert executor.resources() == ({"CPU": 2.0}, {"CPU": 2.0})
+    exited = executor.stop("known#1", 0.0)
+    assert exited is not None
+    assert (exited.kind, exited.cause, exited.exit_code) == ("stopped", "stopped", 0)
+
+
+def test_what_can_never_start_is_refused_although_it_may_be_known(executor: KnownReports) -> None:
+    with pytest.raises(TuneError, match="can never be met"):
+        executor.can_start(Resources([{"CPU": 3}]))
+
+
+def test_after_a_shutdown_nothing_is_known(executor: KnownReports) -> None:
+    executor.start(spec("known#1"))
+    executor.call("known#1", "train")
+    executor.shutdown()
+    assert executor.wait(0) == []
+    assert executor.stop("known#1", 0.0) is None
