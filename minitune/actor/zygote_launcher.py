@@ -112,7 +112,8 @@ class ZygoteLauncher(Launcher):
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
         if self._interpreters is not None:
             return self._interpreters.launch(on_end, preload)
-        zygote = self._ready_zygote(preload)
+        # the zygote that `_choose` would choose, if it is ready
+        zygote = self._preload.ready_zygote if preload and self._preload.actions else self._bare
         worker = self._take_spare(zygote)
         if worker is None:
             worker = self._new(on_end)
@@ -278,12 +279,6 @@ class ZygoteLauncher(Launcher):
             return None
         self._spare = None
         return spare
-
-    def _ready_zygote(self, preload: bool) -> ZygoteProcess | None:
-        """Return the zygote that `_choose` would choose, if it is ready."""
-        if preload and self._preload.actions:
-            return self._preload.ready_zygote
-        return self._bare
 
     def _drop_spare(self, spare: _ForkedWorker | None) -> None:
         """Forget a spare worker: without its channels it ends."""

@@ -10,6 +10,7 @@ become free.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -231,7 +232,7 @@ class Ledger:
         self._cpu_limit = cpu_limit
         self._environ: Mapping[str, str] = environ if environ is not None else os.environ
         self._holdings: dict[str, _Holding] = {}
-        self._demands: dict[Resources, _Demand] = {}
+        self._demand = functools.lru_cache(_MAX_DEMANDS)(self._demand_of)  # the driver asks for each trial in each turn
         self._line = WaitingLine()
 
     # -- amounts -------------------------------------------------------------------------------------------------
@@ -346,15 +347,12 @@ class Ledger:
         if holding is not None:
             self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
             self._move(self._free, self._gpu_free, holding.demand, holding.placement, -1)
-        self._demands.clear()  # a request that was feasible may not be so any more
+        self._demand.cache_clear()  # a request that was feasible may not be so any more
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _demand(self, request: Resources) -> _Demand:
-        """The request in units, computed once. TuneError: it can never be met."""
-        demand = self._demands.get(request)
-        if demand is not None:
-            return demand
+    def _demand_of(self, request: Resources) -> _Demand:
+        """The request in units. TuneError: it can never be met."""
         required = request.required_resources
         if GPU in required and not self._gpu_total:
             self._look_for_gpus()
@@ -363,9 +361,6 @@ class Ledger:
         fits = all(count <= self._total.get(name, 0) for name, count in demand.units.items())
         if not fits or place(demand.gpus, self._gpu_total) is None:
             raise TuneError(self._why_never(request))
-        if len(self._demands) >= _MAX_DEMANDS:
-            self._demands.clear()
-        self._demands[request] = demand
         return demand
 
     def _look_for_gpus(self) -> None:
