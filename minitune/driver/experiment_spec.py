@@ -188,7 +188,8 @@ class Experiment:
     def wants_other_limits(self, first: Experiment) -> bool:
         """Whether this experiment sets a limit of the run to another value than the first one."""
         stops_otherwise = self._has_stoppers and self.stop is not first.stop
-        has_other_budget = self.time_budget_s is not None and self.time_budget_s != first.time_budget_s
+        budgets_s = {duration_s(one.time_budget_s, "time_budget_s") for one in (self, first)}
+        has_other_budget = self.time_budget_s is not None and len(budgets_s) > 1
         return stops_otherwise or has_other_budget or self.output_names != first.output_names
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,31 @@ def test_a_class_that_cannot_be_saved_is_refused_where_it_should_be() -> None:
     text = "must not be set for this class, but got checkpoint_frequency=2, checkpoint_at_end=None; Counter does not"
     with pytest.raises(ValueError, match=text):
         Experiment("one", Counter, checkpoint_config=CheckpointConfig(checkpoint_frequency=2))
+
+
+STOPPER = MaximumIterationStopper(2)
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "is_other"),
+    [
+        ({}, {}, False),
+        ({"stop": {"n": 1}}, {"stop": {"n": 2}}, False),
+        ({"stop": STOPPER}, {"stop": STOPPER}, False),
+        ({"stop": STOPPER}, {}, False),
+        ({"stop": STOPPER}, {"stop": MaximumIterationStopper(2)}, True),
+        ({}, {"stop": STOPPER}, True),
+        ({"time_budget_s": 60}, {}, False),
+        ({"time_budget_s": 60}, {"time_budget_s": datetime.timedelta(minutes=1)}, False),
+        ({"time_budget_s": 60}, {"time_budget_s": 61}, True),
+        ({"time_budget_s": 60}, {"time_budget_s": 0}, True),
+        ({}, {"time_budget_s": 0}, False),
+        ({}, {"time_budget_s": 60}, True),
+        ({}, {"log_to_file": "out.txt"}, True),
+        ({"log_to_file": True}, {"log_to_file": True}, False),
+    ],
+)
+def test_a_limit_of_the_run_in_a_later_experiment_is_told_if_it_is_another_one(
+    first: dict[str, Any], other: dict[str, Any], is_other: bool
+) -> None:
+    assert Experiment("b", count, **other).wants_other_limits(Experiment("a", count, **first)) is is_other
