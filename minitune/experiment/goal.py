@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from minitune.base.checks import require, shown
@@ -166,11 +167,10 @@ class Goal:
             return self.front(trials)
         if not self.metric or self.mode is None:
             return []
+        scored = list(compared_values(trials, self.metric, self.mode))
+        scored.sort(key=itemgetter(0), reverse=self.mode == "max")  # stable, also in reverse
         confirmed = [each.trial for each in confirmations(trials, self.metric, self.mode)]
-        known = {trial.trial_id for trial in confirmed}
-        scored = [pair for pair in compared_values(trials, self.metric, self.mode) if pair[1].trial_id not in known]
-        scored.sort(key=lambda pair: pair[0], reverse=self.mode == "max")  # stable, also in reverse
-        return [*confirmed, *(trial for _, trial in scored)]
+        return list(dict.fromkeys([*confirmed, *map(itemgetter(1), scored)]))
 
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
