@@ -913,3 +913,82 @@ def test_a_run_that_cannot_be_read_hides_no_other(
     found = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert [(row["name"], row["state"]) for row in found] == [("other", "finished"), ("run", "damaged")]
     assert minitune("ls", tmp_path)[1].endswith(f"run is damaged: [Errno 13] Permission denied: '{tmp_path}/run'\n")
+
+
+def test_a_file_that_a_trial_lacks_is_told_with_those_that_it_has(minitune: Minitune, tmp_path: Path) -> None:
+    (result, *_) = fit_three(tmp_path, third)
+    directory = Path(result.path)
+    for path in directory.iterdir():
+        path.unlink()
+    status, out, err = minitune("logs", tmp_path / "run", "0", "--file", "mine")
+    assert (status, out) == (1, "")
+    assert err.endswith("; there are none (see --file)\n")
+    for name in ("b", "a"):
+        (directory / name).touch()
+    (directory / "deep").mkdir()
+    err = minitune("logs", directory)[2]
+    assert err.startswith(f"minitune: there is no {directory}/stdout: trials that run in the process of the script ")
+    assert err.endswith("; there are a, b (see --file)\n")
+
+
+def test_a_long_output_is_shown_whole_with_characters_of_several_bytes(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.commands.watch._CHUNK_BYTES", 3)
+    text = "é日本😀" * 50 + "\n"
+    (result, *_) = fit_three(tmp_path, third)
+    Path(result.path, "stdout").write_text(text, encoding="utf-8")
+    assert minitune("logs", tmp_path / "run", "0") == (0, text, "")
+
+
+def test_rows_of_equal_values_keep_their_order_in_both_directions(minitune: Minitune) -> None:
+    assert [row["trial"] for row in rows(minitune, "--sort", "loss")] == [0, 1, 2]
+    assert [row["trial"] for row in rows(minitune, "--sort", "loss", "--desc")] == [1, 2, 0]
+    assert [row["trial"] for row in rows(minitune, "--sort", "loss,trial", "--desc")] == [2, 1, 0]
+    assert rows(minitune, "--limit", "0") == []
+    assert len(rows(minitune, "--limit", "9")) == 3
+
+
+def test_a_table_of_chosen_columns_has_these_in_their_order(minitune: Minitune) -> None:
+    (row, *_) = table_in(minitune("ls", "run", "--columns", "loss,trial, x", "--sort", "x")[1])
+    assert list(row.items()) == [("loss", "1"), ("trial", "0"), ("config/x", "0")]
+    head = minitune("ls", "run", "--columns", "repeats")[1]
+    assert head.count("\n") == 1, "a column without a value is no column"
+    assert minitune("ls", "run", "--columns", "lass")[::2] == (
+        1,
+        "minitune: there is no column 'lass'; did you mean loss?\n",
+    )
+
+
+def test_all_columns_go_to_a_file_of_runs_too(minitune: Minitune, tmp_path: Path) -> None:
+    assert minitune("ls", "--output", tmp_path / "f.csv")[1] == f"1 rows are in {tmp_path / 'f.csv'}\n"
+    with open(tmp_path / "f.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["name"], row["state"], row["total_trials"], row["metric"], row["mode"]) == (
+        *("run", "finished", "3", "loss", "min"),
+    )
+    assert (row["finished"], row["failed"], row["pending"], row["trainable"]) == ("2", "1", "0", "train")
+
+
+def test_runs_are_chosen_as_trials_are(minitune: Minitune, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fit_three(tmp_path, name=name)
+    names = [row["name"] for row in json.loads(minitune("ls", tmp_path, "--json", "--filter", "name = one")[1])["runs"]]
+    assert names == ["one"]
+    told = json.loads(minitune("ls", tmp_path, "--json", "--sort", "name", "--desc", "--columns", "name,failed")[1])
+    assert told["runs"] == [{"name": "two", "failed": 1}, {"name": "one", "failed": 1}]
+    assert told["directory"] == str(tmp_path)
+    assert minitune("ls", tmp_path, "--limit", "1")[1].startswith(f"{tmp_path}: 2 runs; shown: 1\n")
+
+
+def test_programs_get_runs_side_by_side_with_what_they_took_and_their_best(minitune: Minitune, tmp_path: Path) -> None:
+    fit(lambda config: 1 / 0, name="nothing", storage_path=tmp_path, metric="loss", mode="min")
+    told = json.loads(minitune("compare", "run", tmp_path / "nothing", "--json")[1])
+    assert (told["metric"], told["mode"]) == ("loss", "min")
+    one, other = told["runs"]
+    assert (one["name"], one["reports"], one["total_trials"], one["best"]["trial"], one["best"]["value"]) == (
+        *("run", 8, 3, 0, 1),
+    )
+    assert one["training_s"] > 0
+    assert (other["name"], other["reports"], other["training_s"]) == ("nothing", 0, 0)
+    assert (other["best"], other["earlier_best"], other["counts"]["failed"]) == (None, None, 1)
