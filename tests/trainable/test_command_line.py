@@ -1,0 +1,214 @@
+"""Command lines with parameters, and the code of programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import choice, quniform, uniform
+from minitune.trainable.command_line import (
+    CommandLine,
+    FlagSlot,
+    JsonSlot,
+    ParameterSlot,
+    argument_of,
+    read_command,
+    read_domain,
+    slot_of,
+)
+from minitune.trainable.program import Program, _ProgramCheckpoint
+
+
+def filled(words: list[str], config: dict[str, Any], is_for_shell: bool = False) -> list[str]:
+    command, _ = read_command(words, dict.fromkeys(config, choice([1])), is_for_shell=is_for_shell)
+    return command.filled(config, "/run/trial", 7)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a b", "a b"),
+        (0.1, "0.1"),
+        (3, "3"),
+        (True, "True"),
+        (None, "None"),
+        ([1, "a", None], '[1, "a", null]'),
+        ((1, 2), "[1, 2]"),
+        ({"a": True}, '{"a": true}'),
+    ],
+)
+def test_a_value_is_an_argument_as_programs_expect_it(value: Any, text: str) -> None:
+    assert argument_of(value) == text
+
+
+def test_slots_are_filled_and_other_braces_stay() -> None:
+    words = [
+        "train.py",
+        "--lr={lr}",
+        "{lr}{n}",
+        "{trial_dir}/m-{seed}",
+        '{"a": {"b": 1}}',
+        "{{lr}}",
+        "{{n: 1}}",
+        "",
+        "{}",
+    ]
+    assert filled(words, {"lr": 0.1, "n": 2}) == [
+        "train.py",
+        "--lr=0.1",
+        "0.12",
+        "/run/trial/m-7",
+        '{"a": {"b": 1}}',
+        "{lr}",
+        "{n: 1}",
+        "",
+        "{}",
+    ]
+
+
+def test_a_parameter_hides_what_the_trial_would_give() -> None:
+    assert filled(["{seed}", "{trial_dir}"], {"seed": 3}) == ["3", "/run/trial"]
+
+
+def test_a_command_of_a_shell_has_quoted_values() -> None:
+    assert filled(["echo {a}{a}; {{a}}"], {"a": "x; y"}, is_for_shell=True) == ["sh", "-c", "echo 'x; y''x; y'; {a}"]
+
+
+def test_domains_in_the_words_make_the_space() -> None:
+    command, space = read_command(
+        ["{lr: uniform(0, 1)}", "{act: choice(['a}', \"b\"])}x", "{lr}", "{n}"], {"n": choice([1])}
+    )
+    assert sorted(space) == ["act", "lr", "n"]
+    assert space["act"].categories == ["a}", "b"]
+    assert command.filled({"lr": 0.5, "act": "b", "n": 1}, "/d", 0) == ["0.5", "bx", "0.5", "1"]
+
+
+def test_a_value_with_a_whole_step_is_whole() -> None:
+    assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.0}) == "3"
+    assert slot_of("n", quniform(1, 9, 0.5)).filled({"n": 3.0}) == "3.0"
+    assert slot_of("n", uniform(1, 9)).filled({"n": 3.0}) == "3.0"
+    assert slot_of("n", None).filled({"n": 3.0}) == "3.0"
+    assert slot_of("n", quniform(2, 8, 2)).filled({"n": 3.5}) == "3.5"
+
+
+@pytest.mark.parametrize(("value", "words"), [(True, ["--on"]), (False, []), ("a", ["--on=a"]), (0, ["--on=0"])])
+def test_a_flag_stands_alone_or_has_a_value(value: Any, words: list[str]) -> None:
+    command = CommandLine((("train.py",), FlagSlot("--on", ParameterSlot("on")), ("last",)))
+    assert command.filled({"on": value}, "/d", 0) == ["train.py", *words, "last"]
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_several_parameters_may_be_one_object(tmp_path: Path, is_file: bool) -> None:
+    members = {"lr": ParameterSlot("lr"), "more": {"n": ParameterSlot("n", is_whole=True), "act": ParameterSlot("act")}}
+    command = CommandLine((("--args=", JsonSlot(members, is_file)), FlagSlot("--on", ParameterSlot("on"))))
+    config = {"lr": 0.1, "n": 3.0, "act": "a", "on": True}
+    expected = {"lr": 0.1, "more": {"n": 3, "act": "a"}}
+    command.write_files(config, str(tmp_path))
+    word = command.filled(config, str(tmp_path), 0)[0].removeprefix("--args=")
+    if is_file:
+        assert word == str(tmp_path / "args.json")
+        word = (tmp_path / "args.json").read_text()
+    else:
+        assert list(tmp_path.iterdir()) == []
+    assert json.loads(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "params", "message"),
+    [
+        ([], {}, "a command is needed"),
+        (["{lr: uniform(0, 1)}", "{lr: uniform(0, 2)}"], {}, "parameter lr has two domains"),
+        (["{lr: uniform(0, 1)}"], {"lr": 1}, "parameter lr has two domains"),
+        (["x"], {"lr": 1}, "parameter lr does not occur in the command"),
+        (["{1lr}"], {"1lr": 1}, "a parameter's name has a letter or _"),
+        (["{lt}"], {"lr": 1}, "parameter lr does not occur"),
+        (["{rates}{rate}"], {"rate": 1}, r"parameter rates has no domain \(did you mean 'rate'\?\)"),
+        (["{seet}"], {}, r"parameter seet has no domain \(did you mean 'seed'\?\)"),
+        (["{lr: uniform(0, 1)"], {}, "the brace is not closed"),
+        (["{uniform(0, 1)}"], {}, "write {NAME: uniform"),
+        (["{lr=uniform(0, 1)}"], {}, "write {lr: uniform"),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_refused(words: list[str], params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_command(words, params)
+
+
+def test_a_command_of_a_shell_is_one_word() -> None:
+    with pytest.raises(ValueError, match="takes the whole command as one argument, but got 2"):
+        read_command(["echo", "x"], is_for_shell=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.1", "expected a domain such as"),
+        ("uniform", "expected a domain such as"),
+        ("a.uniform(0, 1)", "expected a domain such as"),
+        ("uniform(0, 1", "expected a domain such as"),
+        ("unifrom(0, 1)", r"there is no domain 'unifrom' \(did you mean 'uniform'\?\)"),
+        ("sample_from(1)", "there is no domain 'sample_from'"),
+        ("uniform(a, 1)", "arguments of a domain are literals"),
+        ("uniform(lower=a, upper=1)", "arguments of a domain are literals"),
+        ("choice([open('x')])", "arguments of a domain are literals"),
+        ("quniform(0, 1, 2)", r"parameter lr: quniform\(0, 1, 2\): "),
+        ("uniform(0)", r"parameter lr: uniform\(0\): "),
+        ("uniform(0, 1, mode=3)", r"parameter lr: uniform\(0, 1, mode=3\): "),
+        ("uniform(**{'lower': 1})", r"parameter lr: "),
+    ],
+)
+def test_a_domain_that_cannot_be_read_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_domain(text, "lr")
+
+
+def test_a_domain_takes_arguments_by_place_and_by_name() -> None:
+    for text in ("uniform(0, 2)", " uniform(lower=0, upper=2) ", "uniform(0, upper=2)"):
+        domain = read_domain(text, "lr")
+        assert (domain.lower, domain.upper) == (0, 2)
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_code_of_a_program_is_that_of_the_files_among_its_first_words(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.py", "one"),
+        ("b.py", "two"),
+        ("large.py", "x" * 1_000_001),
+        ("exact.py", "x" * 1_000_000),
+    ):
+        (tmp_path / name).write_text(content)
+
+    def code(*words: str) -> bytes:
+        return Program(read_command(words, {"n": 1} if "{n}" in words else {})[0], str(tmp_path)).code()
+
+    assert code("python", "a.py") == b"one"
+    assert code("python", "b.py", "a.py", "b.py") == b"twoone"
+    assert code("python", "large.py", "a.py") == b"one"
+    assert len(code("exact.py")) == 1_000_000
+    assert code("python", "missing.py", ".", "\0") == b""
+    assert code("{n}", "a.py") == b"one"
+    assert code(str(tmp_path / "a.py")) == b"one"
+
+
+def test_the_directory_of_a_program_begins_empty_and_its_content_is_what_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "old").touch()
+    state = _ProgramCheckpoint(str(tmp_path / "checkpoint"))
+    state.restore()
+    assert not state.was_restored
+    assert list((tmp_path / "checkpoint").iterdir()) == []
+    assert state._content() == {}
+    (tmp_path / "checkpoint" / "deep").mkdir()
+    (tmp_path / "checkpoint" / "deep" / "weights").write_text("1")
+    first = state._content()
+    (tmp_path / "checkpoint" / "deep" / "weights").write_text("12")
+    assert len(first) == 1
+    assert state._content() != first
+    state.remove()
+    assert state._content() == {}
+    state.remove()
