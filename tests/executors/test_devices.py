@@ -332,6 +332,7 @@ def test_more_gpus_than_were_found_are_believed_with_a_warning(
         ({"MINITUNE_RESOURCES": '{"tokens": "2"}'}, ["MINITUNE_RESOURCES['tokens']", "'2'"]),
         ({"MINITUNE_RESOURCES": '{"GPU": 2}'}, ["'GPU'", "MINITUNE_NUM_GPUS"]),
         ({"MINITUNE_NUM_GPUS": "3", "CUDA_VISIBLE_DEVICES": "2,3"}, ["num_gpus=3", "'2,3'"]),
+        ({"MINITUNE_NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": ""}, ["num_gpus=1", "CUDA_VISIBLE_DEVICES=''"]),
     ],
 )
 def test_bad_text_is_refused(make_host: Callable[..., MachineFiles], environ: dict[str, str], words: list[str]) -> None:
