@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import pickle
 import socket
@@ -17,11 +18,15 @@ import pytest
 from kit import Script
 
 from minitune.base.pickling import (
+    dump_answer,
+    dump_value,
     dumps,
     dumps_for_later,
     dumps_small,
     dumps_small_for_later,
     find_unpicklable,
+    load,
+    load_value,
     require_picklable,
 )
 from minitune.base.shared_values import ObjectRef, forget, hold, store
@@ -127,6 +132,78 @@ def test_a_value_that_can_be_pickled_has_no_culprit() -> None:
     value = {"a": [1, closure], "f": lambda x: x + 1}
     assert find_unpicklable(value) is None
     assert pickle.loads(dumps(value, "it"))["f"](1) == 2
+
+
+# -- in a worker -------------------------------------------------------------------------------------------------------
+
+
+def of_main(name: str, **members: Any) -> Any:
+    """A class as a script's main module defines one."""
+    return type(name.rpartition(".")[2], (), {"__module__": "__main__", "__qualname__": name, **members})
+
+
+def test_what_came_by_value_is_entered_into_the_main_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = sys.modules["__main__"]
+    kinds = {name: of_main(name, limit=3) for name in ("SettingOfATest", "f.<locals>.Inner")}
+    data = dumps([kind() for kind in kinds.values()], "it")
+    monkeypatch.setattr(main, "SettingOfATest", None, raising=False)
+    monkeypatch.delattr(main, "SettingOfATest")
+    assert [found.limit for found in load(io.BytesIO(data))] == [3, 3]
+    assert main.SettingOfATest is kinds["SettingOfATest"]
+    assert not hasattr(main, "Inner")
+    other = main.SettingOfATest = of_main("SettingOfATest")
+    load(io.BytesIO(data))
+    assert main.SettingOfATest is other, "a name that exists stays in the driver"
+    load_value(data)
+    assert main.SettingOfATest is kinds["SettingOfATest"], "in a worker, the newest counts"
+
+
+class Counting:
+    """Counts how often it is loaded."""
+
+    loads = 0
+
+    def __setstate__(self, state: Any) -> None:
+        Counting.loads += 1
+
+
+class Unloadable:
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_value_for_the_driver_is_loaded_at_once_unless_it_is_plain() -> None:
+    Counting.loads = 0
+    counting = Counting()
+    counting.state = 1  # type: ignore[attr-defined]
+    assert type(pickle.loads(dump_value([counting]))[0]) is Counting
+    assert Counting.loads == 2, "here and there"
+    with pytest.raises(ValueError, match="no number"):
+        dump_value({"a": Unloadable()})
+    assert pickle.loads(dump_value({"a": [1, (2.5, None)], "b": ObjectRef("/nowhere")}))["a"] == [1, (2.5, None)]
+
+
+def test_an_answer_that_cannot_be_sent_names_its_type() -> None:
+    assert pickle.loads(dump_answer([1])) == [1]
+    with pytest.raises(TypeError, match=r"a value of type lock cannot be sent to the driver \(TypeError: "):
+        dump_answer(LOCK)
+
+    class NoMemory:
+        def __reduce__(self) -> Any:
+            raise MemoryError
+
+    with pytest.raises(MemoryError, match="not enough memory to send this to the driver"):
+        dump_answer(NoMemory())
+
+
+def test_a_deeply_nested_value_can_be_sent() -> None:
+    limit = sys.getrecursionlimit()
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    for dump in (dump_value, functools.partial(dumps_for_later, what="it")):
+        assert pickle.loads(dump(deep)) == deep
+        assert sys.getrecursionlimit() == limit
 
 
 # -- shared values -----------------------------------------------------------------------------------------------------
