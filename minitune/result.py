@@ -94,7 +94,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
 _PLAIN_KEYS = frozenset((str, float, bool, bytes, type(None)))
 _SHORT_BITS = 64
-"""Python refuses to print an int of very many digits."""
+"""Ints of at most so many bits are printed without a check. Python refuses to print one of thousands of digits."""
 # The keys after `config` in a result.
 _BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf"))
 # The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end.

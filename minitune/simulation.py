@@ -155,8 +155,8 @@ def simulate(
     `curve` is a function of the configuration that returns (metrics, seconds) for each result; one of (configuration,
     state) that yields (metrics, seconds, state); a mapping from keys to such lists, with a grid of its keys under
     `"curve"` as the default space; or an earlier run. `run_config` writes a journal if it has a `storage_path`, but no
-    checkpoints. `start_delay_s` and `checkpoint_cost_s` are virtual seconds
-    for a worker's start, and for each save and load. `failure_rate` is the probability that a worker dies in a step.
+    checkpoints. `start_delay_s` and `checkpoint_cost_s` are virtual seconds for a worker's start, and for each save and
+    load. `failure_rate` is the probability that a worker dies in a step.
 
     Returns:
         Results, times, and all decisions, equal for equal arguments.

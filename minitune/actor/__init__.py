@@ -8,16 +8,16 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
     process               WorkerProcess: a worker from start to death, as the driver sees it
     worker                Worker, in its own process
     surroundings          what a worker sets for user code, and restores
-    messages, channel     what they say, and how it is carried
-    sockets               no setting of the user reaches them
+    messages, channel     what driver and worker say, and how it is carried
+    sockets               sockets without the user's default timeout
     loop                  the driver's loop: descriptors, timers, other threads
     launcher              what both launchers share
     zygote_launcher       forked workers
     zygote_process        a zygote, as the driver sees it
-    packets               what they say
-    zygote                the process itself
-    doubt                 whether it is stuck
+    packets               what driver and zygote say
+    zygote                the process that forks workers
+    doubt                 whether a zygote is stuck
     interpreter_launcher  workers that are new interpreters
-    guard                 outlives the driver, and ends these
+    guard                 a process that ends such workers if the driver dies
     process_tree          stops and kills processes; why one was killed
 """

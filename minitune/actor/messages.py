@@ -44,7 +44,7 @@ KILL_CONFIRM_S = 10.0
 ZYGOTE_SILENCE_S = 1.0
 # Seconds for a zygote to answer a question; then it is stuck, and is replaced.
 ZYGOTE_ANSWER_S = 30.0
-# In so many parts this time is measured: a stop of the driver itself costs at most one of them.
+# The wait has this many parts. A driver that was suspended itself counts at most one part too much.
 ZYGOTE_ANSWER_PARTS = 10
 # Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first.
 EOF_S = 0.25

@@ -165,7 +165,7 @@ def _has_lost_main_thread(pid: int) -> bool:
 
 
 def inode(pid: int) -> int:
-    """Return the inode of a process in `/proc`; 0 if it has ended. A later one with this pid has another."""
+    """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another inode."""
     try:
         return os.stat(f"/proc/{pid}").st_ino
     except OSError:

@@ -1,4 +1,4 @@
-"""TrialActions: the one place that carries out decisions about trials.
+"""TrialActions: it carries out what plug-ins and the end of the run decide about trials.
 
 A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
 `commit` has written the records of all events.

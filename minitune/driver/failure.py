@@ -207,9 +207,9 @@ class Failures:
 class EqualFailures:
     """Ends the run if its first trials all fail with the same error.
 
-    A good run must never end so. So four things prevent it: a trial has a result or has finished; one still runs that
-    began before the first failure; the failed trials share a value of a parameter, as at the beginning of a grid; two
-    of them have different errors.
+    A good run must never end this way. It goes on if a trial has a result or has finished; if one still runs that began
+    before the first failure; if the failed trials share a value of a parameter, as at the beginning of a grid; or if
+    two of them have different errors.
     """
 
     def __init__(self, run: Run):

@@ -389,8 +389,8 @@ class Hooks:
         if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self._of_scheduler["on_trial_result"], trial, self.context, trial, told)
-            # `done` says here that the scheduler has stopped the trial: then the searcher hears of its end only. Any
-            # other stop came after the searcher had heard of the result.
+            # `decide` sets DONE when the scheduler stops a trial. It does not pass that result on to the searcher,
+            # which hears `on_trial_complete` instead. Any other stop came later: the searcher has heard of the result.
             if not result.get(DONE):
                 self._call(searcher, trial, trial.trial_id, told)
 

@@ -12,7 +12,7 @@ from minitune.record.recorder import Recorder
 
 @dataclass(frozen=True)
 class Run:
-    """One run: where its trials run, how they stand, whom it tells, and what is on record."""
+    """What each part of the driver may use: where trials run, how they stand, who is told, and the record."""
 
     executor: TrialExecutor
     state: RunState

@@ -1,5 +1,6 @@
-"""RunState: trials are indexed by their phase, so that no event needs a scan over all. Only `RunState.move` changes a
-phase, so the indices agree with it.
+"""RunState: trials are indexed by their phase, so that no event needs a scan over all.
+
+In a driver, only `RunState.move` changes a phase, so the indices agree with it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from minitune.resources import Allocation, Resources
 from minitune.result import Report
 
 _AT_ONCE = 50
-"""How many of these actors there may be, so that a turn of the driver stays short: not measured."""
+"""The most such actors at a time, so that a turn of the driver stays short: not measured."""
 
 
 class KnownReports(ExecutorAround):

@@ -10,7 +10,7 @@ pulls results from it (TRAINING), and saves a class between two pulls (SAVING). 
       ^                                                            |
       +------------- RETRY, UNPAUSE, REVIVE (of a later driver) ----+
 
-Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
+Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with at most one call in
 flight. In every other phase it owns no actor. The statuses that users see follow from the phase.
 """
 

@@ -35,7 +35,7 @@ class MetricAnalysis:
     __slots__ = ("_encoded", "_metrics", "_rows", "_shape")
 
     def __init__(self) -> None:
-        # The JSON of all of `_metrics`, of which it then has only some: a view of many trials needs one of each.
+        # Statistics that are still JSON. They are decoded one metric at a time: a table reads one metric of each trial.
         self._encoded = ""
         # key -> [max, min, sum, count, last values (at most 10)], without the rows. The list of last values is replaced
         # and never changed, so that copies may share it.

@@ -257,7 +257,7 @@ class TuneReporterBase(ProgressReporter):
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """True at the start, when the interval is over, and at the end."""
         # Not `self.seconds_left()`: that of a subclass may be the time until its own redraw.
-        left_s = TuneReporterBase.seconds_left(self)  # for a block, whatever a subclass waits for
+        left_s = TuneReporterBase.seconds_left(self)
         # The last block is shown in any case, whenever the one before it was.
         is_due = left_s is not None and (done or left_s <= 0)
         if is_due:

@@ -150,7 +150,7 @@ class Recorder:
         self.note_changes(trial)
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self._journal.add(records.start(trial.trial_id, attempt, directory, reason, facts))
+        self._journal.add(records.start(trial.trial_id, attempt, trial.start_point().name, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`."""

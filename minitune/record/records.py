@@ -110,9 +110,9 @@ def opened(
     limits: Sequence[Mapping[str, Any]] = (),
     description: RunDescription | None = None,
 ) -> Record:
-    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN) and boot identify its
-    process. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next driver compares
-    its description.
+    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), boot and host tell people
+    which process it was. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next
+    driver compares its description.
     """
     at = clock.current.time()
     record = {
@@ -186,11 +186,12 @@ def repeat_of(record: Record) -> Repeat | None:
 def start(
     trial: str,
     attempt: int,
+    origin: str,
     directory: str = "",
     reason: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A worker is requested for a trial, which is RUNNING from now on.
+    """A worker is requested for a trial, which is RUNNING from now on. `origin` tells people from where.
 
     If the worker gets GPUs, a `status` record names them when it is ready. `reason` and `facts` are the scheduler's, if
     there are any.
@@ -200,6 +201,7 @@ def start(
         KIND: START,
         "trial": trial,
         "attempt": attempt,
+        "from": origin,
         "directory": directory,
         "at": at,
     }

@@ -428,7 +428,7 @@ class HyperBandScheduler(HalvingScheduler):
             self._close(context, bracket)
 
     def _is_complete(self, context: SchedulerContext) -> bool:
-        """Whether the open bracket gets no more trials, or none while all the others wait."""
+        """Whether no more trials will come to the open bracket, or none before one that waits goes on."""
         if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == SUPPLY_OPEN:
             return False
         if supply_of(context) == SUPPLY_ENDED:

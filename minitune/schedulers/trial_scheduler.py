@@ -26,9 +26,11 @@ WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 SUPPLY_OPEN = "OPEN"
+"""New trials can come at any time."""
 SUPPLY_WAITING = "WAITING"
+"""No new trial can come at the moment."""
 SUPPLY_ENDED = "ENDED"
-"""New trials can come at any time; none can at the moment; or there will be none."""
+"""There will be no new trial."""
 
 
 class ResourceTotals(Protocol):

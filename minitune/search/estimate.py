@@ -25,7 +25,7 @@ FEWEST = 12
 _MOST = 100
 _MOST_FITTED = 50
 """How many trials are used, and by how many of them length scales are learned: a fit costs the cube of their number.
-The second number is not measured. For the first one, and for the scales, noises and offsets below, see
+`_MOST_FITTED` is not measured. For `_MOST`, and for the scales, noises and offsets below, see
 `benchmarks/FINDINGS.md`, *long runs*.
 """
 _FITS = 100
@@ -51,8 +51,7 @@ _DEVIATIONS = 1.8
 _MANY_TIMES = 20
 _FIRST = 15
 """Positive values may be on a logarithmic scale if the largest is so many times the smallest. The first ones decide.
-The second number: *long runs*; the first one is not measured: with fewer, a uniform range is taken for a logarithmic
-one.
+For `_FIRST` see *long runs*. `_MANY_TIMES` is not measured: with fewer, a uniform range is taken for a logarithmic one.
 """
 _CORNER = math.sqrt(0.5)
 """The coordinate of a category. So the distance of two categories is 1, that of the ends of a range."""

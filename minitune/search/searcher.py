@@ -370,7 +370,7 @@ def layers_of(searcher: Searcher) -> list[Searcher]:
 
 
 class TriedConfig(dict[str, Any]):
-    """The configuration of an earlier trial. Keys that the space lacks, such as old constants, are left out."""
+    """Marks the configuration of an earlier trial: searchers leave out what the space lacks, such as old constants."""
 
 
 # -- shared with the search algorithms --------------------------------------------------------------------------

@@ -54,7 +54,7 @@ _DEAF = 3
 
 
 class Host(Protocol):
-    """What carries the reports of an actor's object to the driver: a worker's `Worker`, or an `ActorThread`."""
+    """What carries the reports of an actor's object to the driver: a `Worker`, an `ActorThread`, or a rerun."""
 
     at_stop: Callable[[], object]
     """Is called at a stop, on another thread than the function's. It does not block or raise."""

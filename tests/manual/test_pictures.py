@@ -63,8 +63,7 @@ def line_of(record: dict[str, Any]) -> str | None:
     if kind == "trial":
         return f"trial   {record['config']}"
     if kind == "start":
-        origin = "the beginning" if checkpoint is None else f"checkpoint_{checkpoint:06d}"
-        return f"start   attempt {record['attempt']} from {origin}"
+        return f"start   attempt {record['attempt']} from {record['from']}"
     if kind == "result":
         return f"result  {record['number']} checkpoint_{checkpoint['number']:06d}"
     if kind == "status":
