@@ -20,6 +20,6 @@
     seeds, randomness     seeds; the global generators
     collecting            pauses the garbage collector
     actor_thread          runs the code of one actor
-    trial_thread, user_code  where user code runs
+    user_code             where the code of users runs
     read_only             lists and dicts that refuse changes
 """

@@ -1,7 +1,10 @@
-"""The user's code that a thread runs for the driver: a hook of a plug-in, or a trial of the inline executor.
+"""Where the user's code runs: on a thread of the driver, or on that of a trial with a process of its own.
 
-An exception of a signal handler leaves that code as its own ones do; in ours it could come between the two halves of a
-step. So a handler raises only where `user_code.running` is set.
+In the driver, it is a hook of a plug-in, or a trial of the inline executor. An exception of a signal handler leaves
+that code as its own ones do; in ours it could come between the two halves of a step. So a handler raises only where
+`user_code.running` is set.
+
+The thread of a trial is the main one, unless the process needs that for other work: see `declare_trial_thread`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ class _UserCode(threading.local):
 
 
 user_code = _UserCode()
+_declared: threading.Thread | None = None
 
 
 @contextmanager
@@ -31,3 +35,15 @@ def runs(what: Any) -> Iterator[None]:
         yield
     finally:
         user_code.running = outer
+
+
+def declare_trial_thread() -> None:
+    """Say that the calling thread runs the code of the trial of this process, instead of the main thread."""
+    global _declared
+    _declared = threading.current_thread()
+
+
+def has_process_to_itself() -> bool:
+    """Whether the calling thread runs the code of a trial that has this process to itself."""
+    current = threading.current_thread()
+    return current is threading.main_thread() or current is _declared

@@ -28,9 +28,10 @@ from minitune import checkpoint
 from minitune._version import __version__
 from minitune.actor.messages import Workplace
 from minitune.actor.surroundings import Surroundings, dump_stacks
-from minitune.base import processes, shared_values, trial_thread
+from minitune.base import processes, shared_values
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_answer, load_value
+from minitune.base.user_code import declare_trial_thread
 from minitune.error import DiskError, RemoteError
 from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, remove_leftovers
 from minitune.resources import Allocation
@@ -81,7 +82,7 @@ class RayWorker:
         checkpoint.rename = self._put_out
         # Ray keeps the main thread for itself, so user code learns which thread is the trial's instead.
         self._thread = ActorThread("minitune-trial")
-        self._thread.ask("declare", trial_thread.declare)
+        self._thread.ask("declare", declare_trial_thread)
         self._surroundings = Surroundings()
         self._object: Any = None
         self._number = 0

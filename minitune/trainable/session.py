@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitune.base import trial_thread
 from minitune.base.files import absolute, discard_tree
 from minitune.base.forks import Origin
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
+from minitune.base.user_code import has_process_to_itself
 from minitune.checkpoint import (
     Checkpoint,
     CheckpointRecord,
@@ -83,7 +83,7 @@ class Session:
 
         `iteration` is that from which the trial continues. For the thread that runs user code.
         """
-        if trial_thread.has_process_to_itself() or is_on_loan():
+        if has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
 
     def on_stop(self, function: Callable[[], object]) -> None:
@@ -227,7 +227,7 @@ class Session:
         """
         global _of_process
         previous = getattr(_of_thread, "session", None)
-        is_of_process = trial_thread.has_process_to_itself()
+        is_of_process = has_process_to_itself()
         previous_of_process = _of_process
         _of_thread.session = self
         # Threads of the user have no session of their own.
