@@ -1,10 +1,57 @@
-"""Settings from environment variables."""
+"""Settings: which variable decides, what is no number, and which names are told to be misspelt."""
 
 from __future__ import annotations
 
+import logging
+import os
+
 import pytest
 
-from minitune.settings import is_on
+from minitune import settings
+from minitune.base import text
+from minitune.settings import (
+    SETTINGS,
+    check_numbers,
+    is_on,
+    is_outcome_wanted,
+    number_setting,
+    setting,
+    shared_variable,
+    variable_of,
+    warn_of_unknown,
+)
+
+NUMBERS = [name for name, entry in SETTINGS.items() if entry.is_number]
+OF_RAY = [(name, entry.also[0]) for name, entry in SETTINGS.items() if entry.also]
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, entry in SETTINGS.items():
+        for variable in (f"MINITUNE_{name}", *entry.also):
+            monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(text, "_said", set())
+
+
+@pytest.mark.parametrize(("name", "of_ray"), OF_RAY)
+def test_a_setting_is_read_from_its_own_variable_then_from_that_of_ray(
+    name: str, of_ray: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"MINITUNE_{name}"
+    assert (setting(name), variable_of(name)) == (SETTINGS[name].default, own)
+    monkeypatch.setenv(of_ray, " 7 ")
+    assert (setting(name), variable_of(name)) == ("7", of_ray)
+    monkeypatch.setenv(own, "8")
+    assert (setting(name), variable_of(name)) == ("8", own)
+    monkeypatch.setenv(own, "  ")
+    assert (setting(name), variable_of(name)) == ("7", of_ray), "a blank one is not set"
+
+
+def test_a_setting_may_be_read_from_other_variables_than_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    assert setting("EXECUTOR", {"MINITUNE_EXECUTOR": "ray"}) == "ray"
+    assert setting("EXECUTOR", {}) == ""
+    assert setting("EXECUTOR") == "inline"
 
 
 @pytest.mark.parametrize(
@@ -32,3 +79,63 @@ def test_ray_tunes_variable_counts_if_ours_is_empty() -> None:
     own = "MINITUNE_NOSET_CUDA_VISIBLE_DEVICES"
     assert is_on("NOSET_CUDA_VISIBLE_DEVICES", {rays: "1", own: ""})
     assert not is_on("NOSET_CUDA_VISIBLE_DEVICES", {rays: "1", own: "0"})
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_must_not_be_negative_before_a_run_begins(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_numbers()
+    for good in ("0", "2.5", "1e3"):
+        monkeypatch.setenv(f"MINITUNE_{name}", good)
+        check_numbers()
+        assert number_setting(name) == float(good)
+    for bad in ("-1", "nan", "many"):
+        monkeypatch.setenv(f"MINITUNE_{name}", bad)
+        for check in (check_numbers, lambda: number_setting(name)):
+            with pytest.raises(ValueError, match=f"^MINITUNE_{name} must be a number >= 0, but got '{bad}'$"):
+                check()
+
+
+def test_the_error_names_the_variable_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "soon")
+    with pytest.raises(ValueError, match=r"^TUNE_WARN_THRESHOLD_S must be a number >= 0, but got 'soon'$"):
+        check_numbers()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("MINITUNE_STORAGE_PAHT", "MINITUNE_STORAGE_PATH"),
+        ("MINITUNE_EXECUTORS", "MINITUNE_EXECUTOR"),
+        ("MINITUNE_RESUM", "MINITUNE_RESUME"),
+        ("MINITUNE_SOMETHING_ELSE", None),
+        ("STORAGE_PAHT", None),
+        *((f"MINITUNE_{name}", None) for name in SETTINGS),
+        *((name, None) for name in (settings.RESUME, settings.RESUME_FORCE, settings.ENDED_RUNS, settings.PROGRAM)),
+    ],
+)
+def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(
+    variable: str, meant: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "minitune")
+    for name in [name for name in os.environ if name.startswith("MINITUNE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(variable, "1")
+    warn_of_unknown()
+    warn_of_unknown()
+    expected = []
+    if meant is not None:
+        expected = [f"{variable} is no setting of minitune (did you mean {meant}?)"]
+    assert caplog.messages == expected
+
+
+@pytest.mark.parametrize("variable", [settings.STEP_SUMMARY, settings.ENDED_RUNS])
+def test_the_outcome_of_a_run_is_wanted_where_a_variable_names_a_file(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (settings.STEP_SUMMARY, settings.ENDED_RUNS):
+        monkeypatch.delenv(each, raising=False)
+    assert not is_outcome_wanted()
+    assert shared_variable(variable) == ""
+    monkeypatch.setenv(variable, "file")
+    assert is_outcome_wanted()
+    assert shared_variable(variable) == "file"

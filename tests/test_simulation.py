@@ -29,6 +29,7 @@ from minitune import (
     uniform,
 )
 from minitune.decision import PAUSE, Decision
+from minitune.experiment.endings import EndKind
 from minitune.record.past_run import PastRun
 from minitune.record.reading import read_run
 from minitune.simulation import Simulation, simulate
@@ -399,7 +400,13 @@ def test_a_simulation_shows_something_only_if_asked_to(capsys: pytest.CaptureFix
         ({"failure_rate": 1.5}, "failure_rate must be a probability between 0 and 1, but got 1.5"),
         ({"failure_rate": -1}, "failure_rate must be a number >= 0, but got -1"),
         ({"start_delay_s": float("inf")}, "start_delay_s must be a number >= 0, but got inf"),
+        ({"start_delay_s": True}, "start_delay_s must be a number >= 0, but got True"),
+        ({"checkpoint_cost_s": -1}, "checkpoint_cost_s must be a number >= 0, but got -1"),
         ({"num_workers": 0}, "num_workers must be an int >= 1, but got 0"),
+        ({"num_workers": 1.5}, "num_workers must be an int >= 1, but got 1.5"),
+        ({"resources": 3}, "resources must be a mapping of names to amounts, but got 3"),
+        ({"seed": 1.5}, "seed must be None or an int, but got 1.5"),
+        ({"can_save": "no"}, "can_save must be True or False, but got 'no'"),
         ({"resources": {"GPU": 0.5}}, "resources must be a mapping with a whole number of GPUs, but got"),
     ],
 )
@@ -407,6 +414,50 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], rule: str) -> None
     with pytest.raises(ValueError) as caught:
         on_grid(1, **arguments)
     assert str(caught.value).startswith(rule)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "text"),
+    [({}, ValueError, "curve must be a table with at least one curve"), (5, TypeError, "curve must be a function of")],
+)
+def test_a_curve_of_another_kind_is_refused(table: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        simulate(table)
+
+
+def test_a_configuration_without_a_curve_in_the_table_is_an_error_of_its_trial() -> None:
+    config = TuneConfig(metric="loss", mode="min")
+    done = simulate({"a": curve({"x": 1})}, param_space={"curve": grid_search(["a", "b"])}, tune_config=config)
+    assert done.results[0].metrics["training_iteration"] == 9
+    assert "must be a key of the table of curves" in str(done.results.errors[0])
+
+
+def test_a_curve_with_a_state_must_yield_one() -> None:
+    def forgets(config: dict[str, Any], state: Any) -> Steps:
+        return [({"loss": 1.0}, 1.0)]
+
+    done = simulate(forgets, tune_config=TuneConfig(metric="loss", mode="min"))
+    assert "must yield (metrics, seconds, state)" in str(done.results.errors[0])
+
+
+def test_the_log_tells_why_each_trial_has_ended() -> None:
+    done = on_grid(2, ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2), num_workers=1)
+    ends = [(entry.trial_id, entry.kind) for entry in done.log if entry.kind is not None]
+    assert ends == [("sim_00000", EndKind.MAX_T), ("sim_00001", EndKind.SCHEDULER)]
+    assert [entry.kind for entry in on_grid(1).log if entry.kind is not None] == [EndKind.RETURNED]
+
+
+def test_only_warnings_about_single_trials_and_files_are_kept_back(caplog: pytest.LogCaptureFixture) -> None:
+    class Warns(Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            for extra in ({"trial_id": trial.trial_id}, {"run_path": "path"}, {}):
+                logging.getLogger("minitune").warning("a warning with %s", [*extra], extra=extra)
+
+    config = TuneConfig(metric="loss", mode="min")
+    simulate({"a": curve({"x": 1})[:1]}, tune_config=config, run_config=RunConfig(callbacks=[Warns()]))
+    assert caplog.messages == ["a warning with []"]
+    logging.getLogger("minitune").warning("afterwards", extra={"trial_id": "t"})
+    assert caplog.messages[1:] == ["afterwards"]
 
 
 def test_another_seed_gives_another_log() -> None:

@@ -102,6 +102,61 @@ def test_failed_and_nan_evaluations_are_never_best() -> None:
     assert one.open == [configs[3]]
 
 
+@pytest.mark.parametrize("value", [0, 0.0, {}, False])
+def test_a_failed_configuration_has_no_value_not_even_zero(value: Any) -> None:
+    one = Study({"x": 1}, mode="min")
+    config = one.ask()
+    with pytest.raises(ValueError, match="value must be None for a configuration that has failed"):
+        one.tell(config, value, error=True)
+    with pytest.raises(ValueError, match="error must be True or False, but got 'yes'"):
+        one.tell(config, error="yes")  # type: ignore[arg-type]  # what is tested
+    assert one.open == [config]
+
+
+def test_a_failed_configuration_may_be_asked_for_again() -> None:
+    one = Study({"a": tune.choice([1])}, mode="min", on_duplicate="reuse", num_samples=4)
+    assert one.ask() == {"a": 1}
+    one.tell(one.open[0], error=True)
+    assert one.ask() == {"a": 1}
+    one.tell(one.open[0], 5)
+    assert one.ask() is None
+    assert [each.metrics for each in one.history] == [{}, {"_metric": 5}, {"_metric": 5}, {"_metric": 5}]
+
+
+def test_the_first_value_of_a_configuration_is_reused() -> None:
+    one = Study({"a": tune.choice([1])}, mode="min", on_duplicate="reuse", num_samples=2)
+    first, second = one.ask(), one.ask()
+    one.tell(first, 3)
+    one.tell(second, 4)
+    assert one.ask() is None
+    assert [each.metrics["_metric"] for each in one.history] == [3, 4]
+
+
+def test_a_study_is_shown_as_a_table_with_the_best_first() -> None:
+    one = Study({"x": tune.grid_search([1, 2, 3, 4])}, metric="loss", mode="max", num_samples=1)
+    for value in (5, 9, 7):
+        one.tell(one.ask(), value)
+    one.tell(one.ask(), error=True)
+    html = one._repr_html_()
+    assert "4 told, 1 failed, 0 open" in html
+    assert html.index(">9<") < html.index(">7<") < html.index(">5<")
+    told_of_no_best = Study({"x": tune.grid_search([1, 2])}, num_samples=1)
+    for value in (1, 2):
+        told_of_no_best.tell(told_of_no_best.ask(), value)
+    html = told_of_no_best._repr_html_()
+    assert html.index(">1<") < html.index(">2<"), "without a mode, in their order"
+
+
+def test_lists_of_a_study_are_the_callers_own() -> None:
+    one = Study({"x": 1}, mode="min")
+    one.tell(one.ask(), 1)
+    one.ask()
+    one.history.clear()
+    one.open.clear()
+    one.front.clear()
+    assert (len(one.history), len(one.open), len(one.front)) == (1, 1, 1)
+
+
 def test_told_values_become_plain_numbers_of_any_size() -> None:
     one = Study({"x": tune.randint(0, 9)}, "tpe", metric="loss", mode="min", seed=0)
     for told in (Decimal(5), 10**400, {"loss": Fraction(1, 2), "left": Decimal(1)}, math.inf):

@@ -1,0 +1,42 @@
+"""What a scheduler decides, as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitune.decision import CONTINUE, DECISIONS, GO_ON, PAUSE, STOP, Decision
+from minitune.experiment.endings import Ending, EndKind
+
+
+def test_a_decision_is_its_word_without_a_reason_or_instructions() -> None:
+    for word in DECISIONS:
+        decision = Decision(word)
+        assert decision == word
+        assert (decision.reason, decision.save, decision.exploit, decision.resources) == ("", False, None, None)
+        assert decision.facts == {}
+    assert GO_ON == CONTINUE
+    with pytest.raises(ValueError, match="one of CONTINUE, PAUSE, STOP, NOOP, but got 'GO'"):
+        Decision("GO")
+
+
+def test_a_decision_keeps_what_it_is_given() -> None:
+    decision = Decision(PAUSE, "have a rest", save=True, exploit=("donor", {"x": 1}), facts={"rule": "mine"})  # type: ignore[arg-type]
+    assert (decision.reason, decision.save, decision.exploit) == ("have a rest", True, ("donor", {"x": 1}))
+    assert decision.facts == {"rule": "mine"}
+
+
+@pytest.mark.parametrize("kind", [EndKind.CRITERION, EndKind.REQUEST, EndKind.MAX_T])
+def test_a_decision_to_stop_has_the_ending(kind: EndKind) -> None:
+    ending = Ending(kind, "it is enough", {"rule": "mine"})
+    decision = Decision.stop(ending)
+    assert decision == STOP
+    assert (decision.reason, decision.facts, decision.ending) == ("it is enough", {"rule": "mine"}, ending)
+    own = Decision(STOP, "it is enough", facts={"rule": "mine"})
+    assert own.ending == Ending(EndKind.SCHEDULER, "it is enough", {"rule": "mine"})
+
+
+def test_a_word_becomes_a_decision_and_a_decision_stays_as_it_is() -> None:
+    decision = Decision(STOP, "why")
+    assert Decision.of(decision) is decision
+    assert type(Decision.of("STOP")) is Decision
+    assert Decision.of("STOP").reason == ""
