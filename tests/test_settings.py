@@ -139,3 +139,9 @@ def test_the_outcome_of_a_run_is_wanted_where_a_variable_names_a_file(
     monkeypatch.setenv(variable, "file")
     assert is_outcome_wanted()
     assert shared_variable(variable) == "file"
+
+
+def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "local")
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "auto")
+    check_numbers()

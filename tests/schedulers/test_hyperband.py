@@ -345,6 +345,14 @@ def test_debug_string_tells_how_far_the_brackets_are() -> None:
     assert lines[3] == "  Bracket(Max Size (n)=5, Rung (r)=3, completed=0.0%): {PENDING: 1}"
 
 
+@pytest.mark.parametrize(("brackets", "band"), [(0, 0), (3, 0), (4, 1), (6, 1), (7, 2)])
+def test_debug_string_tells_the_round_when_all_brackets_are_over(brackets: int, band: int) -> None:
+    scheduler = HyperBandScheduler(metric="score", mode="max", max_t=9, reduction_factor=3)
+    scheduler.set_state({**scheduler.get_state(), "num_brackets": brackets, "num_stopped": 5})
+    assert scheduler.debug_string() == f"Using HyperBand: num_stopped=5 total_brackets={brackets}\nRound #{band}:"
+    assert scheduler.state() == {"num_brackets": brackets, "num_stopped": 5}
+
+
 def test_debug_string_counts_the_trials_that_have_ended() -> None:
     band = Band([5, 4, 3], max_t=3)
     band.report(0, 1)

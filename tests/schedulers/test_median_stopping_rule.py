@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,6 +189,13 @@ def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
     assert rule().choose_trial_to_run(context) is trials[0]
 
 
+def test_a_stand_in_for_the_controller_needs_only_its_trials() -> None:
+    trials = [run_trial(make_trial(number)) for number in range(2)]
+    trials[1].move(Transition.PAUSE)
+    context: Any = SimpleNamespace(get_trials=lambda: trials)
+    assert rule().choose_trial_to_run(context) is trials[1]
+
+
 def test_no_trial_makes_room_unless_asked_to() -> None:
     context = FakeContext([make_trial(1), make_trial(2)])
     scheduler = rule()
@@ -217,13 +225,17 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
 def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:
     scheduler = rule(hard_stop=False, min_time_slice=1)
     context = FakeContext([make_trial(9)])
-    for number, value in ((1, 5), (2, 1), (3, 1), (4, 1)):
+    for number, value in ((1, 5), (2, 1), (3, 1), (4, 0)):
         ask(scheduler, make_trial(number), 1, value, context)
+    assert scheduler.get_state()["spared"] == ["t0002", "t0003", "t0004"]
     scheduler.on_trial_complete(CONTEXT, make_trial(1), {"training_iteration": 1, "score": 5})
     scheduler.on_trial_remove(CONTEXT, make_trial(2))
     scheduler.on_trial_remove(CONTEXT, make_trial(3))
-    failed = make_trial(4, max_failures=0)
+    failed = make_trial(4, max_failures=1)
     failed.num_failures = 1
+    scheduler.on_trial_error(CONTEXT, failed)
+    assert scheduler.get_state()["spared"] == ["t0004"], "it is tried again"
+    failed.num_failures = 2
     scheduler.on_trial_error(CONTEXT, failed)
     state = scheduler.get_state()
     assert (state["spared"], state["slices"]) == ([], {})

@@ -244,8 +244,9 @@ def test_invalid_arguments_are_refused(caplog: pytest.LogCaptureFixture) -> None
     for wrong in ({"metric": 3}, {"mode": "best"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             DistributeResourcesToTopJob(**wrong)  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(ValueError, match="base_scheduler must be None or a scheduler"):
-        ResourceChangingScheduler("fifo")  # type: ignore[arg-type]  # that is the point
+    for wrong_base in ("fifo", "", 0, FIFOScheduler):
+        with pytest.raises(ValueError, match="base_scheduler must be None or a scheduler"):
+            ResourceChangingScheduler(wrong_base)  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ValueError, match="resources_allocation_function must be None or a function"):
         ResourceChangingScheduler(None, 3)  # type: ignore[arg-type]  # that is the point
     ResourceChangingScheduler(None, None)
@@ -280,6 +281,23 @@ def test_a_saved_state_has_first_and_present_resources() -> None:
     assert again.base_trial_resources == Resources([{"CPU": 1}])
     assert reported(again, context, context.trials[0]) == [{"CPU": 4}]
     assert reported(again, context, context.trials[1]) == [{"CPU": 4}]
+
+
+def test_a_saved_state_of_resources_stays_as_it_is() -> None:
+    scheduler, again = ResourceChangingScheduler(), ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1}, count=2)
+    first, second = context.trials
+    assert scheduler.on_trial_result(context, first, {"training_iteration": 1}) == "PAUSE"
+    first.move(Transition.PAUSE)
+    state = scheduler.get_state()
+    before = repr(state)
+    again.set_state(state)
+    for each in (scheduler, again):
+        each.on_trial_result(context, second, {"training_iteration": 1})
+        each.on_trial_complete(context, first, {})
+        assert each.get_state()["put_aside"] == [second.trial_id]
+    assert repr(state) == before
+    assert (list(state["put_aside"]), list(state["planned"])) == ([first.trial_id], [first.trial_id])
 
 
 def saved_and_restored(scheduler: ResourceChangingScheduler) -> ResourceChangingScheduler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,16 @@ from kit import FakeContext, make_trial, run_trial
 from minitune import schedulers
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.schedulers import FIFOScheduler, TrialScheduler, create_scheduler
+from minitune.schedulers import (
+    ASHAScheduler,
+    FIFOScheduler,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+    TrialScheduler,
+    create_scheduler,
+)
 
 
 def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() -> None:
@@ -97,6 +107,8 @@ def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path: Path) -> None:
     first, second = Counting(), Counting()
     first.count = 5
     first.save(str(tmp_path / "s"))
+    first.get_state()["count"] = 9
+    assert first.count == 5
     second.restore(str(tmp_path / "s"))
     assert second.count == 5
 
@@ -175,3 +187,73 @@ def test_schedulers_are_found_where_ray_tune_has_them() -> None:
         assert issubclass(kind, FIFOScheduler)
     with pytest.raises(AttributeError, match="no attribute 'BestScheduler'"):
         _ = schedulers.BestScheduler
+
+
+SCORED: dict[str, Any] = {"metric": "score", "mode": "max"}
+MUTATES: dict[str, Any] = {"hyperparam_mutations": {"x": [1]}, **SCORED}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "time_attr", "first_turn"),
+    [
+        (FIFOScheduler(), None, None),
+        (ASHAScheduler(grace_period=3, max_t=27, **SCORED), "training_iteration", 3),
+        (ASHAScheduler(grace_period=3, max_t=27, brackets=3, reduction_factor=3, **SCORED), "training_iteration", 3),
+        (ASHAScheduler(grace_period=5, max_t=5, **SCORED), "training_iteration", None),
+        (HyperBandScheduler(time_attr="epoch", **SCORED), "epoch", None),
+        (MedianStoppingRule(grace_period=7, **SCORED), "time_total_s", 7),
+        (
+            PopulationBasedTraining(hyperparam_mutations={"x": [1]}, perturbation_interval=5, **SCORED),
+            "time_total_s",
+            5,
+        ),
+        (PopulationBasedTraining("epoch", perturbation_interval=5, burn_in_period=8, **MUTATES), "epoch", 8),
+        (ResourceChangingScheduler(ASHAScheduler(grace_period=3, max_t=27, **SCORED)), "training_iteration", 3),
+        (ResourceChangingScheduler(), None, None),
+    ],
+)
+def test_a_scheduler_tells_by_which_time_and_from_when_on_it_decides(
+    scheduler: TrialScheduler, time_attr: str | None, first_turn: float | None
+) -> None:
+    assert (scheduler.time_attr, scheduler.first_turn) == (time_attr, first_turn)
+
+
+@pytest.mark.parametrize(
+    ("value", "mode", "shown"),
+    [(0, "max", "score=0"), (0.0, "min", "score=0"), (-2.5, "min", "score=-2.5"), (math.nan, "max", "score=no number")],
+)
+def test_a_reason_shows_the_value_as_it_was_reported(value: float, mode: str, shown: str) -> None:
+    scheduler = ASHAScheduler(metric="score", mode=mode, max_t=9, reduction_factor=3)
+    trial = make_trial()
+    said: Any = scheduler.on_trial_result(FakeContext([trial]), trial, {"training_iteration": 1, "score": value})
+    assert f": {shown}, cutoff" in said.reason
+    assert said.facts["value"] == (None if math.isnan(value) else value)
+
+
+def test_a_scheduler_with_a_metric_and_no_mode_takes_the_largest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = ASHAScheduler(metric="the score of this test", max_t=9, reduction_factor=3)
+    scheduler.set_search_properties(None, None)
+    assert "has no mode, and neither has the run, so it is 'max'" in caplog.text
+    trials = [make_trial(number) for number in range(3)]
+    context = FakeContext(trials)
+    results = [{"training_iteration": 1, "the score of this test": value} for value in (5, 9, 1)]
+    said = [scheduler.on_trial_result(context, trial, result) for trial, result in zip(trials, results, strict=True)]
+    assert said == ["CONTINUE", "CONTINUE", "STOP"]
+
+
+def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scheduler = MedianStoppingRule("a time of its own", grace_period=0, min_samples_required=1, **SCORED)
+    trials = [make_trial(number) for number in range(2)]
+    context = FakeContext(trials)
+
+    def ask(trial: Trial, score: float, **time: float) -> str:
+        return scheduler.on_trial_result(context, trial, {"score": score, **time})
+
+    at_zero: dict[str, Any] = {"a time of its own": 0}
+    assert [ask(trials[0], 5.0, **at_zero), ask(trials[1], 1.0, **at_zero)] == ["CONTINUE", "STOP"]
+    assert caplog.messages == []
+    assert [ask(trials[1], 1.0), ask(trials[1], 1.0)] == ["CONTINUE", "CONTINUE"]
+    assert len(caplog.messages) == 1
+    assert "uses time_attr='a time of its own', but a result has no such number" in caplog.text
