@@ -15,6 +15,7 @@ import pytest
 from kit import Script
 
 from minitune import __version__, cli
+from minitune.commands.selecting import EXIT_CANNOT, EXIT_ENDED_EARLY, EXIT_INTERRUPTED, EXIT_TRIALS_FAILED
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -217,3 +218,35 @@ def test_arguments_behind_dashes_are_those_of_the_program(monkeypatch: pytest.Mo
     ):
         assert cli.main(line.split()) == 0
     assert seen == [["python", "a.py", "--", "--seed", "2"], [], ["--x"], ["--force", "b"], ["b"], []]
+
+
+def test_each_argument_of_a_command_is_explained() -> None:
+    without_placeholder = set()
+    without_status = set()
+    for name in cli.COMMANDS:
+        parser = cli.parser_of(name)
+        assert parser.description, name
+        assert [action.dest for action in parser._actions if not action.help] == [], name
+        for action in parser._actions:
+            takes_value = bool(action.option_strings) and action.nargs != 0 and action.choices is None
+            if takes_value and action.metavar is None:
+                without_placeholder.add(action.dest)
+        if "exit status" not in (parser.epilog or "").lower():
+            without_status.add(name)
+    assert without_placeholder == {"metric", "name", "scheduler", "seed"}, "their own names say what they take"
+    assert without_status == {"ci", "completion", "demo", "explain", "replay"}
+
+
+def test_the_statuses_of_the_help_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "0 success, 1 the command failed, 2 wrong arguments, 3 trials have failed, 4 the run ended early, 130 Ctrl-C."
+        in (shown)
+    )
+    found = (EXIT_CANNOT, EXIT_TRIALS_FAILED, EXIT_ENDED_EARLY, EXIT_INTERRUPTED)
+    assert found == (1, 3, 4, 130)
+    groups = ["tune:", "look at runs:", "continue and debug runs:", "understand runs:", "other:"]
+    places = [shown.index(f" {group} ") for group in groups]
+    assert places == sorted(places)

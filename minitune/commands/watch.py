@@ -50,7 +50,9 @@ def add_parser(commands: Commands) -> None:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print the object of `show --json` in a line at each change")
     shown.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
-    parser.add_argument("--port", type=count_from(0), default=0, help="the port of --web (default: any free one)")
+    parser.add_argument(
+        "--port", type=count_from(0), default=0, metavar="N", help="the port of --web (default: any free one)"
+    )
     parser.add_argument("--no-browser", action="store_true", help="with --web, only print the address")
     set_command(parser, watch, "minitune watch", "minitune watch valley --web")
     parser = commands.add_parser(

@@ -20,6 +20,7 @@ from minitune.output.rows import (
     TrialRow,
     columns,
     ended,
+    fact_table,
     facts_of_trial,
     infer_metrics,
     last_line,
@@ -105,7 +106,7 @@ def test_a_row_has_what_was_asked_for_and_is_there() -> None:
     assert (row.number, row.trial_id, row.name) == (5, "t0005", "train_t0005")
     assert list(row.metrics.items()) == [("deep/x", 2), ("loss", 1.0)]
     assert row.params == {"lr": 0.1, "none": None}
-    assert row_of(trial, (), ("lr", "missing")).params == {"lr": 0.1}
+    assert row_of(trial, (), iter(("lr", "missing"))).params == {"lr": 0.1}
     assert (row.error, row.repeats) == ("", "t0002")
 
 
@@ -125,17 +126,18 @@ def test_facts_for_programs_are_whole_and_their_own_names_come_first() -> None:
         4, {"loss": 1 / 3, "trial": "mine", "status": "mine", "deep": {"x": 2}}, params={"lr": 0.1}, how=Transition.STOP
     )
     trial.usage = Usage(1.5, 2_000_000)
+    trial.repeats = Repeat("t0002", "loss", "min")
     trial.num_failures = 2
     facts = facts_of_trial(trial, LOSS)
     assert list(facts)[:5] == ["trial", "trial_id", "status", "ended", "repeats"]
-    assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", None)
+    assert (facts["trial"], facts["status"], facts["repeats"]) == (4, "finished", "t0002")
     assert (facts["loss"], facts["deep/x"], facts["config/lr"]) == (1 / 3, 2, 0.1)
     assert (facts["failures"], facts["error_message"]) == (2, None)
     assert (facts["cpu_s"], facts["peak_bytes"]) == (1.5, 2_000_000)
     assert facts["logdir"] == trial.local_path
     new = facts_of_trial(make_trial(0), LOSS)
     assert (new["cpu_s"], new["peak_bytes"], new["logdir"], new["ended"]) == (None, None, None, None)
-    assert "loss" not in new
+    assert ("loss" in new, new["repeats"]) == (False, None)
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
@@ -155,6 +157,7 @@ def test_metrics_are_found_in_the_first_twenty_trials_with_a_report() -> None:
     every = [f"m{number}" for number in range(20)]
     assert infer_metrics([*waiting, *reported], (), 99) == every
     assert infer_metrics(reported, ("m0", "m2"), 2) == ["m1", "m3"]
+    assert infer_metrics([trial_of(0, {"zero": 0.0})], (), 9) == ["zero"]
     assert infer_metrics(reported, (), 0) == infer_metrics([], (), 9) == []
 
 
@@ -264,3 +267,23 @@ def test_metrics_that_cannot_be_looked_at_are_none() -> None:
     for value in (Odd(a=1), deep):
         assert metrics_of({"a": value}) == {}
     assert metrics_of({"a": {"b": 1}, "pid": 3, "config": {"x": 1}, "done": True}) == {"a/b": 1}
+
+
+def test_a_table_of_facts_has_the_columns_with_a_value() -> None:
+    facts: list[dict[str, Any]] = [
+        {"status": "failed", "loss": 1, "config/x": None, "none": None},
+        {"status": "finished", "config/y": "z" * 60, "none": None},
+    ]
+    table = fact_table(facts, ["status", "config/x", "none", "missing", "loss", "config/y"])
+    assert [column.texts for column in table.columns] == [
+        ["status", "failed", "finished"],
+        ["config/x", "None", ""],
+        ["loss", "1", ""],
+        ["config/y", "", "..." + "z" * 37],
+    ]
+    assert [len(column.colors) for column in table.columns] == [2, 0, 0, 0]
+    assert table.columns[0].colors[0] != table.columns[0].colors[1]
+    (runs,) = fact_table([{"state": "killed"}], ["state"]).columns
+    assert len(set(runs.colors)) == 1
+    assert runs.colors[0] == table.columns[0].colors[0], "both are trouble"
+    assert fact_table([], ["status"]).columns == []
