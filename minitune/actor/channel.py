@@ -72,6 +72,9 @@ def worker_sockets() -> tuple[Ends, Ends]:
 class Channel:
     """The driver's end of a channel: a non-blocking socket, which the loop watches. `on_broken` is called at
     end-of-file, or if the bytes are not a message.
+
+    Attributes:
+        events: Those that the loop waits for; without `READ`, no more messages are handled.
     """
 
     def __init__(self, end: Socket, loop: Loop, handle: Handle, on_broken: OnBroken):
@@ -82,13 +85,13 @@ class Channel:
         self._on_broken = on_broken
         self._feed: Callable[[bytes, Handle], object] = FrameReader().feed
         self._unsent: deque[memoryview] = deque()
-        self._events = READ  # those that the loop waits for
+        self.events = READ
         loop.watch(end.fileno(), self.read)
 
     def _wait_for(self, events: int) -> None:
-        if events == self._events:
+        if events == self.events:
             return
-        self._events = events
+        self.events = events
         if events:
             self._loop.watch(self._socket.fileno(), self.read, events)
         else:
@@ -114,7 +117,7 @@ class Channel:
             # is not the end of the channel: `read` goes on, and finds the end after the last message.
             unsent.clear()
         if unsent:
-            self._wait_for(self._events | WRITE)
+            self._wait_for(self.events | WRITE)
 
     def read(self, mask: int = READ) -> bool:
         """Handle the messages that one read completes, after queued bytes were sent (`WRITE` in `mask`).
@@ -125,10 +128,10 @@ class Channel:
         if mask & WRITE:
             self.send()
             if not self._unsent:
-                self._wait_for(self._events & READ)
+                self._wait_for(self.events & READ)
             if not mask & READ:
                 return True
-        if not self._events & READ:  # another callback of this turn has stopped the reading
+        if not self.events & READ:  # another callback of this turn has stopped the reading
             return False
         # One read for each turn, although there may be more: a worker that sends without end must not keep the loop
         # from the others. The loop calls again as long as there are bytes.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from minitune.actor.channel import Channel, ChannelClosedError
 from minitune.actor.launcher import End, Launcher, start_method
-from minitune.actor.loop import Loop, TimeLimit
+from minitune.actor.loop import READ, Loop, TimeLimit
 from minitune.actor.messages import (
     EOF_S,
     KILL_CONFIRM_S,
@@ -162,11 +162,10 @@ class WorkerProcess:
         if self.phase is ProcessPhase.ENDED:
             return
         # A report counts once its frame is in the pipe. So all frames are read before the end is told, except after a
-        # kill from here: then what the worker had sent was not wanted any more.
-        if self.phase is not ProcessPhase.KILLED:
-            # Until it would block: end-of-file may never come, if a process that cannot be killed holds the pipe.
-            while self.work.read():
-                pass
+        # kill from here or a quit: then nothing more is wanted, and the reading was stopped.
+        # Until it would block: end-of-file may never come, if a process that cannot be killed holds the pipe.
+        while self.work.events & READ and self.work.read():
+            pass
         self.close()
         self.phase = ProcessPhase.ENDED  # before the actor hears of it: it may be asked for its process
         self._processes.discard(self)
