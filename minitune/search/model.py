@@ -193,7 +193,7 @@ class Model:
         sides: dict[Parent, _Sides],
     ) -> dict[str, Any]:
         if not group.is_free:
-            return dict(group.single)
+            return group.single
         good, bad = self._fitted(group, ranking, pending, sides)
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
         if group.is_branch:

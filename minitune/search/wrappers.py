@@ -274,7 +274,7 @@ class Repeater(SearcherWrapper):
 
     def _tell_pauses(self, group: _Group) -> None:
         unfinished = {trial_id for trial_id, outcome in group.outcomes.items() if outcome is None}
-        is_paused = bool(unfinished) and len(group.outcomes) == self.repeat and unfinished <= group.paused
+        is_paused = len(group.outcomes) == self.repeat and unfinished <= group.paused
         if is_paused != group.is_paused:
             group.is_paused = is_paused
             if is_paused:

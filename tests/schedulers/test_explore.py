@@ -184,6 +184,12 @@ def test_missing_values_are_drawn_and_others_stay() -> None:
     assert set(drawn) == {("b",), ("c", "d"), ("f",)}
 
 
+def test_a_value_in_place_of_a_dict_of_hyperparameters_stays() -> None:
+    config, drawn = fill({"m": 5}, {"m": {"a": [1]}, "n": {"b": [2]}}, random.Random(0))
+    assert config == {"m": 5, "n": {"b": 2}}
+    assert set(drawn) == {("n", "b")}
+
+
 def test_a_seed_fixes_everything_that_is_drawn() -> None:
     mutations = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": [1, 2, 3], "d": {"e": randint(0, 1000)}}
     assert draw_mutation(mutations, random.Random(5)) == draw_mutation(mutations, random.Random(5))

@@ -92,6 +92,7 @@ def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
         ({"perturbation_factors": (1.2, -1)}, ValueError, "perturbation_factors"),
         ({"perturbation_factors": 1.2}, ValueError, "perturbation_factors"),
         ({"custom_explore_fn": 3}, ValueError, "custom_explore_fn must be None or a function"),
+        ({"custom_explore_fn": 0}, ValueError, "custom_explore_fn must be None or a function"),
         ({"mode": "up"}, ValueError, "mode must be 'min' or 'max'"),
         ({"metric": 3}, ValueError, "metric"),
         ({"time_attr": None}, ValueError, "time_attr"),
@@ -401,8 +402,9 @@ def test_missing_metric_is_an_error_unless_allowed(caplog: pytest.LogCaptureFixt
     context, (trial, _) = members(scheduler, 2)
     with pytest.raises(RuntimeError, match="'training_iteration' in every result"):
         scheduler.on_trial_result(context, trial, {"score": 1.0})
-    with pytest.raises(RuntimeError, match=r"'score' in every result.*require_attrs=False"):
-        scheduler.on_trial_result(context, trial, {"training_iteration": 5})
+    for time in (5, 0):
+        with pytest.raises(RuntimeError, match=r"'score' in every result.*require_attrs=False"):
+            scheduler.on_trial_result(context, trial, {"training_iteration": time})
     lenient = pbt(require_attrs=False)
     context, (trial, _) = members(lenient, 2)
     assert lenient.on_trial_result(context, trial, {"training_iteration": 5}) == "CONTINUE"

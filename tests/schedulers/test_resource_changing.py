@@ -147,6 +147,16 @@ def test_the_best_trial_gets_all_that_is_free() -> None:
     assert reported(scheduler, context, two, 6) == [{"CPU": 6}]
 
 
+@pytest.mark.parametrize(("before", "now", "bundles"), [(1, 9, [{"CPU": 3}]), (9, 1, [{"CPU": 1}])])
+def test_which_trial_is_the_best_follows_from_the_present_result(before: int, now: int, bundles: Any) -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob(metric="n", mode="max"))
+    context = machine(scheduler, {"cpu": 1}, cpus=4, count=2)
+    first, second = context.trials
+    first.record_result({"n": before, "training_iteration": 3})
+    second.record_result({"n": 5, "training_iteration": 3})
+    assert reported(scheduler, context, first, now) == bundles
+
+
 def test_where_the_best_has_come_to_its_cap_the_next_one_grows() -> None:
     top = DistributeResourcesToTopJob(increase_by={"CPU": 1}, increase_by_times=2, metric="n", mode="min")
     scheduler = ResourceChangingScheduler(None, top)

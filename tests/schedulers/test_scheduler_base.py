@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from kit import FakeContext, make_trial, run_trial
 
-from minitune import schedulers
+from minitune import schedulers, uniform
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (
+    PB2,
     ASHAScheduler,
     FIFOScheduler,
     HyperBandScheduler,
@@ -257,3 +258,61 @@ def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(
     assert [ask(trials[1], 1.0), ask(trials[1], 1.0)] == ["CONTINUE", "CONTINUE"]
     assert len(caplog.messages) == 1
     assert "uses time_attr='a time of its own', but a result has no such number" in caplog.text
+
+
+SEEDED: dict[str, Any] = {
+    "pbt": lambda: PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}}),
+    "pb2": lambda: PB2(hyperparam_bounds={"x": [0.0, 1.0]}, **SCORED),
+    "within another": lambda: ResourceChangingScheduler(
+        PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}})
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEEDED)
+def test_what_a_scheduler_draws_follows_from_the_seed(kind: str) -> None:
+    def drawn(seed: int) -> list[float]:
+        scheduler = SEEDED[kind]()
+        scheduler.set_seed(seed)
+        trials = [make_trial(number, config={}) for number in range(3)]
+        for trial in trials:
+            scheduler.on_trial_add(FakeContext(trials), trial)
+        return [trial.config["x"] for trial in trials]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_the_brackets_of_trials_follow_from_the_seed() -> None:
+    def brackets(seed: int) -> list[int]:
+        scheduler = ASHAScheduler(max_t=27, grace_period=1, reduction_factor=3, brackets=3, **SCORED)
+        scheduler.set_seed(seed)
+        trials = [make_trial(number) for number in range(30)]
+        for trial in trials:
+            scheduler.on_trial_add(FakeContext(trials), trial)
+        return [standing[0] for standing in scheduler.get_state()["standings"].values()]
+
+    assert brackets(1) == brackets(1) != brackets(2)
+    assert set(brackets(1)) == {0, 1, 2}
+
+
+class Own(ASHAScheduler):
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "in_order"),
+    [
+        (FIFOScheduler(), True),
+        (ASHAScheduler(**SCORED), True),
+        (ASHAScheduler(variant="promote", **SCORED), False),
+        (Own(**SCORED), False),
+        (HyperBandScheduler(**SCORED), False),
+        (MedianStoppingRule(**SCORED), False),
+        (ResourceChangingScheduler(), False),
+    ],
+)
+def test_only_a_scheduler_with_its_own_choice_is_asked_again_and_again(
+    scheduler: TrialScheduler, in_order: bool
+) -> None:
+    assert scheduler.chooses_in_order == in_order

@@ -196,8 +196,9 @@ def test_a_search_knows_its_total_and_its_end() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
-        BasicVariantGenerator(max_concurrent=-1)
+    for wrong in (-1, 1.5, "2"):
+        with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
+            BasicVariantGenerator(max_concurrent=wrong)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(TypeError, match="random_state"):
         BasicVariantGenerator(random_state="seed")
     with pytest.raises(ValueError, match="num_samples"):

@@ -158,6 +158,17 @@ def test_a_limiter_with_batches_follows_its_steps(limit: int, steps: str) -> Non
             {"pause": limiter.on_pause, "unpause": limiter.on_unpause}[verb](*names)
 
 
+def test_an_adopted_trial_is_the_first_of_a_batch() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2, batch=True)
+    limiter.adopt("a", {"x": 0})
+    limiter.on_trial_complete("a", {"loss": 1})
+    assert inner.completed() == []
+    assert ask(limiter, "b", "c") == ["b"]
+    limiter.on_trial_complete("b", {"loss": 2})
+    assert inner.completed() == ["a", "b"]
+
+
 def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
     class Shy(Recording):
         def suggest(self, trial_id: str) -> Any:
