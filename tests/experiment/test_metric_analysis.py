@@ -7,12 +7,14 @@ import json
 import math
 import pickle
 import random
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from minitune.experiment.metric_analysis import MetricAnalysis
-from minitune.result import flatten
+from minitune.result import DEBUG_METRICS, flatten
 
 
 def of(results: list[dict[str, Any]]) -> MetricAnalysis:
@@ -56,6 +58,48 @@ def test_statistics_do_not_depend_on_when_they_are_read() -> None:
             asked = asked.copy()
 
     assert asked.as_dict() == left_alone.as_dict()
+
+
+VALUES: dict[str, list[Any]] = {
+    "fractions": [Fraction(1, 2), Fraction(0), Fraction(-3, 2)],
+    "decimals": [Decimal("2.5"), Decimal(0), Decimal(1)],
+    "of several types": [1, 2.5, Fraction(0), 0, Decimal(4), 0.0, -3, 2],
+    "fractions and others": [Fraction(1, 2), None, "text", Fraction(5, 2), True, Fraction(1)],
+    "large ints": [10**299, -(10**299), 1],
+    "many": [Fraction(number * 7 % 40) for number in range(70)],
+    "not a number": [Fraction(1), math.nan, Fraction(3), -2.0],
+    "infinite": [math.inf, Fraction(3), -math.inf],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_statistics_of_numbers_of_every_type_are_those_of_their_floats(kind: str) -> None:
+    values = VALUES[kind]
+    floats = [float(value) for value in values if not isinstance(value, (str, bool, type(None)))]
+    known = [value for value in floats if not math.isnan(value)]
+    found = of([{"loss": value, "n": 1} for value in values]).as_dict()["loss"]
+    assert [float(found[name]) for name in ("max", "min", "last")] == [max(known), min(known), floats[-1]]
+    for name, some in (("avg", floats), ("last-5-avg", floats[-5:]), ("last-10-avg", floats[-10:])):
+        assert found[name] == pytest.approx(sum(some) / len(some), nan_ok=True)
+
+
+def test_debug_metrics_have_no_statistics() -> None:
+    result = {**dict.fromkeys(DEBUG_METRICS, 1.0), "loss": 1.0}
+    assert list(of([result]).as_dict()) == ["loss"]
+
+
+def test_a_state_that_was_taken_stays_as_it_is_and_changes_nothing() -> None:
+    analysis = of([{"loss": Fraction(1)}, {"loss": Fraction(2)}])
+    state = analysis.get_state()
+    restored = MetricAnalysis()
+    restored.set_state(state)
+    for more in (analysis, restored):
+        for _ in range(2):
+            more.update({"loss": Fraction(9)})
+        assert more.get("loss", "max") == 9
+    assert state == of([{"loss": Fraction(1)}, {"loss": Fraction(2)}]).get_state()
+    state["loss"][0] = 99
+    assert (analysis.get("loss", "max"), restored.get("loss", "max")) == (9, 9)
 
 
 @pytest.mark.parametrize("nan_at", [0, 1, 5, 40])
