@@ -1,0 +1,16 @@
+"""The file with the states of a run's plug-ins."""
+
+from __future__ import annotations
+
+from minitune.base.snapshots import CALLBACKS, SEARCHER, PluginState, decode_states, encode_states
+
+
+def test_states_come_back_by_component() -> None:
+    states = {
+        SEARCHER: PluginState("TPESearch", {"state.pkl": b"\0one", "more": b""}),
+        CALLBACKS: PluginState("", {}),
+    }
+    found = decode_states(encode_states(states))
+    assert found == states
+    assert all(type(state) is PluginState for state in found.values())
+    assert decode_states(encode_states({})) == {}
