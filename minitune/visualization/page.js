@@ -194,9 +194,8 @@ function paramAxis(run, name, trials) {
   const scale = run.data.scales[name];
   if ((scale && scale.kind === "category") || numbers.length < there.length || !numbers.length) {
     const known = scale && scale.values || [];
-    const others = there.filter((value) => !known.some((one) => text(one) === text(value)));
-    if (!known.length) others.sort((a, b) => text(a).localeCompare(text(b), undefined, { numeric: true }));
-    return categoryAxis(name, [...known, ...others, ...(isMissing ? [undefined] : [])]);
+    if (!known.length) there.sort((a, b) => text(a).localeCompare(text(b), undefined, { numeric: true }));
+    return categoryAxis(name, [...known, ...there, ...(isMissing ? [undefined] : [])]);
   }
   let axis;
   if (scale) {

@@ -133,6 +133,7 @@ TEXTS = {
     "python([{a: [1, null, 'x'], b: {}}, true])": (
         '[\n    {\n        "a": [1, None, "x"],\n        "b": {},\n    },\n    True,\n]'
     ),
+    "[false, 0, '', 'False'].map((value) => python(value))": ["False", "0", '""', '"False"'],
     "[0.4, 61.9, 7322, 90000].map(clockText)": ["0 s", "1 min 1 s", "2 h 2 min", "1 d 1 h"],
     "yaml({lr: 1e-7, on: 'yes', deep: {act: 'relu', n: [1, {a: null}]}, none: {}, t: true})": (
         'lr: 1.0e-7\n"on": "yes"\ndeep:\n  act: relu\n  "n":\n    - 1\n    - a: null\nnone: {}\nt: true\n'
@@ -437,6 +438,39 @@ def test_workers_have_a_row_each(chromium: Browser, tmp_path: Path) -> None:
     assert [box[:3:2] + [round(box[1] + 0.4)] for box in finished["boxes"]] == [[0, 5, 0], [0, 10, 1], [10, 30, 1]]
     assert [box[:3:2] + [round(box[1] + 0.4)] for box in interrupted["boxes"]] == [[5, 30, 0]]
     assert hits(page, "timeline")[3].startswith("20 s\ntrial 1 · finished")
+
+
+def test_a_bar_is_hit_inside_of_it_alone(chromium: Browser, tmp_path: Path) -> None:
+    page = opened(chromium, tmp_path, run_of(CURVES))
+    page.run(
+        "chart = document.querySelector('[data-view=timeline]').card.charts[0]; hitAt = (second, worker) => { "
+        "const {box, xLow, xHigh, yLow, yHigh} = chart, of = chart.svg.getBoundingClientRect(), "
+        "scale = of.width / chart.width; return chart.nearest({clientX: of.left + scale * (box.left + "
+        "(second - xLow) / (xHigh - xLow) * box.width), clientY: of.top + scale * (box.top + box.height * "
+        "(1 - (worker - yLow) / (yHigh - yLow)))})?.trial.number; }"
+    )
+    rows = {
+        "[hitAt(2, 0), hitAt(20, 0), hitAt(5, 1), hitAt(20, 1)]": [1, 2, 0, 1],
+        "[hitAt(2, 0.3), hitAt(2, -0.3)]": [1, 1],
+        "[hitAt(2, 0.5), hitAt(2, -0.5), hitAt(30.5, 0)].map((hit) => hit === undefined)": [True] * 3,
+    }
+    assert found(page, rows) == rows
+
+
+def test_a_plot_that_leaves_out_trials_says_so(chromium: Browser, tmp_path: Path) -> None:
+    trials = [{"curve": [float(n), n / 2], "params": {"x": n, "y": n % 7}} for n in range(1010)]
+    page = opened(chromium, tmp_path, run_of(trials, best=0))
+    notes = [
+        page.run(f"document.querySelector('[data-view={view}] .note').textContent") for view in ("parallel", "curves")
+    ]
+    assert notes[0] == "1000 of 1010 trials: the best third, and an even choice of the others."
+    assert notes[1].startswith("300 of 1010 curves: the best third, and an even choice of the others. ")
+    numbers = (
+        "[...new Set(document.querySelector('[data-view=curves]').card.charts[0].hits.map((hit) => hit.trial.number))]"
+    )
+    kept = page.run(numbers)
+    assert (len(kept), kept[:100]) == (300, list(range(100)))
+    assert kept[-1] > 1000, "the worst ones are there, too"
 
 
 def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: Path) -> None:
@@ -796,6 +830,13 @@ def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, t
     assert page.run("document.querySelector('[type=search]').value") == "x > 1"
     page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
     assert page.run("document.activeElement.type") == "search"
+    for modifier in ("ctrlKey", "metaKey", "altKey"):
+        page.run(
+            "document.activeElement.blur(); document.body.dispatchEvent("
+            f"new KeyboardEvent('keydown', {{key: '/', {modifier}: true, bubbles: true}}))"
+        )
+        assert page.run("document.activeElement.type") != "search", "it is the browser's own"
+    page.run("document.querySelector('[type=search]').focus()")
     page.run("slash = new KeyboardEvent('keydown', {key: '/', bubbles: true, cancelable: true})")
     page.run("document.activeElement.dispatchEvent(slash)")
     assert not page.run("slash.defaultPrevented"), "it is a part of the filter"
@@ -880,13 +921,14 @@ def test_the_answer_about_a_trial_that_the_reader_has_left_is_not_shown(chromium
     page = opened(chromium, tmp_path, run_of([{"curve": [1.0]}, {"curve": [2.0]}]))
     page.run("answers = {}; fetch = (path) => new Promise((resolve, reject) => { answers[path] = [resolve, reject]; })")
     page.run("run = tables[0].run; run.isServed = true; for (const trial of run.trials) openTrial(run, trial); 0")
-    answer = "({{json: async () => ({{seed: {}}})}})"
+    answer = "({{json: async () => ({{seed: {}, cpu_s: 0}})}})"
     page.run(f"answers['trial/0'][0]({answer.format(70)})")
     page.run("new Promise((done) => setTimeout(done))")
     assert page.run("dialog.querySelector('h2')") is None
     page.run(f"answers['trial/1'][0]({answer.format(71)})")
     page.wait_for("dialog.querySelector('h2')?.textContent === 'Trial 1'")
-    assert definitions(page, "dialog")["seed"] == "71"
+    told = definitions(page, "dialog")
+    assert (told["seed"], told["cpu_s"]) == ("71", "0")
     page.run("openTrial(run, run.trials[0]); answers['trial/0'][1](new Error('gone'))")
     page.wait_for("dialog.querySelector('h2')?.textContent === 'Trial 0'")
     assert page.run("dialog.querySelector('#error').textContent") == "the server does not answer any more"
@@ -1253,6 +1295,9 @@ def test_time_goes_on_between_reports(chromium: Browser, tmp_path: Path) -> None
     page.run("run.frozen = run.heard + 20000; view.tick()")
     assert page.run("[run.elapsed, run.worked(run.trials[1]), run.quiet(run.trials[1])]") == [120, 110, 80]
     assert page.run("run.isSilent(run.trials[2])"), "30 s without a first report"
+    page.run("run.trials[1].silent_after_s = 81")
+    assert not page.run("run.isSilent(run.trials[1])"), "it usually takes longer"
+    page.run("run.trials[1].silent_after_s = 30")
     rows = {row[0]: row for row in page.run(ROWS)}
     heads = page.run(HEADS)
     assert [rows["1"][heads.index(name)] for name in ("total time (s)", "last report (s ago)")] == ["110", "80"]
