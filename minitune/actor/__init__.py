@@ -5,7 +5,7 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
 ::
 
     remote_actor          RemoteActor: an actor, as the driver sees it
-    process               WorkerProcess: a worker from start to death, as the driver sees it
+    process               WorkerProcess: a worker from start to death
     worker                Worker, in its own process
     surroundings          what a worker sets for user code, and restores
     messages, channel     what driver and worker say, and how it is carried
@@ -13,7 +13,7 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
     loop                  the driver's loop: descriptors, timers, other threads
     launcher              what both launchers share
     zygote_launcher       forked workers
-    zygote_process        a zygote, as the driver sees it
+    zygote_process        a zygote, for the driver
     packets               what driver and zygote say
     zygote                the process that forks workers
     doubt                 whether a zygote is stuck
