@@ -226,6 +226,22 @@ def test_a_function_of_the_users_may_leave_things_as_they_are(answer: Any) -> No
     assert scheduler.on_trial_result(context, context.trials[0], {"n": 1}) == "CONTINUE"
 
 
+def test_the_reason_of_a_change_names_both_requests() -> None:
+    answers = iter([{"cpu": 2, "gpu": 0.5}, {"cpu": 0}, {"cpu": 1}])
+    scheduler = ResourceChangingScheduler(None, lambda *given: next(answers))
+    context = machine(scheduler, {"cpu": 1}, gpus=1, count=1)
+    reasons = []
+    for _ in range(3):
+        said = Decision.of(scheduler.on_trial_result(context, context.trials[0], {"training_iteration": 1}))
+        reasons.append(said.reason)
+        assert said.facts["rule"] == "resources"
+    assert reasons == [
+        "continues with 2 CPU, 0.5 GPU instead of 1 CPU",
+        "continues with nothing instead of 2 CPU, 0.5 GPU",
+        "continues with 1 CPU instead of nothing",
+    ]
+
+
 def test_a_function_of_the_users_decides() -> None:
     def allocate(controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any) -> Any:
         assert scheduler.base_trial_resources == scheduler._base_trial_resources == Resources([{"CPU": 1}])

@@ -195,6 +195,20 @@ def test_a_search_knows_its_total_and_its_end() -> None:
     assert finished.is_finished()
 
 
+def test_a_state_of_an_earlier_version_goes_on() -> None:
+    space = {"a": grid_search([1, 2]), "x": uniform(0, 1)}
+    first, second = basic(space, 3), basic(space, 3)
+    whole = [trial.config for trial in all_trials(basic(space, 3))]
+    made = [first.next_trial() for _ in range(3)]
+    state = first.get_state()
+    for name in ("left_out", "filters"):
+        del state[name]
+    second.set_state(state)
+    assert second.total_samples == 6
+    rest = [trial.config for trial in all_trials(second)]
+    assert [trial.config for trial in made if trial] + rest == whole
+
+
 def test_bad_arguments_are_refused() -> None:
     for wrong in (-1, 1.5, "2"):
         with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):

@@ -81,6 +81,13 @@ def test_the_group_of_a_whole_space_knows_what_exists_below_which_category() -> 
     assert list(needs) == [0b01, 0b0110, 0, 0b10]
 
 
+def test_equal_values_have_one_point() -> None:
+    group = group_of(SPACE)
+    values = [{"x": x, "z": 0.5, "k": k} for x in (0.25, 0.5) for k in (0, 1)]
+    assert len({group.encode(each) for each in (*values, *values)}) == 4
+    assert [group.decode(group.encode(each)) for each in values] == values
+
+
 def test_the_values_of_an_observation_are_those_inside_of_the_space() -> None:
     group = group_of(SPACE)
     whole, part = Observation(0, {"x": 0.5, "z": 1.0, "k": 1}), Observation(1, {"x": 0.5})
