@@ -661,8 +661,8 @@ def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def _check_dirname(name: str) -> str:
     """Return `name` if it is a single part of a path, or raise a ValueError."""
-    if not name or os.path.basename(name) != name:
-        raise ValueError(f"the name of a trial's directory must not be empty or contain '/', but got {name!r}")
+    if name in ("", ".", "..") or os.path.basename(name) != name:
+        raise ValueError(f"the name of a trial's directory must be one part of a path, but got {name!r}")
     return name
 
 
