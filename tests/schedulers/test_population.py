@@ -31,7 +31,7 @@ def heard(population: Population, name: str, *reports: tuple[float, float]) -> M
 def test_a_copy_is_compared_by_what_its_donor_had_at_that_time() -> None:
     population = Population(4, at_same_time=True)
     slow = heard(population, "slow", (2, 3.0))
-    donor = heard(population, "donor", (1, 1.0), (2, 2.0), (4, 4.0))
+    donor = heard(population, "donor", (1, 1.0), (2, 2.5), (4, 4.0))
     copied = heard(population, "copy", (4, 0.0))
     assert population.best(3) == [slow, donor, copied]
     population.become(copied, donor)

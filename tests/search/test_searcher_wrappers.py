@@ -301,6 +301,15 @@ def test_trials_of_a_group_share_nothing() -> None:
     assert second == {"deep": [1]}
 
 
+def test_an_adopted_configuration_is_repeated_as_it_was() -> None:
+    repeater = Repeater(Recording(), 2)
+    config = {"x": 0, "deep": {"a": [1]}, TRIAL_INDEX: 0}
+    repeater.adopt("a", config)
+    config["deep"]["a"].append(2)  # type: ignore[index]  # a dict
+    assert repeater.suggest("b") == {"x": 0, "deep": {"a": [1]}, TRIAL_INDEX: 1}
+    assert repeater.suggest("c") == {"x": 1, TRIAL_INDEX: 0}
+
+
 def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="minitune")
     inner = Recording()
