@@ -825,6 +825,9 @@ def test_the_address_holds_the_selection_and_the_open_trial(chromium: Browser, t
     for key, number in (("ArrowRight", 3), ("ArrowLeft", 2)):
         other.run(f"dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
         other.wait_for(f"dialog.querySelector('h2')?.textContent === 'Trial {number}'")
+    odd = chromium.open(address.replace("hide=stopped&trial=2", "hide=stopped,nonsense&trial=99"))
+    odd.wait_for("document.querySelector('.count')?.textContent === '2 of 5 trials'")
+    assert odd.run("[[...tables[0].run.hidden].join(), dialog.open]") == ["stopped", False]
     page.run("history.back()")
     page.wait_for("!dialog.open")
     assert page.run("document.querySelector('[type=search]').value") == "x > 1"
@@ -1147,6 +1150,7 @@ def test_the_head_tells_the_state_of_the_run_and_its_best_trial(chromium: Browse
     run["trials"][3]["params"]["x"] = 1.18193e-05
     page = opened(chromium, tmp_path, run)
     assert page.run("[...document.querySelectorAll('.badge')].map((one) => one.textContent)") == ["killed", "31 failed"]
+    assert page.run("[...document.querySelectorAll('.badge')].map((one) => one.className)") == ["badge failed"] * 2
     assert page.run("document.querySelector('.best-of .value').textContent") == "1"
     assert page.run("document.querySelector('.gain').textContent") == (
         "trial 3 finished, from 2 in the first trial: 50 % lower"
