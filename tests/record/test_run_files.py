@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from kit import fit, report_n, run_path
 from minitune import Callback
 from minitune.record.layout import RunDirectory
 from minitune.record.run_files import load_tuner_file, run_script
+
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 class WithData(Callback):
@@ -32,12 +35,7 @@ def test_large_values_of_two_settings_are_not_exchanged() -> None:
 def test_a_script_runs_as_python_would_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
     (tmp_path / "beside.py").write_text("value = 3\n")
-    script.write_text(
-        "import sys\n"
-        "import beside\n"
-        "def train(lr: int = 0): return found\n"
-        "found = __name__, __file__, sys.argv, sys.path[0], beside.value, train.__annotations__\n"
-    )
+    shutil.copy(SCRIPTS / "tells_how_it_runs.py", script)
     for name in ("argv", "path"):
         monkeypatch.setattr(sys, name, list(getattr(sys, name)))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
