@@ -107,7 +107,7 @@ class EventHandler:
         where = ""
         if devices:
             where = f" on GPU {', '.join(devices)}"
-        start = trial.start_point()
+        start = running.start
         if start.path is not None:
             self._actions.restore(running, start.path, start.metrics, where)
         else:

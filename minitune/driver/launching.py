@@ -23,7 +23,7 @@ from minitune.driver.transitions import take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
 from minitune.experiment.lifecycle import Phase, Transition
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import StartPoint, Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.registry import get_env_creator, has_env_creator
@@ -243,18 +243,22 @@ class TrialLauncher:
             self._run.recorder.directories.raise_if_run_ends(error, self._run.recorder.run.path)
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
+        start = trial.start_point()
         if trial.progress.num_reports:
             self._run.state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
-            self._roll_back(trial)
+            reached = start.progress.num_reports
+            if trial.progress.num_reports > reached:
+                self._run.recorder.rolls_back(trial, reached)
+                trial.roll_back()
         # With a new actor id, so that late events of the earlier actor find no trial.
         trial.begin_attempt(trial.attempt.number + 1)
         # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
-        self._run.recorder.attempt_starts(trial, *why)
+        self._run.recorder.attempt_starts(trial, start.name, *why)
         self._run.state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
-        self._start_worker(trial, directory)
+        self._start_worker(trial, directory, start)
         return True
 
-    def _start_worker(self, trial: Trial, directory: str) -> None:
+    def _start_worker(self, trial: Trial, directory: str, start: StartPoint) -> None:
         """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
         kind = self._worker_kind(trial)
         info = TrialInfo(
@@ -281,7 +285,7 @@ class TrialLauncher:
         except TypeError as error:
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
-        running = RunningTrial(trial, actor_id)
+        running = RunningTrial(trial, actor_id, start)
         self._run.state.running[actor_id] = running
         if self._run.state.deadlines.are_set and not self._run.executor.has_queue:
             self._run.state.deadlines.begin(actor_id, TRIAL_LIMIT, self._run.executor.clock.monotonic())
@@ -313,12 +317,6 @@ class TrialLauncher:
         if self._run.state.backoff.is_untold(cause):
             logger.warning("%s; it is started when resources are free", cause)
         return True
-
-    def _roll_back(self, trial: Trial) -> None:
-        reached = trial.start_point().progress.num_reports
-        if trial.progress.num_reports > reached:
-            self._run.recorder.rolls_back(trial, reached)
-            trial.roll_back()
 
 
 class _WorkerKind(NamedTuple):

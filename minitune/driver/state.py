@@ -19,7 +19,7 @@ from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import StartPoint, Trial
 from minitune.resources import Allocation, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_OPEN
 
@@ -141,6 +141,7 @@ class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
+        start: From where the attempt starts, as recorded.
         decision: The one on its last report, which is carried out after a save that is due.
         requested: A request from elsewhere (a hook for another trial, the end of the run), until the call ends.
         ends_by_itself: True if the trainable has reported that it is done.
@@ -155,6 +156,7 @@ class RunningTrial:
 
     trial: Trial
     actor_id: str
+    start: StartPoint
     decision: Decision = GO_ON
     requested: Decision | None = None
     ends_by_itself: bool = False

@@ -145,12 +145,14 @@ class Recorder:
         trial.usage = usage.after(trial.usage)
         self._journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
 
-    def attempt_starts(self, trial: Trial, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
+    def attempt_starts(
+        self, trial: Trial, origin: str, reason: str = "", facts: Mapping[str, Any] | None = None
+    ) -> None:
         """Record the start of an attempt; see `records.start`. To be written before the worker starts."""
         self.note_changes(trial)
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self._journal.add(records.start(trial.trial_id, attempt, trial.start_point().name, directory, reason, facts))
+        self._journal.add(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`."""

@@ -360,7 +360,7 @@ def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> No
     trial = run_trial(make_trial())
     state = RunState()
     state.add(trial)
-    state.let_go(RunningTrial(trial, trial.attempt.actor_id))
+    state.let_go(RunningTrial(trial, trial.attempt.actor_id, trial.start_point()))
     state.move(trial, Transition.RETRY)
     state.waiting.rest(trial, 10.0)
     state.has_left(state.waiting.leaving[trial.attempt.actor_id])

@@ -105,7 +105,7 @@ def walk(state: RunState, trial: Trial, step: Transition, gone: list[RunningTria
             return
         trial.begin_attempt(trial.attempt.number + 1)
         state.move(trial, step)
-        state.running[trial.attempt.actor_id] = RunningTrial(trial, trial.attempt.actor_id)
+        state.running[trial.attempt.actor_id] = RunningTrial(trial, trial.attempt.actor_id, trial.start_point())
         return
     if before in OWNS_ACTOR and following not in OWNS_ACTOR:
         running = state.running[trial.attempt.actor_id]
