@@ -141,13 +141,13 @@ class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
-        start: From where the attempt starts, as recorded.
+        start: Where the attempt starts.
         decision: The one on its last report, which is carried out after a save that is due.
-        requested: A request from elsewhere (a hook for another trial, the end of the run), until the call ends.
+        requested: A request from elsewhere, such as a hook for another trial, until the call ends.
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources, once it is ready.
         idle: Whether no call is in flight: only while an event is handled.
-        has_reported: Whether this attempt has written a result: from the second one on, there may be a `report_path`.
+        has_reported: Whether this attempt has written a result; then there may be a `report_path`.
         report_path: The fast path of reports like the previous one.
         look_s: With it: when to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the trial fails when its worker has ended.
