@@ -369,6 +369,17 @@ def test_a_trial_that_rests_does_not_start_when_its_last_worker_has_left() -> No
     assert state.waiting.may_start(trial)
 
 
+def test_a_trial_that_ends_while_it_rests_takes_no_other_ones_place() -> None:
+    state = RunState()
+    resting, waiting = make_trial(0), make_trial(1)
+    for trial in (resting, waiting):
+        state.add(trial)
+    state.waiting.rest(resting, 10.0)
+    assert state.waiting.num_pending == 1
+    state.move(resting, Transition.STOP)
+    assert state.waiting.num_pending == 1
+
+
 def test_a_run_whose_paused_trials_wait_for_one_that_rests_is_not_stuck() -> None:
     class TheFirstWaits(PauseOnce):
         """Pauses the first trial until the second one has ended."""

@@ -20,6 +20,7 @@ from minitune.decision import Decision
 from minitune.driver.report_path import ReportPath
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
+from minitune.record.reading import read_run
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from minitune.stopper import MaximumIterationStopper
 
@@ -232,3 +233,13 @@ def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare: Callable
                 raise ValueError("once")
 
     assert compare(failing, {"x": grid_search([1, 2])}, max_failures=1) > 8
+
+
+def test_a_metric_with_the_name_of_a_mark_can_be_read_again() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for n in range(3):
+            report({"$": n, "loss": n})
+
+    fit(train)
+    (trial,) = read_run(run_path()).trials
+    assert trial.metric_analysis["$"]["max"] == 2

@@ -368,6 +368,34 @@ def test_other_stop_criteria_can_be_given() -> None:
     assert [result.metrics["n"] for result in grid] == [2, 2]
 
 
+class Saved(Third):
+    """Saves its state by itself."""
+
+    is_loaded = False
+
+    def get_state(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.is_loaded = True
+        self.count = state["count"]
+
+
+class Renamed(Saved):
+    """Another class, whose state has the same form."""
+
+
+@pytest.mark.parametrize(("stop", "is_loaded"), [(Saved(), True), (Renamed(), False)])
+def test_a_stopper_of_another_class_gets_no_saved_state(
+    stop: Saved, is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+    cut(counting(9), {"i": 1}, results=4, num_samples=3, stop=Saved(), **ONE_BY_ONE)
+    grid = resume(counting(9), stop=stop)
+    assert [result.metrics["n"] for result in grid] == [3, 3, 3]
+    assert (stop.count, stop.is_loaded) == (9, is_loaded)
+
+
 # -- callbacks -----------------------------------------------------------------------------------------------------
 
 

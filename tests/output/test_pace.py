@@ -54,6 +54,12 @@ def test_the_time_of_a_trial_goes_on_between_its_reports() -> None:
     assert pace_of(reporting(0, 1000.0, 0, 2.0)).worked_s(1004.5) == 4.5, "before its first report, too"
 
 
+@pytest.mark.parametrize("attempt", [1, 2])
+@pytest.mark.parametrize("reports", [0, 1, 2])
+def test_a_trial_has_reported_from_its_first_report_on(reports: int, attempt: int) -> None:
+    assert pace_of(reporting(0, 1000.0, reports, 2.0, attempt)).has_reported is (reports > 0)
+
+
 def test_a_trial_that_was_resumed_keeps_the_time_that_it_had_worked() -> None:
     trial = reporting(0, 2000.0, 3, 2.0, attempt=2)
     trial.progress.metrics["timestamp"] = 1006  # of the worker before

@@ -270,6 +270,12 @@ def test_the_usual_columns_can_be_taken_over() -> None:
     assert "| LOSS" in shown
 
 
+def test_without_columns_for_metrics_none_is_inferred() -> None:
+    trials = [finished(0, 0.5)]
+    assert re.search(r"\| +loss +\|", show(ready(CLIReporter()), trials))
+    assert not re.search(r"\| +loss +\|", show(ready(CLIReporter(metric_columns=[])), trials))
+
+
 def test_cells_are_short_and_on_one_line() -> None:
     trial = finished(0, 1.0)
 

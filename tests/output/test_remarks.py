@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import SavedCounter, fit, make_trial, run_trial, virtual_executor
+from kit import SavedCounter, fit, make_trial, resume, run_trial, virtual_executor
 
 import minitune as tune
 from minitune import ResultGrid, choice, clock, grid_search, report, uniform
@@ -402,6 +402,16 @@ def test_a_run_that_was_cut_has_no_remarks(remarks_of: Any) -> None:
 
     settings: dict[str, Any] = {"stop": AfterThree(), "scheduler": MedianStoppingRule(), "metric": "n", "mode": "max"}
     assert remarks_of(SavedCounter, {"i": uniform(0, 1)}, **settings) == []
+
+
+def test_a_resumed_run_does_not_repeat_the_remarks_of_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(config: dict[str, Any]) -> None:
+        raise ValueError("on purpose")
+
+    fit(fails, {"x": uniform(0, 1)}, verbose=1)
+    assert "hint: one configuration is drawn" in capsys.readouterr().out
+    resume(fails, restart_errored=True, verbose=1)
+    assert "hint: one configuration is drawn" not in capsys.readouterr().out
 
 
 def test_a_quiet_run_has_no_remarks(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:

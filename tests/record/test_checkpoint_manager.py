@@ -232,6 +232,21 @@ def test_the_budget_keeps_checkpoints_for_retries_and_resumes(tmp_path: Path) ->
     assert run.numbers(running) == [2]
 
 
+def test_the_budget_holds_over_trials_that_had_ended_before_a_resume(tmp_path: Path) -> None:
+    before = make(tmp_path, max_total_bytes=35)
+    ended = [before.trial(name) for name in "abc"]
+    for loss, trial in enumerate(ended):
+        before.commit(trial, loss=loss)
+        before.end(trial)
+    run = make(tmp_path, max_total_bytes=35)
+    for trial in ended:
+        run.carry_out(run.manager.adopt(trial))
+    run.commit(run.trial("d"), loss=5.0)
+
+    assert run.manager.total_bytes == 30
+    assert run.numbers(ended[0]) == [0], "the best one stays"
+
+
 def test_a_budget_of_one_checkpoint_per_trial_is_held(tmp_path: Path) -> None:
     run = make(tmp_path, max_total_bytes=200, num_to_keep=3)
     for number in range(40):

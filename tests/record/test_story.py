@@ -28,11 +28,14 @@ from kit import (
 
 from minitune import Trial, TuneError, grid_search, report
 from minitune.decision import Decision
+from minitune.error import JournalCorruptError
+from minitune.record import records
 from minitune.record.decisions import Decisions, read_decisions
 from minitune.record.past_run import PastRun
 from minitune.record.reading import read_overview, read_run
 from minitune.record.reports import read_reports
 from minitune.record.standing import read_standing
+from minitune.record.story import Story
 from minitune.resources import Resources
 from minitune.result import complete
 
@@ -230,3 +233,11 @@ def test_a_reader_that_skips_the_results_of_a_long_trial_knows_as_much_of_it() -
     spy = Spy()
     fit(report_n(40, loss=0.5), {"x": grid_search([1, 2])}, callbacks=[Reader(), spy], max_concurrent_trials=1)
     check_views(spy.trials)
+
+
+def test_a_record_with_an_unknown_ending_names_the_journal() -> None:
+    fit(report_n(1))
+    found = journal_of()
+    found[-1][records.ENDING] = "weird"
+    with pytest.raises(JournalCorruptError, match=r"the journal of .*run has a 'close' record that is malformed"):
+        list(Story(str(run_path())).follow(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
 
+from minitune.base.randomness import lending
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
@@ -157,9 +159,28 @@ def test_one_searcher_serves_one_experiment() -> None:
     generator = SearchGenerator(Recording())
     with pytest.raises(ValueError, match="exactly one experiment, but got 2"):
         generator.add_configurations([FakeExperiment(), FakeExperiment()])
-    generator.add_configurations([FakeExperiment()])
+    generator.add_configurations(one for one in [FakeExperiment()])
     with pytest.raises(ValueError, match="exactly one experiment, but got 2"):
         generator.add_configurations(FakeExperiment())
+
+
+@pytest.mark.parametrize("num_adopted", [0, 1])
+def test_what_a_searcher_draws_globally_depends_on_the_number_of_the_trial(num_adopted: int) -> None:
+    class Drawing(Recording):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            random.random()  # so a stream that went on would give other values
+            return {"x": random.random()}
+
+        def adopt(self, trial_id: str, config: Any) -> None:
+            pass
+
+    with lending(is_seeded=True):
+        drawn = [config["x"] for config in configs(suggesting(Drawing(), num_samples=3))]
+        assert len(set(drawn)) == 3
+        resumed = suggesting(Drawing(), num_samples=3)
+        for number in range(num_adopted):
+            resumed.adopt(str(number), {"x": drawn[number]})
+        assert [config["x"] for config in configs(resumed)] == drawn[num_adopted:]
 
 
 # -- setting up -----------------------------------------------------------------------------------------------------

@@ -148,6 +148,7 @@ def test_a_value_is_found_by_its_path():
     assert unflattened_lookup("a/0/b", {"a": [{"b": 7}]}) == 7
     assert unflattened_lookup("a/b", {"a/b": 8}) == 8
     assert unflattened_lookup("a/x", {"a": 1}, default=None) is None
+    assert unflattened_lookup("a/0", {"a": "text"}, default=None) is None, "a text has no members"
     with pytest.raises(KeyError):
         unflattened_lookup("a/x", {"a": {}})
 
