@@ -162,7 +162,7 @@ _alias.install()
 
 __all__ = ["__version__", *_MODULE_OF]
 
-if os.environ.get("MINITUNE_AS_RAY", "0").lower() not in ("0", "false", ""):
+if os.environ.get("MINITUNE_AS_RAY") and importlib.import_module("minitune.settings").is_on("AS_RAY"):
     importlib.import_module("minitune.as_ray")
 
 

@@ -283,7 +283,7 @@ class RunConfig(Config):
     def _check(self) -> None:
         require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
         if self.durability is not None:
-            warn_once("durability has no effect: a power cut loses at most the last 100 ms of results in every run")
+            warn_once("durability has no effect: all runs lose the same at most in a power cut, see docs/crashes.md")
         refuse_out_of_scope(self.storage_filesystem, self.sync_config)
         if self.verbose is not None:
             good = isinstance(self.verbose, bool) or is_whole(self.verbose)

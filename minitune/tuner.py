@@ -184,6 +184,7 @@ class Tuner:
         from minitune.experiment.endings import EndKind
         from minitune.record.lock import check_trusted
         from minitune.record.reading import read_run
+        from minitune.record.standing import settle
 
         run = self._resumption.run
         check_trusted(run.path)
@@ -192,6 +193,7 @@ class Tuner:
         except TuneError as error:  # a damaged journal raises its error again
             recorded = read_run(run.path)
             logger.warning("the results have texts in place of objects: %s", error)
+        settle(recorded)
         is_interrupted = recorded.driver.ending is not None and recorded.driver.ending.kind is EndKind.INTERRUPTED
         return self._make_grid(Outcome(run, recorded.trials, interrupted=is_interrupted))
 

@@ -68,10 +68,11 @@ class ExperimentAnalysis:
         refuse_out_of_scope(storage_filesystem)
         path = local_path(experiment_checkpoint_path)
         if trials is None:
-            from minitune.record.reading import read_run  # imported here, because the script of a run does not need it
+            # imported here, because the script of a run does not need it
+            from minitune.record.standing import read_standing
 
             try:
-                run = read_run(run_path(experiment_checkpoint_path))
+                run, _ = read_standing(run_path(experiment_checkpoint_path))
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
             path = run.path

@@ -17,7 +17,10 @@ from minitune.base.process_limits import start_thread
 logger = logging.getLogger("minitune")
 
 SYNC_DELAY_S = 0.05
-"""The delay from a journal's first unsynced record to the sync; the promise is 100 ms, so more would break it."""
+"""The delay from a journal's first unsynced record to the sync; the promise is 100 ms, so more would break it.
+
+On a slow disk `SYNC_SHARE` sets the delay: then the promise is the time of twenty syncs.
+"""
 
 SYNC_SHARE = 0.05
 """The largest share of time for syncs: some disks need 30 ms for one. Not measured: more slows trials that write."""

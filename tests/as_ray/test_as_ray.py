@@ -61,7 +61,7 @@ def test_options_modules_and_arguments_of_python_pass_through(tmp_path: Path) ->
 
 def test_without_the_switch_nothing_happens(tmp_path: Path) -> None:
     code = "import minitune, minitune.tune, sys; print([p for p in sys.path if 'stand_in' in p], 'ray' in sys.modules)"
-    for env in ({}, {"MINITUNE_AS_RAY": "0"}):
+    for env in ({}, {"MINITUNE_AS_RAY": "0"}, {"MINITUNE_AS_RAY": "off"}):
         assert python("-c", code, cwd=tmp_path, env=env).stdout == "[] False\n"
 
 

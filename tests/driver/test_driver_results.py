@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import counting, fit, make_tuner, report_n, run_path
+from kit import counting, cut, fit, make_tuner, report_n, restore, run_path
 
 from minitune import (
     Result,
@@ -18,6 +18,7 @@ from minitune import (
     register_env,
     report,
 )
+from minitune.analysis import ExperimentAnalysis
 from minitune.error import TrialError
 from minitune.registry import get_env_creator
 
@@ -92,6 +93,12 @@ def test_a_result_has_metrics_configuration_and_checkpoints() -> None:
     assert result.config == {"x": 3}
     assert [metrics["n"] for _, metrics in result.best_checkpoints] == [1, 2]
     assert result.checkpoint == result.best_checkpoints[-1][0]
+
+
+def test_no_trial_runs_in_the_results_of_a_run_without_a_driver() -> None:
+    cut(counting(9), {"i": 1}, results=2)
+    assert [trial.state for trial in restore(counting(9)).get_results()._run.trials] == ["interrupted"]
+    assert [trial.state for trial in ExperimentAnalysis(run_path()).trials] == ["interrupted"]
 
 
 def test_get_results_gives_what_fit_returned() -> None:
