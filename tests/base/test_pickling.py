@@ -198,8 +198,10 @@ def test_an_answer_that_cannot_be_sent_names_its_type() -> None:
 
 def test_a_deeply_nested_value_can_be_sent() -> None:
     limit = sys.getrecursionlimit()
+    # Python 3.12 bounds the recursion of C code by a constant, whatever the limit is.
+    depth = 600 if sys.version_info[:2] == (3, 12) else 900
     deep: list[Any] = []
-    for _ in range(900):
+    for _ in range(depth):
         deep = [deep]
     for dump in (dump_value, functools.partial(dumps_for_later, what="it")):
         assert pickle.loads(dump(deep)) == deep
