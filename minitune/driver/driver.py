@@ -368,9 +368,7 @@ class Driver:
         if self.is_new and self._progress.reporter is not None:
             from minitune.output.remarks import opening_remarks
 
-            given = plan.run_config.callbacks or ()
-            drawn = self.components.search_alg.total_samples
-            remarks = opening_remarks(plan.experiment.param_space, drawn, plan.tune_config, given)
+            remarks = opening_remarks(plan.experiment.param_space, self.components.search_alg.total_samples)
         self._progress.begin(
             max(total, len(self.state.trials)),  # a resume may ask for fewer than there are already
             remarks,

@@ -153,7 +153,7 @@ class ProgressDisplay:
             if self._loop_end_s is not None:
                 loop_s = self._loop_end_s - self._begin_s
             is_cut = bool(self._ending)
-            remarks = [*closing_remarks(trials, self.scheduler, search_alg, self.tune_config, is_cut=is_cut)]
+            remarks = [*closing_remarks(trials, self.scheduler, search_alg, is_cut=is_cut)]
             metric = self.tune_config.metric
             mode = self.tune_config.mode
             if isinstance(metric, str) and isinstance(mode, str):

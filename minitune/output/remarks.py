@@ -6,36 +6,20 @@ one, so each needs evidence that has hardly any other explanation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitune.base.checks import did_you_mean
 from minitune.base.numbers import known_number
-from minitune.base.text import counted
-from minitune.callback import Callback
-from minitune.experiment.endings import EndKind
 from minitune.experiment.goal import confirmations
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.result import (
-    OF_THE_CLOCK,
-    lookup,
-    own_metrics,
-)
+from minitune.result import OF_THE_CLOCK, lookup
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.space.domains import Grid, as_domain
-from minitune.space.parameters import config_key
 from minitune.space.tree import Path, find_constants, find_unresolved, path_text
 
-if TYPE_CHECKING:
-    from minitune.tune_config import TuneConfig
-
-_FEWEST = 4
-"""So many trials must agree before that is more than a coincidence. Not measured: with fewer, remarks are wrong at
-times.
-"""
 _LONG_S = 10
 """Seconds: an estimate of the best value takes up to 0.2, too much for a short run."""
 _SINGLE_VALUES = (
@@ -46,16 +30,12 @@ _SINGLE_VALUES = (
 _SCALARS = frozenset((bool, int, float, str, type(None)))
 _MOST_VALUES = 100
 """A longer list is data."""
-_LOSS_WORDS = frozenset(("avg", "eval", "final", "loss", "mean", "test", "train", "training", "val", "validation"))
-"""The words of names such as `eval/mean_loss`, unlike `neg_loss`."""
 
 
 # -- at the start ------------------------------------------------------------------------------------------------------
-def opening_remarks(
-    space: Mapping[str, Any], total_samples: int, tune_config: TuneConfig, callbacks: Iterable[Callback]
-) -> Iterator[str]:
+def opening_remarks(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
     """The remarks on a new run that begins."""
-    for remark in (*_on_space(space, total_samples), *_on_objective(tune_config), *_on_hooks(callbacks)):
+    for remark in _on_space(space, total_samples):
         yield f"hint: {remark}"
 
 
@@ -121,47 +101,11 @@ def _bounds_of(value: Mapping[Any, Any]) -> str:
     return f"uniform({value['min']}, {value['max']}) draws a number" + (", randint(...) a whole one" * is_whole)
 
 
-def _on_objective(tune_config: TuneConfig) -> Iterator[str]:
-    """The remarks on a metric without a mode, and on one that is probably meant to fall but is maximised."""
-    metric = tune_config.metric
-    if not isinstance(metric, str):
-        return
-    if tune_config.mode is None:
-        yield (
-            f"metric={metric!r} has no mode, so no trial is the best: add mode='min' or mode='max', or pass the mode "
-            "to get_best_result()"
-        )
-    words = metric.lower().replace("/", "_").replace("-", "_").split("_")
-    if tune_config.mode == "max" and "loss" in words and _LOSS_WORDS.issuperset(words):
-        yield f"mode='max' looks for the largest {metric}; mode='min' looks for the smallest"
-
-
-def _on_hooks(callbacks: Iterable[Callback]) -> Iterator[str]:
-    """The remarks on methods of callbacks that look like hooks, but that no one calls."""
-    hooks = [name for name in dir(Callback) if name.startswith("on_")]
-    for kind in {type(callback): None for callback in callbacks}:
-        if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
-            continue
-        own = {name: method for name, method in vars(kind).items() if isinstance(method, FunctionType)}
-        called = {name for method in own.values() for name in method.__code__.co_names}
-        for name in own:
-            # A method that another base class has belongs to that one.
-            if (
-                name.startswith("on_")
-                and name not in called
-                and not any(name in vars(base) for base in kind.__mro__[1:])
-            ):
-                hint = did_you_mean(name, hooks)
-                if hint:
-                    yield f"nothing calls {kind.__name__}.{name}{hint}"
-
-
 # -- at the end --------------------------------------------------------------------------------------------------------
 def closing_remarks(
     trials: Sequence[Trial],
     scheduler: TrialScheduler,
     search_alg: SearchAlgorithm,
-    tune_config: TuneConfig,
     *,
     is_cut: bool,
 ) -> Iterator[str]:
@@ -174,15 +118,8 @@ def closing_remarks(
     if all(trial.status == TERMINATED and not trial.progress.num_reports for trial in trials):
         yield "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
         return
-    remarks = (
-        search_alg.closing_remark,
-        _on_turns(trials, scheduler) or _on_single_reports(trials, scheduler),
-        _on_limit(trials, tune_config),
-        _on_curves(trials),
-    )
-    for remark in remarks:
-        if remark:
-            yield f"hint: {remark}"
+    if remark := _on_turns(trials, scheduler):
+        yield f"hint: {remark}"
 
 
 def remark_on_luck_of(trials: Sequence[Trial], metric: str, mode: str, took_s: float) -> Iterator[str]:
@@ -212,65 +149,3 @@ def _on_turns(trials: Sequence[Trial], scheduler: TrialScheduler) -> str:
     if name in OF_THE_CLOCK:
         text += f" (time_attr={name!r} counts seconds, 'training_iteration' counts reports)"
     return text
-
-
-def _on_single_reports(trials: Sequence[Trial], scheduler: TrialScheduler) -> str:
-    """The remark on a scheduler that could change nothing, because each trial reports only when its work is done."""
-    if scheduler.time_attr is None or len(trials) < _FEWEST or any(trial.progress.num_reports != 1 for trial in trials):
-        return ""
-    kinds = [trial.ending.kind for trial in trials if trial.ending is not None]
-    by_themselves = kinds.count(EndKind.RETURNED) + kinds.count(EndKind.DONE)
-    # The trials that the scheduler let go on show what the others would have done.
-    if not by_themselves or by_themselves + kinds.count(EndKind.SCHEDULER) < len(trials):
-        return ""
-    return (
-        f"{scheduler.short_name} could change nothing: each trial has reported once, at its end; report after each "
-        "epoch, so that it acts in time"
-    )
-
-
-def _on_limit(trials: Sequence[Trial], tune_config: TuneConfig) -> str:
-    """The remark on a stop criterion that has ended each trial at once, because it waits for a metric to grow that is
-    minimised.
-    """
-    metric = tune_config.metric
-    if tune_config.mode != "min" or not isinstance(metric, str):
-        return ""
-    for trial in trials:
-        limit = known_number(trial.stopping_criterion.get(metric))
-        value = known_number(lookup(trial.progress.metrics, metric))
-        if limit is None or value is None or value < limit or trial.progress.num_reports != 1:
-            return ""
-        if trial.ending is None or trial.ending.kind is not EndKind.CRITERION:
-            return ""
-    given = trials[0].stopping_criterion[metric]
-    return (
-        f"stop={{{metric!r}: {given}}} has ended each trial at its first report, since {metric} was at least {given}; "
-        f"stop={{{metric!r}: ('<=', {given})}} waits until it has fallen to {given}"
-    )
-
-
-def _on_curves(trials: Sequence[Trial]) -> str:
-    """The remark on trials that have all reported the same, although their configurations differ."""
-    ended = [trial for trial in trials if trial.status == TERMINATED and trial.progress.num_reports]
-    if len(ended) < _FEWEST:
-        return ""
-    first = _curve(ended[0])
-    # Counters and perfect scores are often the same. A fraction hardly ever is.
-    if not any(abs(statistics["last"]) % 1 > 0 for statistics in first.values()):
-        return ""
-    for trial in ended[1:]:  # in nearly all runs, the first of these ends the search
-        if trial.progress.num_reports != ended[0].progress.num_reports or _curve(trial) != first:
-            return ""
-    if len({config_key(trial.current_config) for trial in ended}) < _FEWEST:
-        return ""
-    names = ", ".join(first)
-    return (
-        f"{counted(len(ended), 'trial')} with different configurations have all reported exactly the same {names}: "
-        "the parameters may not reach the training"
-    )
-
-
-def _curve(trial: Trial) -> dict[str, dict[str, float]]:
-    """The statistics of a trial's own metrics."""
-    return own_metrics(trial.metric_analysis)

@@ -96,16 +96,6 @@ class BasicVariantGenerator(SearchAlgorithm):
     def end_reason(self) -> str:
         return "; ".join(one.end_reason for one in self._filters if one is not None and one.end_reason)
 
-    @property
-    def closing_remark(self) -> str:
-        for table, _ in self._tables:
-            if table.untouched:
-                return (
-                    f"points_to_evaluate took all samples, so {table.untouched} of {table.round_size} points of the "
-                    "grid were not tried; each further sample (num_samples) tries all of them"
-                )
-        return ""
-
     def set_rules(self, rules: Rules) -> None:
         self._rules = rules
 

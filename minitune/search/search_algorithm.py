@@ -147,11 +147,6 @@ class SearchAlgorithm:
         """Why the search has ended before all samples; empty if it has not."""
         return ""
 
-    @property
-    def closing_remark(self) -> str:
-        """What the user may not have meant, for the end of the run; empty if there is nothing to say."""
-        return ""
-
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def next_trial(self) -> Trial | None:

@@ -161,13 +161,6 @@ class VariantTable:
             return total + free * self._free_plan.size
         return total
 
-    @property
-    def untouched(self) -> int:
-        """How many points of the grid no round tries, because each round has a point to evaluate."""
-        if self._rounds > len(self._plans):
-            return 0
-        return max(0, self._free_plan.grid_size - sum(plan.grid_size for plan in self._plans))
-
     def is_exhausted(self) -> bool:
         """Whether the table has returned its last variant."""
         return self.position.round >= self._rounds

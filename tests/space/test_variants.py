@@ -491,12 +491,6 @@ def test_a_point_that_is_drawn_again_keeps_its_place_in_the_grid() -> None:
         assert again.config["x"] != 0.5
 
 
-@pytest.mark.parametrize(("num_samples", "untouched"), [(1, 2), (2, 0)])
-def test_grid_points_are_left_out_only_if_each_round_has_a_guess(num_samples: int, untouched: int) -> None:
-    table = VariantTable({"g": grid_search([1, 2, 3])}, num_samples, points=[{"g": 1}])
-    assert table.untouched == untouched
-
-
 def test_a_point_at_hand_is_one_configuration_and_no_grid() -> None:
     space = {"g": grid_search([1, 2]), "x": uniform(0, 1)}
     points: list[dict[str, Any]] = [{"g": 1, "x": 0.5}, {"x": 0.25}]
