@@ -303,15 +303,6 @@ def test_nothing_is_written_unless_there_is_a_place(tmp_path: Path, monkeypatch:
     assert done.decision_log == on_grid(3).decision_log
 
 
-def test_the_output_file_of_real_runs_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.output.trial_output.OUTPUT_LIMIT_BYTES", 1_000)
-    log = tmp_path / "log"
-    log.write_text("a line\n" * 1000)
-    for storage in (None, str(tmp_path / "runs")):
-        on_grid(1, run_config=RunConfig(log_to_file=str(log), storage_path=storage))
-    assert log.read_text() == "a line\n" * 1000
-
-
 def test_improvements_tell_how_soon_the_best_was_found() -> None:
     better = on_grid(2).improvements()
 

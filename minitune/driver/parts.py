@@ -24,7 +24,7 @@ from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
-from minitune.output.trial_output import OutputLimit, TrialOutput
+from minitune.output.trial_output import LargeOutputWarning, TrialOutput
 from minitune.resources import GPU
 from minitune.result import OF_THE_CLOCK
 from minitune.schedulers import create_scheduler
@@ -171,7 +171,7 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     else:
         writes_output = executor.isolates
     if writes_output:
-        progress.append(OutputLimit(names))
+        progress.append(LargeOutputWarning(names))
     loggers: list[Callback] = []
     if not is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
         from minitune.logger import default_loggers

@@ -1,12 +1,12 @@
-"""The output files of trials: shown on the driver's console, and limited in size."""
+"""The output files of trials: shown on the driver's console, with a warning about a large one."""
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,12 @@ _SHOWN_BYTES = 1_000_000
 """The largest part of a file that is shown at once. The rest follows at the next look."""
 _LATE_S = 2.0
 """A trial that has ended may still write for this time."""
-_MEGABYTE = 1_000_000
-OUTPUT_LIMIT_BYTES = 200 * _MEGABYTE
-"""The maximum size of an output file. A trial that prints more loses the middle of its output."""
+LARGE_OUTPUT_BYTES = 200_000_000
+"""A larger output file gets a warning."""
 _LOOK_S = 0.5
-"""The shortest pause between two looks. A file may exceed the limit by the output of this time."""
-_LOOK_MAX_S = 30.0
-"""The longest pause. It doubles after each look that finds nothing new."""
-_TAIL_SHARE = 0.005
-"""The part of the limit that a cut keeps at the end: 1 MB, which is quickly copied."""
+"""The shortest pause between two looks for new output."""
+_SIZE_LOOK_S = 10.0
+"""The shortest pause between two looks at the sizes of files, which take a system call each. Not measured."""
 
 
 class _OutputFiles(Callback):
@@ -132,7 +129,7 @@ class TrialOutput(_OutputFiles):
         try:
             with files.open_to_read(path) as file:
                 size_bytes = file.seek(0, os.SEEK_END)
-                shown[path] = min(shown.get(path, 0), size_bytes)  # its middle may have been left out
+                shown[path] = min(shown.get(path, 0), size_bytes)  # the trial may have truncated it
                 file.seek(shown[path])
                 data = file.read(_SHOWN_BYTES)
         except OSError:  # the file does not exist
@@ -145,108 +142,46 @@ class TrialOutput(_OutputFiles):
         return shown_lines(data)
 
 
-# -- limited -----------------------------------------------------------------------------------------------------------
-class OutputLimit(_OutputFiles):
-    """A thread that cuts the middle out of output files of running trials that have become too large.
-
-    All writers append to these files, so they may be cut at any time. Output that is written during a cut may be lost.
-    For executors without such files, no thread is started.
-    """
+# -- large -------------------------------------------------------------------------------------------------------------
+class LargeOutputWarning(_OutputFiles):
+    """Warns once in a run when an output file has become large: a trial that prints without end fills the disk."""
 
     def __init__(self, names: tuple[str, str]):
         super().__init__(names)
-        self._has_files: bool | None = None
         self._running: dict[str, Trial] = {}
-        self._ended: list[Trial] = []  # to look at once more
-        self._left_out_bytes: dict[str, int] = {}  # by path, for the files that were cut
-        self._seen_bytes = 0
-        self._is_over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._looked_s = 0.0
+        self._has_warned = False
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Look at the files of running trials now and then."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _SIZE_LOOK_S:
+            self._looked_s = now_s
+            for trial in self._running.values():
+                self._look(trial)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """From now on, there may be output."""
-        if self._has_files is None:
-            self._has_files = any(os.path.exists(path) for path in self._paths(trial))
-        if not self._has_files:
-            return
         self._running[trial.trial_id] = trial
-        # A thread and not the driver's loop: a trial may print for minutes while nothing else happens in the run.
-        if self._thread is None:
-            thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system has no thread left; the next trial tries again
-                logger.debug("cannot check the size of the output of trials: %s", error)
-            else:
-                self._thread = thread
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial has finished."""
         if self._running.pop(trial.trial_id, None) is not None:
-            self._ended.append(trial)
+            self._look(trial)
 
     on_trial_error = on_trial_complete
 
-    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """All workers are gone."""
-        if self._thread is not None:
-            self._is_over.set()
-            self._thread.join()
-            self._thread = None
-        if self._has_files:
-            self._look()
-
-    def _watch(self) -> None:
-        delay_s = _LOOK_S
-        while not self._is_over.wait(delay_s):
-            delay_s = _LOOK_S if self._look() else min(2 * delay_s, _LOOK_MAX_S)
-
-    def _look(self) -> bool:
-        """Cut the files that are too large. Return whether trials have printed anything since the last look."""
-        # One number for all files: whether anything has grown decides how soon to look again.
-        seen_bytes = 0
-        ended = self._ended
-        self._ended = []
-        for trial in [*self._running.copy().values(), *ended]:
-            for path in self._paths(trial):
-                try:
-                    size_bytes = os.stat(path).st_size
-                    seen_bytes += size_bytes
-                    if size_bytes > OUTPUT_LIMIT_BYTES:
-                        self._cut(trial, path)
-                except OSError as error:  # the file does not exist, or the disk has failed
-                    logger.debug("cannot shorten %s: %s", path, error)
-        is_new = seen_bytes != self._seen_bytes
-        self._seen_bytes = seen_bytes
-        return is_new
-
-    def _cut(self, trial: Trial, path: str) -> None:
-        if path not in self._left_out_bytes:
-            logger.warning(
-                "trial %s prints more than %g MB to %s: the middle is left out; large output needs a file of its own",
-                trial.name,
-                OUTPUT_LIMIT_BYTES / _MEGABYTE,
-                path,
-            )
-        before = self._left_out_bytes.get(path, 0)
-        tail_bytes = int(OUTPUT_LIMIT_BYTES * _TAIL_SHARE)
-        self._left_out_bytes[path] = cut_middle(path, OUTPUT_LIMIT_BYTES // 2, tail_bytes, before)
-
-
-def cut_middle(path: str, head_bytes: int, tail_bytes: int, left_out_bytes: int = 0) -> int:
-    """Replace the middle of a file to which other processes append by a line that says so, between `head_bytes` and
-    `tail_bytes`. Returns how much is left out in all, with `left_out_bytes` of earlier cuts.
-
-    Raises:
-        OSError: If the file cannot be cut.
-    """
-    with open(files.open_regular(path, os.O_RDWR), "r+b") as file:
-        size_bytes = file.seek(0, os.SEEK_END)
-        left_out_bytes += size_bytes - head_bytes - tail_bytes
-        file.seek(size_bytes - tail_bytes)
-        tail = file.read(tail_bytes)
-        note = f"\n[minitune: {left_out_bytes / _MEGABYTE:.3g} MB of output are left out here]\n".encode()
-        file.seek(head_bytes)
-        file.write(note + tail)
-        file.truncate()
-    return left_out_bytes
+    def _look(self, trial: Trial) -> None:
+        for path in self._paths(trial):
+            if self._has_warned:
+                return
+            # Not every executor writes such a file.
+            with suppress(OSError):
+                if os.stat(path).st_size > LARGE_OUTPUT_BYTES:
+                    self._has_warned = True
+                    logger.warning(
+                        "trial %s has printed more than %g MB to %s: large output needs a file of its own",
+                        trial.name,
+                        LARGE_OUTPUT_BYTES / 1_000_000,
+                        path,
+                    )
