@@ -44,7 +44,7 @@ class RunSnapshot:
 
     Attributes:
         per_s: Ended trials per second; None if unknown.
-        rest_s: The estimated seconds until the end, see `pace.rest_s_at_speed`; None without an estimate.
+        rest_s: The estimated seconds until the end, see `pace.rest_of_run_s`; None without an estimate.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`.
         best: The best trials so far, the best first; empty without a goal. The first of their `metrics` is that of
@@ -61,7 +61,6 @@ class RunSnapshot:
     total: int | None = None
     per_s: float | None = None
     rest_s: float | None = None
-    silent: int = 0
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
     best: Sequence[TrialRow] = ()
@@ -90,10 +89,6 @@ def progress_text(snapshot: RunSnapshot) -> str:
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.rest_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(max(1.0, snapshot.rest_s))} to go")
-        if snapshot.silent:
-            parts[-1] += f" without {counted(snapshot.silent, 'silent trial')}"
-    elif snapshot.silent and snapshot.silent == snapshot.counts.get(states.RUNNING):
-        parts.append(f"waits for {counted(snapshot.silent, 'silent trial')}")
     return ", ".join(parts)
 
 
@@ -134,18 +129,15 @@ def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:
     quiet = [row.quiet_s for row in rows]
     if all(quiet_s is None or quiet_s < _QUIET_S for quiet_s in quiet):
         return []
-    return [Column("last report", [None if quiet_s is None else _ago(quiet_s) for quiet_s in quiet])]
-
-
-def _ago(quiet_s: float) -> str:
-    return f"{duration(float(int(quiet_s)))} ago"
+    told = [None if quiet_s is None else f"{duration(float(int(quiet_s)))} ago" for quiet_s in quiet]
+    return [Column("last report", told)]
 
 
 def render(
     snapshot: RunSnapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False
 ) -> list[str]:
     """The lines of the live view that have space. The most important ones remain."""
-    errors = [("error", line) for line in (*_error_lines(snapshot.errors, width), *_silence_lines(snapshot))]
+    errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     if snapshot.starting:
@@ -191,7 +183,7 @@ def render_html(snapshot: RunSnapshot) -> str:
         parts.append(line_as_html(f"... {more} more running"))
     if snapshot.goal is not None:
         parts.append(curve(snapshot.values, *snapshot.goal))
-    parts += [line_as_html(line, "error") for line in (*_error_lines(snapshot.errors, 200), *_silence_lines(snapshot))]
+    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
     return as_html((), *parts)
 
 
@@ -249,20 +241,6 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     if more:
         lines.append(f"{more} more errors of other kinds")
     return lines
-
-
-def _silence_lines(snapshot: RunSnapshot) -> list[str]:
-    """A line on the trial that has been silent for longest."""
-    silent = [row for row in snapshot.running if row.is_silent and row.quiet_s is not None]
-    if not silent:
-        return []
-    first = max(silent, key=lambda row: row.quiet_s or 0.0)
-    text = f"trial {first.number}: last report {_ago(first.quiet_s or 0.0)}"
-    if not first.has_reported:
-        text = f"trial {first.number}: no report for {duration(first.quiet_s or 0.0)}"
-    if snapshot.silent > 1:
-        text += f", and {counted(snapshot.silent - 1, 'more silent trial')}"
-    return [f"{text} (TuneConfig(report_timeout_s=...) ends such a trial)"]
 
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int, has_color: bool) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ from minitune.output.live import (
     render,
     render_html,
 )
-from minitune.output.pace import pace_of, rest_of_run_s, silent_trials
+from minitune.output.pace import pace_of, rest_of_run_s
 from minitune.output.reporters import BACK_S, NOTEBOOK_SHARE, ScreenReporter, TuneReporterBase
 from minitune.output.rows import (
     ENDED_LOOK,
@@ -272,12 +272,8 @@ class LiveReporter(ScreenReporter):
         to_end = None
         if not self._info.ending:
             to_end = total
-        rest_s = rest_of_run_s(trials, now_s, elapsed_s, to_end, before, self.time_budget_s)
-        silent = silent_trials(trials, now_s)
-        is_silent = {trial.trial_id for trial in silent}
-        # A silent trial is what a reader looks for, so it is not left out of very many.
-        running = [*silent, *(trial for trial in statuses[states.RUNNING] if trial.trial_id not in is_silent)]
-        running = sorted(running[:_MAX_RUNNING_ROWS], key=lambda trial: trial.number)
+        rest_s = rest_of_run_s(trials, elapsed_s, to_end, before, self.time_budget_s)
+        running = statuses[states.RUNNING][:_MAX_RUNNING_ROWS]
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         sizes = {state: len(found) for state, found in statuses.items()}
         counts = states.tally(sizes, max(0, (total or 0) - len(trials)), states.PENDING)
@@ -288,11 +284,10 @@ class LiveReporter(ScreenReporter):
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             rest_s=rest_s,
-            silent=len(silent),
             goal=goal,
             values=[] if goal is None or self._notebook is None else status_block.last_values(trials, goal[0]),
-            best=[self._row(trial, columns, params, now_s, is_silent) for trial in best],
-            running=[self._row(trial, columns, params, now_s, is_silent) for trial in running],
+            best=[self._row(trial, columns, params, now_s) for trial in best],
+            running=[self._row(trial, columns, params, now_s) for trial in running],
             params=params,
             metrics=columns,
             errors=self._error_kinds(statuses[states.FAILED]),
@@ -308,14 +303,7 @@ class LiveReporter(ScreenReporter):
             return None
         return int(total)
 
-    def _row(
-        self,
-        trial: Trial,
-        metrics: Collection[str],
-        params: Collection[str],
-        now_s: float,
-        silent: Collection[str],
-    ) -> TrialRow:
+    def _row(self, trial: Trial, metrics: Collection[str], params: Collection[str], now_s: float) -> TrialRow:
         row = row_of(trial, metrics, params)
         pace = pace_of(trial)
         if pace.since_s is None:
@@ -323,13 +311,7 @@ class LiveReporter(ScreenReporter):
         values = dict(row.metrics)
         if TIME_TOTAL_S in metrics:  # it goes on between reports
             values[TIME_TOTAL_S] = round(pace.worked_s(now_s))
-        return replace(
-            row,
-            metrics=values,
-            quiet_s=pace.quiet_s(now_s),
-            is_silent=trial.trial_id in silent,
-            has_reported=pace.has_reported,
-        )
+        return replace(row, metrics=values, quiet_s=pace.quiet_s(now_s))
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         groups = status_block.error_groups(failed)

@@ -71,8 +71,7 @@ class TrialRow:
         process: The host and process id of its worker, such as `127.0.0.1:77`, or empty.
         node: The address of its machine, or None.
         repeats: The id of the trial that it confirms, or None.
-        quiet_s: In the live view, the seconds since its last report or its start.
-        is_silent: Whether that is too long, see `pace`.
+        quiet_s: In the live view, the seconds since its last report.
     """
 
     name: str
@@ -88,8 +87,6 @@ class TrialRow:
     node: str | None = None
     repeats: str | None = None
     quiet_s: float | None = None
-    is_silent: bool = False
-    has_reported: bool = False
 
     @property
     def is_running(self) -> bool:

@@ -530,10 +530,6 @@ class Run {
   freeze() { if (this.frozen === null) this.frozen = performance.now(); }
   get elapsed() { return this.data.worked_s + this.clock - this.data.now_s; }
   quiet(trial) { return trial.reported_s === null ? null : Math.max(0, this.now - trial.reported_s); }
-  isSilent(trial) {
-    const limit = trial.silent_after_s ?? this.data.silent_after_s;
-    return limit !== null && trial.reported_s !== null && this.quiet(trial) >= limit;
-  }
   update(data) {
     this.hear();
     for (const trial of data.trials) {
@@ -1285,7 +1281,6 @@ function readFilter(input, problem, columns, rows) {
 const iterationOf = (trial) => !trial.curve.length ? undefined : trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length;
 // As in `minitune ls`: how a trial has ended is there once it has, and its cell is empty if that says no more than its status.
 const endOf = (trial) => ["running", "pending"].includes(kindOf(trial)) ? undefined : trial.ended;
-const hasReported = (trial) => trial.silent_after_s !== null;  // the limit is that of its own reports
 const totalTimeOf = (run, trial) => trial.since_s !== null ? Math.round(run.worked(trial)) : trial.curve.length ? trial.counted_s : undefined;
 
 const tables = [];
@@ -1334,7 +1329,7 @@ class TrialTable {
       ...metrics.filter((name) => !(name in data.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...(isNarrow ? [] : params),
       { ...of("iter", iterationOf), also: ["training_iteration"] }, { ...of("total time (s)", (trial) => totalTimeOf(this.run, trial)), also: ["total time", "time_total_s"] },
-      ...(data.is_live ? [{ also: ["last report"], ...of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : hasReported(trial) ? Math.floor(quiet) : `none for ${Math.floor(quiet)}`; }) }] : []),
+      ...(data.is_live ? [{ also: ["last report"], ...of("last report (s ago)", (trial) => { const quiet = this.run.quiet(trial); return quiet === null ? undefined : Math.floor(quiet); }) }] : []),
       of("rank", (trial) => trial.facts.rank === undefined ? undefined : `${trial.facts.rank} of ${trial.facts.of}`, true),
       of("cutoff", (trial) => trial.facts.cutoff, true),
       of("why", (trial) => trial.why, true), of("error", (trial) => trial.error), of("name", (trial) => trial.name, true),
@@ -1402,11 +1397,8 @@ class TrialTable {
   tick() {
     const running = this.columns.map((column, index) => [column, index]).filter(([column]) => column.name.endsWith(")") && /^(total time|last report)/.test(column.name));
     for (const line of this.lines.values()) {
-      if (line.trial.reported_s === null) continue;
-      for (const [column, index] of running) {
-        tell(line.cells[index], cellText(column, line.trial));
-        if (column.name.startsWith("last")) line.cells[index].className = this.run.isSilent(line.trial) ? "failed" : "";
-      }
+      if (line.trial.since_s === null) continue;
+      for (const [column, index] of running) tell(line.cells[index], cellText(column, line.trial));
     }
   }
   update() {
@@ -1520,7 +1512,7 @@ async function openTrial(run, trial) {
   const facts = { name: trial.name, status: trial.ended, repeats: trial.repeats || "", why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
-    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported_s === null ? "" : hasReported(trial) ? `${clockText(run.quiet(trial))} ago` : `none for ${clockText(run.quiet(trial))}`, attempt: details.attempt > 1 ? details.attempt : "",
+    cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), iter: iterationOf(trial), "total time (s)": totalTime === undefined ? "" : number(totalTime), cpu_s: isNumber(details.cpu_s) ? number(details.cpu_s) : "", peak_bytes: details.peak_bytes, "last report": trial.reported_s === null ? "" : `${clockText(run.quiet(trial))} ago`, attempt: details.attempt > 1 ? details.attempt : "",
     seed: details.seed, directory: details.directory };
   const near = (step) => { const order = tables.find((one) => one.run === run); const list = order ? order.found : run.trials; return list[list.indexOf(trial) + step]; };
   const turn = (label, step, title) => el("button", { type: "button", title, disabled: !near(step), onclick: () => openTrial(run, near(step)) }, label);
@@ -1664,12 +1656,11 @@ class RunView {
       const kinds = { running: "running", finished: "finished", failed: "failed", killed: "failed" };
       const bar = progressBar(counts, `${ended} of ${total} trials have ended`);
       this.time = el("span", { className: "time" });
-      this.silence = el("p", { className: "note failed", hidden: true });
       return [el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state),
         counts.failed ? el("button", { type: "button", className: "badge failed", onclick: () => this.errors.scrollIntoView() }, `${counts.failed} failed`) : null,
         el("b", {}, data.total === null && data.is_live ? counted(ended, "trial") : `${ended} of ${counted(total, "trial")}`), this.time), bar,
       el("p", { className: "counts" }, STATES.filter((state) => counts[state]).map((state) => `${counts[state]} ${state}`).join(" · ") || "no trial has started"),
-      this.silence, data.resume ? withCopy(data.resume) : null];
+      data.resume ? withCopy(data.resume) : null];
     });
     put(this.facts, JSON.stringify([data.state_text, data.objectives, data.is_live || data.worked_s]), () => [el("details", {}, el("summary", {}, "about this run"), definitions({
       state: data.state_text === data.state ? "" : data.state_text,
@@ -1723,13 +1714,7 @@ class RunView {
     if (!this.time) return;
     const gone = clockText(run.elapsed);
     const left = data.rest_s === null ? "" : ` · about ${clockText(Math.max(1, data.rest_s - (run.clock - data.now_s)))} to go`;
-    const silent = run.trials.filter((trial) => run.isSilent(trial));
     tell(this.time, data.is_live ? `${gone}${left}` : seconds(data.worked_s));
-    this.silence.hidden = !silent.length;
-    if (silent.length) {
-      const [first] = [...silent].sort((a, b) => a.reported_s - b.reported_s);
-      tell(this.silence, `Trial ${first.number}: ${hasReported(first) ? "last report" : "no report for"} ${clockText(run.quiet(first))}${hasReported(first) ? " ago" : ""}${silent.length > 1 ? `, and ${counted(silent.length - 1, "more silent trial")}` : ""}. TuneConfig(report_timeout_s=...) ends such a trial.`);
-    }
     if (data.is_live) this.table.tick();
   }
   update() {

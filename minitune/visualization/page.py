@@ -29,7 +29,7 @@ from minitune.base.files import atomic_write, local_path
 from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
-from minitune.output.pace import Pace, pace_of, silent_after_s, times_of, usual_pause_s
+from minitune.output.pace import Pace, pace_of, times_of
 from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
 from minitune.output.status_block import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
@@ -278,7 +278,6 @@ class RunData:
             now_s=times.now_s,
             rest_s=times.rest_s,
             worked_s=times.worked_s,
-            silent_after_s=silent_after_s(usual_pause_s(story.trials)),
             resume=_resume_command(history),
             metric=history.metric,
             mode=history.mode,
@@ -332,7 +331,6 @@ class RunData:
             counted_s=_finite(_time_of(each, pace)),
             since_s=since_first_s(pace.since_s),
             reported_s=since_first_s(pace.reported_s),
-            silent_after_s=silent_after_s(pace.usual_s),
             copies=[[copy.donor, copy.step] for copy in each.copies],
             facts={name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
         )
@@ -360,7 +358,7 @@ class RunData:
 
 def _time_of(each: TrialHistory, pace: Pace) -> float:
     """How long a trial has worked, in seconds. Without a report, it is the time that it had a worker."""
-    if pace.has_reported or pace.since_s is not None:
+    if each.trial.progress.num_reports or pace.since_s is not None:
         return pace.counted_s
     return sum(max(0.0, end - begin) for begin, end in each.spans)
 

@@ -59,8 +59,7 @@ class PageTrial:
     working_s: float | None  # since when it has its present worker
     counted_s: float | None  # how long it had worked at `since_s`, from when on its time counts by the clock
     since_s: float | None
-    reported_s: float | None  # the time of its last report, or of its start before one
-    silent_after_s: float | None
+    reported_s: float | None  # the time of its last report, while it runs
     copies: list[list[float]]  # the donor of each checkpoint that it took over, and its own last step before
     facts: dict[str, Any]  # of the last decision about it
     details: PageTrialDetails | None = None  # those of a page that is served are asked for
@@ -79,7 +78,6 @@ class PageRun:
     now_s: float  # the time to which the durations belong
     rest_s: float | None
     worked_s: float
-    silent_after_s: float | None
     resume: str | None  # the command that continues it
     metric: str
     mode: str

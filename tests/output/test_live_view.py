@@ -50,7 +50,6 @@ from minitune.output.live import (
     render_html,
 )
 from minitune.output.live_reporter import default_reporter
-from minitune.output.pace import rest_s_at_speed
 from minitune.output.reporters import ProgressReporter
 from minitune.output.rows import TrialRow
 from minitune.output.screen import Screen, open_screen
@@ -232,35 +231,22 @@ def test_a_small_terminal_keeps_the_bar_and_the_best() -> None:
     assert lines[1].startswith("best loss=0.5, iteration 3, train_日本_00001: lr=0.1, opt/decay=1e-05")
 
 
-def test_time_left_is_a_guess_or_nothing() -> None:
-    assert rest_s_at_speed(10, 5, 10, []) == 10
-    assert rest_s_at_speed(10, 4, 10, [None, None]) == 10
-    assert rest_s_at_speed(10, 0, 4, [0.5, 0.5]) == 30
-    assert rest_s_at_speed(10, 0, 4, [None, 0.0]) is None
-    assert rest_s_at_speed(10, 5, None, []) is None
-    assert rest_s_at_speed(10, 1, 4, [7.0]) == 10, "a part is at most the whole"
-    assert rest_s_at_speed(10, 1, 4, [-1.0]) == 30
-    assert progress_text(RunSnapshot("run", 5, {"finished": 1}, total=1)) == "1/1 trial"
-    assert progress_text(RunSnapshot("run", 5, {"finished": 7})) == "7 trials"
-
-
 @pytest.mark.parametrize(
-    ("counts", "total", "rest_s", "silent", "text"),
+    ("counts", "total", "rest_s", "text"),
     [
-        ({"finished": 1, "running": 3}, 9, 60.0, 0, "1/9 trials, about 1 min to go"),
-        ({"finished": 1, "running": 3}, 9, 60.0, 1, "1/9 trials, about 1 min to go without 1 silent trial"),
-        ({"finished": 1, "running": 3}, 9, 60.0, 2, "1/9 trials, about 1 min to go without 2 silent trials"),
-        ({"finished": 1, "running": 2}, 9, None, 2, "1/9 trials, waits for 2 silent trials"),
-        ({"finished": 1, "running": 3}, 9, None, 2, "1/9 trials"),
-        ({"finished": 1}, None, 60.0, 0, "1 trial, about 1 min to go"),
-        ({"finished": 9}, 9, 60.0, 0, "9/9 trials"),
-        ({"failed": 1, "stopped": 1, "interrupted": 1, "pending": 5}, 8, None, 0, "3/8 trials"),
+        ({"finished": 1, "running": 3}, 9, 60.0, "1/9 trials, about 1 min to go"),
+        ({"finished": 1, "running": 3}, 9, None, "1/9 trials"),
+        ({"finished": 1}, None, 60.0, "1 trial, about 1 min to go"),
+        ({"finished": 7}, None, None, "7 trials"),
+        ({"finished": 1}, 1, None, "1/1 trial"),
+        ({"finished": 9}, 9, 60.0, "9/9 trials"),
+        ({"failed": 1, "stopped": 1, "interrupted": 1, "pending": 5}, 8, None, "3/8 trials"),
     ],
 )
-def test_progress_tells_what_is_left_and_what_it_waits_for(
-    counts: dict[str, int], total: int | None, rest_s: float | None, silent: int, text: str
+def test_progress_tells_what_is_left(
+    counts: dict[str, int], total: int | None, rest_s: float | None, text: str
 ) -> None:
-    assert progress_text(RunSnapshot("run", 5, counts, total=total, rest_s=rest_s, silent=silent)) == text
+    assert progress_text(RunSnapshot("run", 5, counts, total=total, rest_s=rest_s)) == text
 
 
 @pytest.mark.parametrize(
