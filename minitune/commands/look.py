@@ -97,8 +97,8 @@ def add_parser(commands: Commands) -> None:
         metavar="CONDITION",
         action="append",
         default=[],
-        help="show only rows for which this holds, such as 'loss < 0.5 and (adam or lr in 0.01..0.1)'; see `minitune "
-        "help command-line`; may be repeated",
+        help="show only rows for which this holds, such as 'loss < 0.5 and adam'; see `minitune help command-line`; "
+        "may be repeated",
     )
     parser.add_argument(
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"

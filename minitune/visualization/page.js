@@ -925,11 +925,11 @@ function drawParallel(card, run, open, axes, names, trials) {
     const [low, high] = [Math.min(from, to), Math.max(from, to)].map((at) => axis.low + at * (axis.high - axis.low));
     const name = /^[^\s()<>=!,"']+$/.test(axis.name) ? axis.name : `"${axis.name}"`;
     if (axis.isCategory) {
-      const texts = axis.texts.filter((_, category) => category >= low && category <= high).map((one) => `${name} = "${one}"`);
-      if (texts.length) card.onRange(name, texts.length > 1 ? `(${texts.join(" or ")})` : texts[0]);
+      const [inside, outside] = [true, false].map((isIn) => axis.texts.filter((_, category) => (category >= low && category <= high) === isIn));
+      if (inside.length) card.onRange(name, inside.length > 1 ? outside.map((one) => `${name} != "${one}"`).join(" ") : `${name} = "${inside[0]}"`);
     } else {
       const [least, most] = [low, high].map((at) => number(axis.isLog ? 10 ** at : at, 4));
-      card.onRange(name, `${name} in ${least}..${most}`);
+      card.onRange(name, `${name} >= ${least} ${name} <= ${most}`);
     }
   });
   const { box } = chart, span = chart.xHigh - chart.xLow;
@@ -1073,35 +1073,18 @@ const PEN = document.createElement("canvas").getContext("2d");  // measures text
 PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 
 // -- the filter -------------------------------------------------------------------------------------------------------
-// The language of `minitune ls --filter`, see `conditions.py`: `accuracy > 0.9 and lr < 0.01`, `0.001 < lr <= 0.01`,
-// `lr in 0.001..0.01`, `failed or not adam`, `(a or b) c`, `act = "a b"`. Words that stand together are joined by `and`.
-// A name is that of a column in any case, or its last part if that is unique. A name or a text of several words needs quotes
-// only where no column or no row has it. One table of cases tests both readers.
+// The language of `minitune ls --filter`, see `conditions.py`: `name < value` and words, joined by spaces or `and`. A name is
+// that of a column in any case, or its last part if that is unique. Other texts stand in quotes. One table of cases tests both
+// readers.
 class FilterError extends Error {}
-const ORDERS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
-const FLIPPED = { "<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "==", "!=": "!=" };
+const ORDERS = { __proto__: null, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+const SIGNS = { __proto__: null, ...ORDERS, "=": (a, b) => a === b, "==": (a, b) => a === b, "!=": (a, b) => a !== b };
 const VALUES_SHOWN = 10;
-// Similar names, as those of `difflib.get_close_matches`: by the length of the texts that two names have in common in order.
-function sameLetters(a, b) {
-  let size = 0, from = 0, to = 0;
-  for (let i = 0; i < a.length; i++) {
-    for (let j = 0; j < b.length; j++) {
-      let length = 0;
-      while (i + length < a.length && j + length < b.length && a[i + length] === b[j + length]) length++;
-      if (length > size) { size = length; from = i; to = j; }
-    }
-  }
-  return size && size + sameLetters(a.slice(0, from), b.slice(0, to)) + sameLetters(a.slice(from + size), b.slice(to + size));
-}
-function similar(name, known, most, least) {
-  const ratios = known.map((one) => [2 * sameLetters(one, name) / ((one.length + name.length) || 1), one]).filter(([ratio]) => ratio >= least);
-  return ratios.sort(([a, one], [b, other]) => b - a || (other > one ? 1 : -1)).slice(0, most).map(([, one]) => one);
-}
 // A column has a name, `get` for the value of a row, perhaps `told` for its cell, and `also`, further names. A parameter that
 // is None has a value; another value that is null is missing.
 const isThere = (column, value) => value !== undefined && value !== "" && !Number.isNaN(value) && (value !== null || Boolean(column.isParam));
 const cellText = (column, row) => { const value = (column.told || column.get)(row); return isThere(column, value) ? text(value) : ""; };
-function findColumn(name, columns) {
+function columnNamed(name, columns) {
   const lower = name.toLowerCase(), also = (one) => one.also || [];
   for (const fits of [(one) => one.name === name, (one) => also(one).includes(name),
     (one) => [one.name, ...also(one)].some((each) => each.toLowerCase() === lower), (one) => one.name.toLowerCase().endsWith(`/${lower}`)]) {
@@ -1109,156 +1092,51 @@ function findColumn(name, columns) {
     if (found.length > 1 && found[0].name !== found[1].name) throw new FilterError(`${name} is ${found.map((one) => one.name).join(" or ")}: write more of its name`);
     if (found.length) return found[0];
   }
-  return null;
+  throw new FilterError(`there is no column '${name}'; there are ${[...new Set(columns.map((one) => one.name))].join(", ")}`);
 }
-function columnNamed(name, columns) {
-  const column = findColumn(name, columns);
-  if (column) return column;
-  const names = [...new Set(columns.map((one) => one.name))], ends = names.map((one) => one.slice(one.lastIndexOf("/") + 1)), near = similar(name, [...new Set([...names, ...ends])], 3, 0.5);
-  throw new FilterError(`there is no column '${name}'; ${near.length ? `did you mean ${near.join(" or ")}?` : `there are ${names.join(", ")}`}`);
+// The text of a word, or between quotes.
+function textIn(token) {
+  if (token.length > 1 && `"'`.includes(token[0])) return token.slice(1, -1);
+  if (token in SIGNS) throw new FilterError(`a name is missing before ${token}`);
+  if (/^(or|not|in|.*[(),!"'].*)$/i.test(token)) throw new FilterError(`${token} cannot be read: a filter is \`name < value\` and words, joined by spaces or \`and\`; other texts need quotes`);
+  return token;
 }
-function tokensOf(words) {
-  const found = [], form = /\s*(?:"([^"]*)"|'([^']*)'|(<=|>=|!=|==|<|>|=|\(|\)|,|\.\.)|((?:(?!\.\.)[^\s()<>=!,"'])+(?:\([^()\s]*\))?)|(\S))/gy;
-  for (let match; form.lastIndex < words.length && (match = form.exec(words));) {
-    if (match[5]) throw new FilterError(`${match[5]} does not belong here: a text with spaces or signs needs two quotes`);
-    const quote = match[1] ?? match[2];
-    found.push(quote !== undefined ? { kind: "text", value: quote } : match[3] ? { kind: "sign", value: match[3] } : { kind: "word", value: match[4] });
-  }
-  return found;
+function numberIn(words) {
+  if (/^[+-]?inf(inity)?$/i.test(words)) return words[0] === "-" ? -Infinity : Infinity;
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(words) ? Number(words) : null;
+}
+// Compares numbers with a number, and texts in small letters. A missing value is equal to nothing.
+function comparison(column, sign, words, there) {
+  const limit = numberIn(words), isCounted = (value) => typeof value === "number" || typeof value === "boolean";
+  // A text can only be compared with a column of numbers by mistake. An empty table would hide it.
+  if (limit === null && there.length && there.every((value) => typeof value === "number")) throw new FilterError(`${column.name} holds numbers, and ${words} is none`);
+  return (row) => {
+    const value = column.get(row);
+    if (!isThere(column, value)) return sign === "!=";
+    if (limit !== null && isCounted(value)) return SIGNS[sign](Number(value), limit);
+    if (sign in ORDERS && (limit !== null || isCounted(value))) return false;
+    return SIGNS[sign](text(value).toLowerCase(), words.toLowerCase());
+  };
 }
 // What a filter's words ask of rows: `{ test, notes }`. Throws a FilterError with a sentence for what cannot be read.
 function filterOf(words, columns, rows) {
-  const tokens = tokensOf(words.trim()), notes = [];
-  let at = 0;
-  const isSign = (token, ...signs) => Boolean(token) && token.kind === "sign" && signs.includes(token.value);
-  const isKeyword = (token, ...known) => Boolean(token) && token.kind === "word" && known.includes(token.value.toLowerCase());
-  const isCompare = (token) => isSign(token, ...Object.keys(FLIPPED));
-  const isPlain = (token) => Boolean(token) && token.kind === "word" && !isKeyword(token, "and", "or", "not", "in");
-  const joined = (begin, end) => tokens.slice(at + begin, at + end).map((token) => token.value).join(" ");
-  function plainWords() { let count = 0; while (isPlain(tokens[at + count])) count++; return count; }
-  function numberOf(token) {
-    if (token.kind !== "word") return null;
-    if (/^[+-]?inf(inity)?$/i.test(token.value)) return token.value[0] === "-" ? -Infinity : Infinity;
-    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(token.value) ? Number(token.value) : null;
-  }
-  function needValue(after) {
-    const token = tokens[at];
-    if (!token || token.kind === "sign") throw new FilterError(`a value is missing after ${after}`);
-    return token;
-  }
-  const valuesOf = (column) => rows.map((row) => column.get(row)).filter((value) => isThere(column, value));
-  // The value that begins here: a text of several words if a row has it.
-  function valueAfter(column, after) {
-    let token = needValue(after), count = 0;
-    while (tokens[at + count]?.kind === "word") count++;
-    if (numberOf(token) === null && count > 1) {
-      const texts = new Set(valuesOf(column).map((value) => text(value).toLowerCase()));
-      while (count > 1 && !texts.has(joined(0, count).toLowerCase())) count--;
-      if (count === 1 && isKeyword(token, "not")) count = 2;  // not started
-      token = { kind: "word", value: joined(0, count) };
-      at += count - 1;
+  const tokens = words.match(/"[^"]*"|'[^']*'|[<>!=]=|[<>=]|[^\s<>=!"']+|\S/g) || [], tests = [], notes = [];
+  while (tokens.length) {
+    const first = tokens.shift();
+    if (first.toLowerCase() === "and") continue;
+    if (!(tokens[0] in SIGNS)) {
+      const word = textIn(first).toLowerCase(), sought = columns.filter((column) => !column.isUntold);
+      tests.push((row) => sought.some((column) => cellText(column, row).toLowerCase().includes(word)));
+      continue;
     }
-    at++;
-    return token;
+    const sign = tokens.shift(), column = columnNamed(textIn(first), columns);
+    if (!tokens.length || tokens[0] in SIGNS || tokens[0].toLowerCase() === "and") throw new FilterError(`a value is missing after ${first} ${sign}`);
+    const value = textIn(tokens.shift()), there = rows.map((row) => column.get(row)).filter((one) => isThere(column, one));
+    tests.push(comparison(column, sign, value, there));
+    const known = [...new Set(there.map(text))];
+    if (!(sign in ORDERS) && numberIn(value) === null && known.length && !known.some((one) => one.toLowerCase() === value.toLowerCase())) notes.push(`no row has ${column.name} == ${value}; there are ${known.slice(0, VALUES_SHOWN).join(", ")}${known.length > VALUES_SHOWN ? ` and ${known.length - VALUES_SHOWN} more` : ""}`);
   }
-  function testOf(column, sign, token) {
-    const limit = numberOf(token), wanted = token.value.toLowerCase(), there = valuesOf(column);
-    // A text can only be compared with a column of numbers by mistake. An empty table would hide it.
-    if (limit === null && there.length && there.every((value) => typeof value === "number")) throw new FilterError(`${column.name} holds numbers, and ${token.value} is none`);
-    const isCounted = (value) => typeof value === "number" || typeof value === "boolean", hasNumbers = there.some(isCounted);
-    const equal = (row) => {
-      const value = column.get(row);
-      if (!isThere(column, value)) return false;  // a missing value is equal to nothing
-      return limit !== null && isCounted(value) ? Number(value) === limit : text(value).toLowerCase() === wanted;
-    };
-    if (sign in ORDERS) {
-      return (row) => {
-        const value = column.get(row);
-        if (!isThere(column, value)) return false;
-        if (hasNumbers && limit !== null) return isCounted(value) && ORDERS[sign](Number(value), limit);
-        return !isCounted(value) && !hasNumbers && ORDERS[sign](text(value).toLowerCase(), wanted);
-      };
-    }
-    if (limit === null && there.length && !rows.some(equal)) {
-      const found = [...new Set(there.map(text))], [near] = similar(token.value, found, 1, 0.6);
-      notes.push(`no row has ${column.name} == ${token.value}${near === undefined ? "" : ` (did you mean '${near}'?)`}; there are ${found.slice(0, VALUES_SHOWN).join(", ")}${found.length > VALUES_SHOWN ? ` and ${found.length - VALUES_SHOWN} more` : ""}`);
-    }
-    return sign === "!=" ? (row) => !equal(row) : equal;
-  }
-  const compare = (column, sign, name) => testOf(column, sign, valueAfter(column, `${name} ${sign}`));
-  function rangeOf(column) {
-    const low = valueAfter(column, "in");
-    if (!isSign(tokens[at], "..")) throw new FilterError("a range has two numbers, such as 0.1..0.5");
-    at++;
-    const tests = [testOf(column, ">=", low), testOf(column, "<=", valueAfter(column, ".."))];
-    return (row) => tests.every((test) => test(row));
-  }
-  function fromNumber(token, sign) {  // 0.1 < lr, or 0.1 < lr < 0.2
-    needValue(`${token.value} ${sign}`);
-    let count = plainWords() || 1;
-    while (count > 1 && !findColumn(joined(0, count), columns)) count--;
-    const name = joined(0, count), column = columnNamed(name, columns);
-    at += count;
-    const first = testOf(column, FLIPPED[sign], token), other = tokens[at];
-    if (!isCompare(other)) return first;
-    at++;
-    const second = compare(column, other.value, name);
-    return (row) => first(row) && second(row);
-  }
-  // The name that begins here if a sign or `in` follows it, which are read then; null: here is a word alone.
-  function nameBeforeSign() {
-    const count = plainWords() || 1, sign = tokens[at + count];
-    if (!isCompare(sign) && !isKeyword(sign, "in")) return null;
-    let begin = 0;  // of several words, the longest end that names a column is the name
-    while (begin < count - 1 && !findColumn(joined(begin, count), columns)) begin++;
-    if (begin) return null;
-    const name = { kind: tokens[at].kind, value: joined(0, count) };
-    at += count + 1;
-    return name;
-  }
-  function single() {
-    const token = tokens[at];
-    if (!token) throw new FilterError(`something is missing after ${tokens[at - 1].value}`);
-    if (isSign(token, "(")) {
-      at++;
-      const inner = either();
-      if (!isSign(tokens[at], ")")) throw new FilterError("a ) is missing");
-      at++;
-      return inner;
-    }
-    if (token.kind === "sign") throw new FilterError(`${token.value} cannot stand here: a name or a word is missing before it`);
-    if (isKeyword(token, "not")) { at++; const inner = single(); return (row) => !inner(row); }
-    if (isKeyword(token, "and", "or")) throw new FilterError(`a condition is missing before ${token.value}`);
-    const name = nameBeforeSign();
-    if (name) {
-      const sign = tokens[at - 1];
-      if (isKeyword(sign, "in")) return rangeOf(columnNamed(name.value, columns));
-      if (numberOf(name) !== null && !findColumn(name.value, columns)) return fromNumber(name, sign.value);
-      return compare(columnNamed(name.value, columns), sign.value, name.value);
-    }
-    at++;
-    const word = token.value.toLowerCase(), sought = columns.filter((column) => !column.isUntold);
-    return (row) => sought.some((column) => cellText(column, row).toLowerCase().includes(word));
-  }
-  function both() {
-    const tests = [single()];
-    for (;;) {
-      const token = tokens[at];
-      if (isKeyword(token, "and") || isSign(token, ",")) at++;
-      else if (!token || isKeyword(token, "or") || isSign(token, ")")) break;
-      tests.push(single());
-    }
-    return (row) => tests.every((test) => test(row));
-  }
-  function either() {
-    const tests = [both()];
-    while (isKeyword(tokens[at], "or")) { at++; tests.push(both()); }
-    return (row) => tests.some((test) => test(row));
-  }
-  if (!tokens.length) return { test: null, notes };
-  const test = either();
-  if (tokens[at]) throw new FilterError(`${tokens[at].value} cannot stand here`);
-  return { test, notes };
+  return { test: tests.length ? (row) => tests.every((test) => test(row)) : null, notes };
 }
 // Reads a filter and shows in `problem` what is wrong with it. Null if it cannot be read.
 function readFilter(input, problem, columns, rows) {
@@ -1612,11 +1490,11 @@ class RunView {
     addEventListener("popstate", () => this.recall());
     if (location.hash.length > 1) this.recall();
   }
-  // Adds a condition to the filter, in place of the range of the same name.
+  // Adds conditions to the filter, in place of the range of the same name.
   narrow(name, words) {
     const input = this.table.input, safe = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-    const rest = input.value.replace(new RegExp(`(^|\\s+and\\s+)(?:${safe} in [^ ]+|\\((?:${safe} = "[^"]*"(?: or )?)+\\)|${safe} = "[^"]*")`), "").replace(/^\s*and\s+/, "");
-    input.value = rest.trim() ? `${rest.trim()} and ${words}` : words;
+    const rest = input.value.replace(new RegExp(`(^|\\s)(and\\s+)?${safe} [<>!]?= ("[^"]*"|\\S+)`, "g"), "");
+    input.value = `${rest} ${words}`.trim();
     this.table.select();
   }
   // The address holds the filter, the states that are switched off, the metric and the open trial.
@@ -1763,7 +1641,7 @@ function sideBySide(runs, host, only) {
 class RunList {
   constructor(host) {
     this.sort = null; this.isDown = false; this.ticked = new Set(); this.rows = [];
-    this.input = el("input", { type: "search", placeholder: "filter: failed > 0 or adam", ariaLabel: "filter", oninput: () => this.paint() });
+    this.input = el("input", { type: "search", placeholder: "filter: failed > 0 and adam", ariaLabel: "filter", oninput: () => this.paint() });
     this.problem = el("p", { className: "note failed", role: "alert", hidden: true });
     this.test = null;
     this.compare = el("a", { hidden: true });

@@ -108,7 +108,7 @@ def test_ls_shows_trials_without_a_turn_and_no_directory(minitune: Minitune) -> 
     assert [row["status"] for row in rows] == ["finished", "interrupted"] + ["not started"] * 4
     assert [row["ended"] for row in rows] == ["finished", "interrupted at 1"] + ["not started"] * 4
     assert [row["logdir"] is None for row in rows] == [False] * 2 + [True] * 4
-    waiting = listed(minitune, "ls", "drawn", "--filter", "status == not started", "--columns", "trial,logdir")
+    waiting = listed(minitune, "ls", "drawn", "--filter", "status == 'not started'", "--columns", "trial,logdir")
     assert [row["trial"] for row in waiting] == [2, 3, 4, 5]
     assert "6 trials, stopped" in minitune("ls", "drawn")[1]
 
