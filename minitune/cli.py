@@ -35,7 +35,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),
     "ci": ("commands.health", "Run a script; fail if a trial fails or a target is missed."),
     "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
-    "port": ("commands.port", "Change the imports of Ray Tune scripts to minitune."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "completion": ("commands.completion", "Print a script that completes command lines in a shell."),
     "help": ("commands.manual", "Show a page of the manual, or find a word in it."),

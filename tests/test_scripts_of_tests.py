@@ -12,7 +12,6 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 
 DATA = {
-    "commands/test_port.py": "what `minitune port` changes, and what it makes of it",
     "extras/notebook/test_notebook_cells.py": "cells of a notebook",
     "test_layers.py": "imports that the checker of layers reads",
 }

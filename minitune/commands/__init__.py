@@ -9,7 +9,6 @@
     manage       stop, rm
     run          run; `sweep` and `sweep_parameters` read sweep files
     health       doctor, ci
-    port         port, with `unported`
     manual       help; `page_text` makes text of Markdown
     completion   completion, from the parsers of the other modules
     selecting    the run and the trial that arguments name

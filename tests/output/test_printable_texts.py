@@ -139,10 +139,3 @@ def test_output_above_a_live_view_is_clean_and_the_view_keeps_its_own_codes() ->
     assert "\x1b[1mtitle" in stream.getvalue()
     Console(stream).write("\x1b[1m")
     assert stream.getvalue().count("\x1b[1m") == 1
-
-
-def test_a_port_shows_a_script_on_a_pipe_as_it_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("from ray import tune\n\x0c\nx = 1\n", encoding="utf-8")
-    cli.main(["port", str(script)])
-    assert "\x0c" in capfd.readouterr().out
