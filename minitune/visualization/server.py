@@ -8,7 +8,7 @@ The address holds a random token, without which the page is not served. A page o
 with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method other than GET are
 refused.
 
-The connections are limited. One that has not shown the token gives way to a new one: strangers keep out no page.
+The number of open pages is limited: each has a thread and a connection. A page that is closed frees its place.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import hmac
 import logging
 import os
 import secrets
-import socket
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -57,18 +57,12 @@ _BEST_BYTES = 50_000_000
 """The list tells the best value of runs whose journal is not larger, which takes a second to read."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
-_ALIVE_S = 10.0
-"""A connection without news gets a comment so often, so that a page that was closed is noticed."""
 _MORE = 1.25
 """Importances are computed again when so many times as many trials have values, and at the end of the run."""
-MOST_CONNECTIONS = 64
-"""More than all pages of one user need, and fewer than the descriptors that a process may have."""
-_REQUEST_S = 10.0
-"""The time in which a stranger must send the next bytes of its request."""
-_ANSWER_S = 60.0
-"""The time in which a page must take the next bytes of an answer."""
-_PAUSE_S = 0.5
-"""The pause of a server that cannot accept a connection, since the process has too many open files."""
+MOST_PAGES = 64
+"""More than one user opens, and fewer than the descriptors that a process may have."""
+_WAIT_S = 60.0
+"""The time in which the next bytes of a request must come, and those of an answer be taken."""
 _HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -247,68 +241,12 @@ class RunList:
 
 
 class _Server(ThreadingHTTPServer):
-    """A server with a limit of connections. It prints nothing."""
+    """A server that prints nothing."""
 
-    daemon_threads = True
     request_queue_size = 128  # the system makes a connection wait for a second if the queue is full
-
-    def __init__(self, address: tuple[str, int], handler: Callable[..., BaseHTTPRequestHandler]):
-        self._lock = threading.Lock()
-        self._strangers: list[Any] = []  # the oldest one first
-        self._trusted: set[Any] = set()
-        super().__init__(address, handler)
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. If that fails, make room and wait."""
-        try:
-            return super().get_request()
-        except OSError:
-            with self._lock:
-                self._dismiss_stranger()
-            pause()
-            raise
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for a new connection."""
-        with self._lock:
-            is_full = len(self._strangers) + len(self._trusted) >= MOST_CONNECTIONS
-            if is_full and not self._dismiss_stranger():
-                return False
-            self._strangers.append(request)
-        return True
-
-    def trust(self, request: Any) -> bool:
-        """Keep the connection until its end, since it has the token. False if another one has taken its slot."""
-        with self._lock:
-            if request not in self._strangers:
-                return False
-            self._strangers.remove(request)
-            self._trusted.add(request)
-        return True
-
-    def close_request(self, request: Any) -> None:
-        with self._lock:
-            if request in self._strangers:
-                self._strangers.remove(request)
-            self._trusted.discard(request)
-        super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("a request has failed", exc_info=True)
-
-    def _dismiss_stranger(self) -> bool:
-        """End the oldest connection without the token, and return whether there was one."""
-        if not self._strangers:
-            return False
-        oldest = self._strangers.pop(0)
-        with suppress(OSError):  # it has just ended
-            oldest.shutdown(socket.SHUT_RDWR)  # its thread stops waiting, and closes it
-        return True
-
-
-def pause() -> None:
-    """Wait until there may be a free descriptor."""
-    time.sleep(_PAUSE_S)
 
 
 class PageServer:
@@ -323,6 +261,7 @@ class PageServer:
         self._list = RunList(path) if is_list else None
         self._runs: dict[str, LiveRun] = {}
         self._lock = threading.Lock()
+        self._open_pages = 0
         self.is_closed = False
         if not is_list:
             self._runs[""] = LiveRun(path)
@@ -355,9 +294,21 @@ class PageServer:
                     self._runs[name] = LiveRun(path)
             return self._runs.get(name)
 
-    def trust(self, connection: Any) -> bool:
-        """Tell that a connection has shown the token. False if it has been ended meanwhile."""
-        return self._server.trust(connection)
+    @property
+    def is_full(self) -> bool:
+        """Whether so many pages are open that no other one is served."""
+        return self._open_pages >= MOST_PAGES
+
+    @contextmanager
+    def page_is_open(self) -> Iterator[None]:
+        """Count a page while its stream of events lasts."""
+        with self._lock:
+            self._open_pages += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open_pages -= 1
 
     def _compare(self, names: Sequence[str]) -> bytes | None:
         """The report of these runs side by side as they are now; None if one does not exist. Blocks."""
@@ -406,7 +357,7 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
 
         server_version = "minitune"
         sys_version = ""
-        timeout = _REQUEST_S
+        timeout = _WAIT_S
 
         def do_GET(self) -> None:
             """Answer a request."""
@@ -421,9 +372,11 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
             if refusal is not None:
                 self._refuse(*refusal)
                 return
-            if not server.trust(self.connection):
+            # Two that ask at the same moment may both get the last place, which does no harm.
+            if path[-1] in ("", "events") and server.is_full:
+                text = f"{MOST_PAGES} pages of this server are open; close one of them, and load this page again"
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, text)
                 return
-            self.connection.settimeout(_ANSWER_S)
             since = self.headers.get("Last-Event-ID") or query.get("since", ["0"])[0]
             try:
                 found = server.answer(path[1:], int(since) if since.isdecimal() else 0)
@@ -474,16 +427,16 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
             """Send events until the page is closed."""
             self._head(HTTPStatus.OK, "text/event-stream")
             self.end_headers()
-            sent_s = time.monotonic()
+            # After its request, a page sends nothing more, so there is something to read once it is closed.
+            closes = select.poll()
+            closes.register(self.connection, select.POLLIN)
             try:
-                for event in events:
-                    if server.is_closed:
-                        return
-                    now_s = time.monotonic()
-                    if event is None and now_s - sent_s < _ALIVE_S:
-                        continue
-                    sent_s = now_s
-                    self.wfile.write((event or ":\n\n").encode())
+                with server.page_is_open():
+                    for event in events:
+                        if server.is_closed or closes.poll(0):
+                            return
+                        if event is not None:
+                            self.wfile.write(event.encode())
             except (OSError, TuneError) as error:
                 if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
                     return  # the page was closed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import http.client
 import itertools
 import json
@@ -73,8 +72,8 @@ class Client:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", f"{self.root}events?since={since}", headers=headers)
-            answer = connection.getresponse()
-            yield (line.decode().rstrip("\n") for line in iter(answer.readline, b""))
+            with connection.getresponse() as answer:
+                yield (line.decode().rstrip("\n") for line in iter(answer.readline, b""))
         finally:
             connection.close()
 
@@ -159,50 +158,21 @@ def test_nonsense_is_refused_and_prints_nothing(client: Client, line: str, capfd
     assert re.search(rb"^HTTP/1.0 (400|403|505) ", answer) or answer == b"this is no request for a page\n"
 
 
-def test_idle_strangers_give_way_to_pages(client: Client) -> None:
-    with contextlib.ExitStack() as stack:
-        strangers = [stack.enter_context(client.connect()) for _ in range(server.MOST_CONNECTIONS + 5)]
-        for stranger in strangers:
-            stranger.sendall(b"GET /x")
-
-        assert client.ask()[0] == 200
-        assert strangers[0].recv(9999) == b""  # the oldest has gone
-
-
-def test_more_pages_than_there_are_places_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
-    request = f"GET {client.root}events HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n\r\n".encode()
-    with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(client.connect()) for _ in range(2)]
-        for stream in streams:
-            stream.sendall(request)
-            assert stream.recv(9999).startswith(b"HTTP/1.0 200 ")
-        with pytest.raises(ConnectionError):
-            client.ask()
-
-
-def test_a_server_that_cannot_accept_waits(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cannot_accept(self: socket.socket) -> Any:
-        raise OSError(errno.EMFILE, "too many open files")
-
-    waits = threading.Semaphore(0)
-    goes_on = threading.Event()
-
-    def pause() -> None:
-        waits.release()
-        goes_on.wait()
-
-    with client.connect() as stranger:
+def test_a_page_too_many_is_told_and_a_closed_one_frees_its_place(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_PAGES", 2)
+    text = "2 pages of this server are open; close one of them, and load this page again\n"
+    with client.stream() as one, client.connect() as stranger:
         stranger.sendall(b"GET /x")
-        assert client.ask()[0] == 200  # so the stranger was accepted, too
-        monkeypatch.setattr(server, "pause", pause)
-        monkeypatch.setattr(socket.socket, "accept", cannot_accept)
-        with client.connect():
-            waits.acquire()
-            assert stranger.recv(9999) == b""  # its descriptor is free
-            monkeypatch.undo()
-            goes_on.set()
-            assert client.ask()[0] == 200
+        assert next(one).startswith("id: ")
+        with client.stream() as two:
+            assert next(two).startswith("id: ")
+            for path in ("", "events"):
+                assert client.ask(path)[:2] == (503, text)
+            assert client.ask("trial/1")[0] == 200, "the pages that are open go on"
+        while client.ask()[0] != 200:
+            pass
 
 
 def test_an_event_has_only_changes(client: Client) -> None:
@@ -224,7 +194,6 @@ def data_in(page: str) -> dict[str, Any]:
 def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_knows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "_ALIVE_S", 0)  # so that a wait for an event ends
     fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
     journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -242,12 +211,6 @@ def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_
         assert [trial["number"] for trial in client.event(0, **{"Last-Event-ID": str(version)})["trials"]] == [1]
     finally:
         client.close()
-
-
-def test_a_page_without_news_gets_a_sign_of_life(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_ALIVE_S", 0)
-    with client.stream() as lines:
-        assert ":" in itertools.islice(lines, 9), "after at most two events of three lines"
 
 
 def test_a_run_that_is_removed_is_told(client: Client) -> None:
