@@ -25,7 +25,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
-from minitune.settings import RESUME, is_outcome_wanted, shared_variable
+from minitune.settings import RESUME, shared_variable
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
@@ -185,10 +185,6 @@ def run(
 
         outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
-    if is_outcome_wanted():
-        from minitune.analysis.summary import tell_run_ended
-
-        tell_run_ended(analysis._run, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
         _raise_incomplete(outcome)

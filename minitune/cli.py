@@ -33,7 +33,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rerun": ("commands.again", "Run one trial again in this process, for the debugger."),
     "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
     "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),
-    "ci": ("commands.health", "Run a script; fail if a trial fails or a target is missed."),
     "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "completion": ("commands.completion", "Print a script that completes command lines in a shell."),
@@ -46,7 +45,7 @@ _GROUPS = {
     "ls": "look at runs",
     "resume": "continue and debug runs",
     "explain": "understand runs",
-    "ci": "other",
+    "doctor": "other",
 }
 """The headings of the help, each by the first command below it."""
 

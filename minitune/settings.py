@@ -94,16 +94,12 @@ RESUME = "MINITUNE_RESUME"
 """From `minitune resume`. 1: `fit()` and `run()` resume the newest run of their trainable and space; else its path."""
 RESUME_FORCE = "MINITUNE_RESUME_FORCE"
 """From `minitune resume --force`: `RESUME` resumes a run even if its search space has changed."""
-ENDED_RUNS = "MINITUNE_ENDED_RUNS"
-"""From `minitune ci`: the file to which a run appends its outcome, as a line of JSON."""
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """The variables with the driver's working directory, for trials that work in their own directories."""
 PROGRAM = "MINITUNE_PROGRAM"
 """From `minitune run`, to the program of a trial: `report` prints its reports for the trial."""
 CHECKPOINT_DIR = "MINITUNE_CHECKPOINT_DIR"
 """From `minitune run`, to the program of a trial: what this directory holds when a report comes is the checkpoint."""
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-"""From GitHub: the file to which a run appends a summary in Markdown, for the page of the job."""
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
@@ -121,11 +117,6 @@ def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
 def shared_variable(name: str) -> str:
     """A variable that is no setting, such as `TERM`, `NO_COLOR` or `RESUME`; empty if it is not set."""
     return os.environ.get(name, "")
-
-
-def is_outcome_wanted() -> bool:
-    """Whether the outcome of a run goes to a file; see `summary.tell_run_ended`."""
-    return bool(shared_variable(STEP_SUMMARY) or shared_variable(ENDED_RUNS))
 
 
 def is_on(name: str, environ: Mapping[str, str] | None = None) -> bool:
@@ -158,7 +149,7 @@ def check_numbers() -> None:
 
 def warn_of_unknown() -> None:
     """Warn once of each variable that has nearly the name of a setting. Others may belong to another program."""
-    known = {*SETTINGS, *(name.removeprefix(_PREFIX) for name in (RESUME, RESUME_FORCE, ENDED_RUNS, PROGRAM))}
+    known = {*SETTINGS, *(name.removeprefix(_PREFIX) for name in (RESUME, RESUME_FORCE, PROGRAM))}
     for variable in os.environ:
         name = variable.removeprefix(_PREFIX)
         if name == variable or name in known:

@@ -20,7 +20,7 @@ from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
-from minitune.settings import RESUME, is_on, is_outcome_wanted, shared_variable
+from minitune.settings import RESUME, is_on, shared_variable
 from minitune.trainable.util import BoundFunction
 from minitune.tune_config import TuneConfig
 
@@ -135,10 +135,6 @@ class Tuner:
             outcome = self._driver().run()
         self._resumption = None
         self._grid = self._make_grid(outcome)
-        if is_outcome_wanted():
-            from minitune.analysis.summary import tell_run_ended
-
-            tell_run_ended(self._grid._run, outcome.took_s, outcome.interrupted)
         if outcome.interrupted:
             if raise_on_interrupt:
                 raise KeyboardInterrupt(f"the run {self._grid.experiment_path} was interrupted")

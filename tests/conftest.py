@@ -180,7 +180,7 @@ def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.M
     kernel kills for lack of memory: its count of these would be taken as the reason of a death in this test.
     """
     for name in list(os.environ):
-        if name in OF_THE_SHELL or (name.startswith(("MINITUNE_", "GITHUB_")) and not name.startswith(FOR_TESTS)):
+        if name in OF_THE_SHELL or (name.startswith("MINITUNE_") and not name.startswith(FOR_TESTS)):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")

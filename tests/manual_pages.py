@@ -32,7 +32,7 @@ from kit import variables_of_scripts
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "minitune" / "docs"
 README = ROOT / "README.md"
-_NOT_OF_A_HOME = ("MINITUNE_", "GITHUB_", "PYTEST_XDIST_")
+_NOT_OF_A_HOME = ("MINITUNE_", "PYTEST_XDIST_")
 HOME_SHOWN = "/home/me"
 """The home directory that the pages show."""
 

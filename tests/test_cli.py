@@ -79,7 +79,6 @@ def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) 
         (("ls", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.again"),
         (("watch", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.output.reporters"),
         (("explain", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.look"),
-        (("ci", "--help"), "cloudpickle multiprocessing minitune.tuner minitune.commands.look"),
     ],
 )
 def test_a_command_loads_nothing_that_only_others_need(
@@ -234,7 +233,7 @@ def test_each_argument_of_a_command_is_explained() -> None:
         if "exit status" not in (parser.epilog or "").lower():
             without_status.add(name)
     assert without_placeholder == {"metric", "name", "scheduler", "seed"}, "their own names say what they take"
-    assert without_status == {"ci", "completion", "demo", "explain", "replay"}
+    assert without_status == {"completion", "demo", "explain", "replay"}
 
 
 def test_the_statuses_of_the_help_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,10 +13,8 @@ from minitune.settings import (
     SETTINGS,
     check_numbers,
     is_on,
-    is_outcome_wanted,
     number_setting,
     setting,
-    shared_variable,
     variable_of,
     warn_of_unknown,
 )
@@ -110,7 +108,7 @@ def test_the_error_names_the_variable_that_was_read(monkeypatch: pytest.MonkeyPa
         ("MINITUNE_SOMETHING_ELSE", None),
         ("STORAGE_PAHT", None),
         *((f"MINITUNE_{name}", None) for name in SETTINGS),
-        *((name, None) for name in (settings.RESUME, settings.RESUME_FORCE, settings.ENDED_RUNS, settings.PROGRAM)),
+        *((name, None) for name in (settings.RESUME, settings.RESUME_FORCE, settings.PROGRAM)),
     ],
 )
 def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(
@@ -126,19 +124,6 @@ def test_a_variable_with_nearly_the_name_of_a_setting_is_told_once(
     if meant is not None:
         expected = [f"{variable} is no setting of minitune (did you mean {meant}?)"]
     assert caplog.messages == expected
-
-
-@pytest.mark.parametrize("variable", [settings.STEP_SUMMARY, settings.ENDED_RUNS])
-def test_the_outcome_of_a_run_is_wanted_where_a_variable_names_a_file(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for each in (settings.STEP_SUMMARY, settings.ENDED_RUNS):
-        monkeypatch.delenv(each, raising=False)
-    assert not is_outcome_wanted()
-    assert shared_variable(variable) == ""
-    monkeypatch.setenv(variable, "file")
-    assert is_outcome_wanted()
-    assert shared_variable(variable) == "file"
 
 
 def test_a_setting_that_may_be_a_text_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The results of a run, from its driver or from its directory.
 
 `run_results` has the trials and answers questions about them. `ExperimentAnalysis` and `minitune.result_grid` are two
-façades over it. `result_rows` are the reports of a trial as rows. `summary` is the text at the end of a run.
+façades over it. `result_rows` are the reports of a trial as rows. `summary` has the target of a run and its errors.
 """
 
 from minitune._alias import listing

@@ -8,7 +8,7 @@
     again        resume, rerun
     manage       stop, rm
     run          run; `sweep` and `sweep_parameters` read sweep files
-    health       doctor, ci
+    health       doctor
     manual       help; `page_text` makes text of Markdown
     completion   completion, from the parsers of the other modules
     selecting    the run and the trial that arguments name

@@ -101,7 +101,6 @@ class Outcome:
     interrupted: bool = False
     failed_fast: Trial | None = None
     raises: bool = False
-    took_s: float = 0.0
 
     def raise_failure(self) -> None:
         """Raise the user's own exception from the trial that ended the run, if `raises` is set.
@@ -336,7 +335,6 @@ class Driver:
             state.interrupted,
             self.controller.failed_fast,
             raises=self.plan.failure_config.fail_fast == "raise",
-            took_s=progress.stop(),
         )
 
     def _begin(self) -> None:

@@ -41,7 +41,7 @@ from minitune.experiment.goal import Best, why_no_best
 from minitune.output.status_block import best_text
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
-from minitune.settings import STEP_SUMMARY, variable_of
+from minitune.settings import variable_of
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 
@@ -148,7 +148,7 @@ def smoke(
     # The budget begins here: loading the libraries is not the trainable's work.
     until_s = time.monotonic() + budget_s
     try:
-        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{STOP_S:g}", STEP_SUMMARY: ""}):
+        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{STOP_S:g}"}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     finally:
         left = before.leftovers()  # also after a failure, because this restores the old state

@@ -744,19 +744,16 @@ def seconds_of(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_driver_watch_and_summary_give_one_duration(
-    minitune: Minitune, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, parts: int
+def test_driver_and_watch_give_one_duration(
+    minitune: Minitune, tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: int
 ) -> None:
     """For a resumed run, it is the duration of the last part."""
-    monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
     tuner = make_tuner(train, {"x": 1}, name="timed", storage_path=tmp_path, verbose=None)
     for part in range(parts):
         (restore(train, path=tmp_path / "timed", add_samples=1) if part else tuner).fit()
         *_, block, total = seconds_of(capsys.readouterr().out)
     assert block == total
     assert seconds_of(minitune("watch", tmp_path / "timed")[1]) == [total]
-    *_, summary = map(json.loads, (tmp_path / "ended").read_text().splitlines())
-    assert abs(summary["elapsed_s"] - total) <= 0.005
 
 
 def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tmp_path: Path) -> None:

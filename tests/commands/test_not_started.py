@@ -14,7 +14,6 @@ from command_runs import Minitune
 from kit import fit
 
 from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
-from minitune.analysis.summary import Summary
 
 
 class AfterTheFirst(Stopper):
@@ -87,11 +86,6 @@ def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: py
     monkeypatch.setenv("MINITUNE_MAX_PENDING_TRIALS", "10")
     grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True)
     assert (grid.num_errors, grid.num_terminated, grid.num_not_started) == (1, 0, 2)
-
-
-def test_the_summary_counts_trials_without_a_turn(tmp_path: Path) -> None:
-    analysis = ExperimentAnalysis(end_early(tmp_path, "run").experiment_path)
-    assert Summary.of(analysis._run, 1.0, False).counts["not started"] == 4
 
 
 def test_the_console_shows_trials_without_a_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
