@@ -64,11 +64,18 @@ def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _first_function(value: Any) -> Any:
     """The innermost function inside wrappers; for a class, the first method that the user has defined."""
-    value = getattr(value, "_tune_function", value)  # from `wrap_function`
+    value = unwrapped(value)
     if isinstance(value, type):
-        value = vars(value).get("_tune_base", value)  # from `with_parameters` and `with_resources`
         users = [vars(kind) for kind in value.__mro__ if kind.__module__.partition(".")[0] not in (_OURS, "builtins")]
         return next((methods[name] for name in _METHODS for methods in users if name in methods), None)
+    return value
+
+
+def unwrapped(value: Any) -> Any:
+    """The user's own function or class inside wrappers."""
+    value = getattr(value, "_tune_function", value)  # from `wrap_function`
+    if isinstance(value, type):
+        return vars(value).get("_tune_base", value)  # from `with_parameters` and `with_resources`
     for _ in range(_DEPTH_LIMIT):
         inner = next((found for name in WRAPPED if (found := getattr(value, name, None)) is not None), None)
         if inner is None:

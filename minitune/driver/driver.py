@@ -44,7 +44,7 @@ from minitune.driver.parts import (
 )
 from minitune.driver.plan import Plan
 from minitune.driver.run import Run
-from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper, innermost
+from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.driver.state import RunSettings, RunState, TrialSettings
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
@@ -61,7 +61,7 @@ from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.goal import CONFIRMED
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.run_description import RunDescription
+from minitune.experiment.run_description import RunDescription, source_hash
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
 from minitune.plugin_calls import guarded
@@ -74,7 +74,6 @@ from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.parameters import scales
-from minitune.trainable.code_hash import code_hash
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
@@ -214,15 +213,11 @@ class Driver:
         self.components = build_components(self.plan, self.seed)
 
     def description(self) -> RunDescription:
-        """What this driver runs. Valid between `make_parts` and `put_together`, which may add samples."""
-        search_alg = self.components.search_alg
+        """What this driver runs. Valid before `put_together`, which may add samples."""
         return RunDescription(
             *self.plan.goal.given,
-            searcher=type(innermost(search_alg) or search_alg).__name__,
-            scheduler=type(self.components.scheduler).__name__,
             num_samples=[experiment.num_samples for experiment in self.plan.experiments],
-            trainables=[experiment.trainable_name for experiment in self.plan.experiments],
-            code=[code_hash(experiment.trainable) for experiment in self.plan.experiments],
+            sources=[source_hash(experiment.trainable) for experiment in self.plan.experiments],
         )
 
     def known_total(self) -> int | None:

@@ -4,7 +4,7 @@ Searcher, scheduler, stopper and callbacks load their states, or the journal is 
 The run's lock keeps a second driver out. `docs/records.md` has the order of a resume.
 
 The present search space may differ. If the call names the run, it continues with a warning. `minitune resume SCRIPT`
-has to find the run, and refuses one with another space.
+has to find the run, and refuses an unfinished one with another space.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitune.base.files import local_path
 from minitune.base.shared_values import ObjectRef
@@ -27,17 +27,17 @@ from minitune.driver.plan import Plan
 from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.snapshot import Snapshot, StateRefusedError, class_names, newest_snapshot, saves_itself
 from minitune.driver.tune_controller import LeftOver
-from minitune.error import RunLockedError, TuneError
-from minitune.experiment.run_description import Difference, RunDescription, compare_descriptions
+from minitune.error import TuneError
+from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import reconcile
-from minitune.record import journal, records
+from minitune.record import records
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
 from minitune.record.run_files import dump_trainables, load_param_space, load_tuner_file, offer, write_trainable_file
-from minitune.result import MISSING, flatten, lookup
+from minitune.result import flatten
 from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
 from minitune.space.domains import Categorical
@@ -113,7 +113,7 @@ class ResumedDriver(Driver):
         Raises:
             RunLockedError: If another driver has the run open.
             JournalCorruptError: If the run's journal is damaged.
-            TuneError: If its results and new ones could not be compared; see `compare_descriptions`.
+            TuneError: If its objective was another one.
             ValueError: If the trainable has another name than the run's trainable.
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
@@ -153,8 +153,7 @@ class ResumedDriver(Driver):
         description = self.description()
         self._has_more = self._has_more or description.wants_more_than(recorded.description)
         if first is None:
-            found = compare_descriptions(recorded.description, description, partial(_has_only_others, run))
-            tell_differences(run, found)
+            check_description(run, recorded.description, description)
         opened.begin(description, first)
         write_trainable_file(run, trainables)
         self.put_together(opened)
@@ -236,36 +235,20 @@ def check_same_trainable(plan: Plan, recorded_name: str) -> None:
 
 
 # -- other settings --------------------------------------------------------------------------------------------------
-def tell_differences(run: RunDirectory, found: Sequence[Difference]) -> None:
-    """Warn that a run continues with other settings than before.
+def check_description(run: RunDirectory, before: RunDescription, now: RunDescription) -> None:
+    """Warn if the source of the trainable has changed.
 
     Raises:
-        TuneError: If a difference does not allow that.
+        TuneError: If the objective has changed: the earlier trials were chosen by the other one.
     """
-    for one in found:
-        if one.refusal:
-            raise TuneError(refusal_of(run, one))
-    if found:
-        logger.warning("the run in %s continues, but %s", run.path, "; ".join(one.text for one in found))
-
-
-def refusal_of(run: RunDirectory, difference: Difference) -> str:
-    """The text of the error for a difference with which a run cannot continue."""
-    return (
-        f"the run in {run.path} cannot continue: {difference.text}, and {difference.refusal}. Restore the old setting, "
-        "or start a new run: with another name, and without `minitune resume`. TuneConfig(warm_start=[...]) lets it "
-        "learn from this one"
-    )
-
-
-def _has_only_others(run: RunDirectory, metrics: Sequence[str]) -> bool:
-    """Whether the run has results, but none with all these metrics. Blocks."""
-    has_results = False
-    for record in journal.of_kinds(run.journal, records.RESULT):
-        has_results = True
-        if all(lookup(record["metrics"], name) is not MISSING for name in metrics):
-            return False
-    return has_results
+    if now.has_other_objective(before):
+        raise TuneError(
+            f"the run in {run.path} cannot continue: the objective is {now.goal} and was {before.goal}, by which its "
+            "earlier trials were chosen. Restore the old objective, or start a new run: with another name, and without "
+            "`minitune resume`. TuneConfig(warm_start=[...]) lets it learn from this one"
+        )
+    if now.has_other_source(before):
+        logger.warning("the run in %s continues, but the source of its trainable has changed", run.path)
 
 
 # -- another search space --------------------------------------------------------------------------------------------
@@ -326,106 +309,51 @@ def _renewed(value: Any, successors: Mapping[ObjectRef, ObjectRef]) -> Any:
 
 
 # -- which run to resume ---------------------------------------------------------------------------------------------
-class _Candidate(NamedTuple):
-    """A run that `run_to_resume` may choose, the largest first."""
-
-    has_keys: bool
-    is_unfinished: bool
-    begun_s: float
-    path: str
-    description: RunDescription
-
-
 def run_to_resume(plan: Plan) -> RunDirectory | None:
     """The directory of the run that this plan continues under `minitune resume SCRIPT` (`settings.RESUME`); None
     outside of it, or without such a run.
 
-    It is the newest unfinished run with the same trainable, space and (if the plan has one) name; else the newest
-    finished one, so that no trial runs twice. A process continues each run once.
+    It is the newest unfinished run with the trainable and the parameters of the plan, and with its name if it has one;
+    else the newest finished one, so that no trial runs twice. A process continues each run once.
 
-    A run with another space is refused, because it would mix two spaces; with `--force`, an unfinished one with the
-    same parameters continues.
+    Of unfinished runs, one that another process has open comes last; to open it is an error.
 
     Raises:
-        RunLockedError: If another process has the run open, and there is no other candidate.
-        TuneError: If all candidates have another space, or results that could not be compared.
+        TuneError: If the run is unfinished and has another space, and there was no `--force`.
     """
     wanted = shared_variable(RESUME)
     if not wanted or current_session() is not None:  # a trial may itself start runs
         return None
     first = plan.experiment
     storage_path = local_path(first.storage_path or default_storage_path())
-    paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
+    paths = [local_path(wanted)]
+    if wanted == "1":
+        # A name that was in use got a number.
+        name = ".*" if first.name is None else re.escape(first.name) + r"(_\d+)?"
+        paths = [path for path in find_runs(storage_path) if re.fullmatch(name, os.path.relpath(path, storage_path))]
     keys = sorted(flatten(first.param_space))
-    found: list[_Candidate] = []
-    live: list[tuple[str, int]] = []
-    of_others: list[tuple[float, str, str]] = []  # unfinished runs of other trainables, with the same parameters
+    found: list[tuple[bool, bool, float, str]] = []
     for path in paths:
-        if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
-            continue
         seen = read_overview(path)
-        has_keys = seen.setup.space_keys == keys
-        if seen.setup.trainable_name != first.trainable_name:
-            if has_keys and seen.is_unfinished:
-                of_others.append((seen.setup.begun_s, path, seen.setup.trainable_name))
+        setup = seen.setup
+        if path in _resumed or (setup.trainable_name, setup.space_keys) != (first.trainable_name, keys):
             continue
-        holder = None if seen.driver.ending is not None else read_holder(RunDirectory(path).lock)
-        # A run that has ended and has other parameters comes from another fit() of the script.
-        if holder is None and (has_keys or seen.is_unfinished or wanted != "1"):
-            found.append(_Candidate(has_keys, seen.is_unfinished, seen.setup.begun_s, path, seen.description))
-        elif holder is not None and has_keys and holder.pid != os.getpid():
-            live.append((path, holder.pid))
-    if live and not any(one.has_keys and one.is_unfinished for one in found):
-        path, pid = live[-1]
-        raise RunLockedError(
-            f"the run of {first.trainable_name} in {path} is running (process {pid}; see `minitune watch {path}`); "
-            "resume it when it has ended, or run the script without `minitune resume` to start another run"
-        )
-    chosen = _choose(plan, sorted(found, reverse=True))
-    if chosen is None:
-        text = f"there is no run of {first.trainable_name} to resume; a new run starts"
-        if of_others:
-            _, path, name = max(of_others)
-            text += f". The unfinished run in {path} is of {name}: to resume it, give the function that name again"
-        logger.warning("%s", text)
-        return None
-    _resumed.add(chosen)
-    logger.warning("resuming the run in %s", chosen)
-    return RunDirectory(chosen)
-
-
-def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
-    """The path of the first candidate that the plan can continue."""
-    wanted = RunDescription(*plan.goal.given)
-    refused: tuple[_Candidate, list[str], list[Difference]] | None = None
-    for one in found:
-        run = RunDirectory(one.path)
+        holder = read_holder(RunDirectory(path).lock)
+        if holder is None or holder.pid != os.getpid():
+            found.append((seen.is_unfinished, holder is None, setup.begun_s, path))
+    if found:
+        is_unfinished, _, _, path = max(found)
+        run = RunDirectory(path)
         changes = _changes(plan, run)
-        compare = compare_descriptions(one.description, wanted, partial(_has_only_others, run))
-        refusals = [difference for difference in compare if difference.refusal]
-        if one.has_keys and not changes and not refusals:
-            return one.path
-        if (changes or refusals) and refused is None:
-            refused = one, changes, refusals
-    if refused is None:
-        return None
-    one, changes, refusals = refused
-    if refusals:
-        raise TuneError(refusal_of(RunDirectory(one.path), refusals[0]))
-    can_go_on = one.has_keys and one.is_unfinished
-    if shared_variable(RESUME_FORCE):
-        return one.path if can_go_on else None
-    if can_go_on:
-        way_out = "`minitune resume --force SCRIPT.py` continues it and draws new trials from the new space"
-    else:
-        what = "has other parameters" if one.is_unfinished else "has ended"
-        way_out = f"this run {what}, so `minitune resume --force SCRIPT.py` leaves it unchanged and starts a new one"
-    raise TuneError(
-        "\n  ".join([f"the search space differs from that of the run in {one.path}:", *changes])
-        + f"\nRestore the old space, or run the script without `minitune resume` to start a new run; {way_out}"
-    )
-
-
-def _may_be_named(name: str, given: str | None) -> bool:
-    """Whether a run with this name may have been created under the given name."""
-    return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())
+        if changes and is_unfinished and not shared_variable(RESUME_FORCE):
+            raise TuneError(
+                "\n  ".join([f"the search space differs from that of the run in {path}:", *changes])
+                + "\nRestore the old space, or run the script without `minitune resume` to start a new run; "
+                "`minitune resume --force SCRIPT.py` continues it and draws new trials from the new space"
+            )
+        if is_unfinished or not changes:
+            _resumed.add(path)
+            logger.warning("resuming the run in %s", path)
+            return run
+    logger.warning("there is no run of %s with this search space to resume; a new run starts", first.trainable_name)
+    return None

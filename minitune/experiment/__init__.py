@@ -11,7 +11,7 @@
     trial_maker      makes the trials of an experiment
     trial_info       what a worker gets of a trial
     parameter_files  a trial's configuration as files
-    run_description  what a driver runs, as far as a resume compares it
+    run_description  what a driver runs, as far as a resume needs it
 """
 
 from minitune._alias import listing, submodules

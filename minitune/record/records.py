@@ -112,7 +112,7 @@ def opened(
 ) -> Record:
     """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), boot and host tell people
     which process it was. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next
-    driver compares its description.
+    driver needs the description.
     """
     at = clock.current.time()
     record = {
@@ -136,7 +136,7 @@ def opened(
 def description_of(record: Record) -> RunDescription | None:
     """What a `run` or `open` record says of what the run does; None if it says nothing."""
     if record[KIND] == RUN:
-        return RunDescription(record["metric"], record["mode"], trainables=[record["trainable"]])
+        return RunDescription(record["metric"], record["mode"])
     fields = record.get("description")
     return None if fields is None else RunDescription.of_fields(fields)
 

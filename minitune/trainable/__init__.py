@@ -3,8 +3,8 @@
 `trial_actor` makes the object that the driver calls: a `FunctionTrainable` (`function_runner`) around a function, or a
 user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`; `session` connects `report` with
 the running `train`: `metric_checks` looks at the metrics, `auto_fields` adds keys. `util` prepares a trainable in the
-driver; `old_forms` are those of earlier versions of Ray Tune, and `code_hash` notices edited code. `program` is a
-trainable that runs a command: `command_line` finds its parameters, and `printed` the reports in its output.
+driver; `old_forms` are those of earlier versions of Ray Tune. `program` is a trainable that runs a command:
+`command_line` finds its parameters, and `printed` the reports in its output.
 """
 
 from minitune._alias import listing

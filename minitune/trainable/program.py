@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any, TextIO
 
 from minitune.base import files
@@ -52,9 +51,6 @@ _FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _OF_SHELLS = 128
 # Seconds that processes which outlive their program have to close its streams.
 _LATE_S = 1.0
-# A script is one of the first words of a command. A larger file is no script.
-_WORDS_BEFORE_ARGUMENTS = 3
-_CODE_BYTES = 1_000_000
 # Seconds between two looks whether a silent program has ended.
 _LOOK_S = 0.1
 # Seconds of `_LATE_S` that each read takes at least. So a process that floods the stream gets a limited time, too.
@@ -73,17 +69,6 @@ class Program:
         self.directory = directory
         self.pattern = pattern
         self.__name__ = command.name
-
-    def code(self) -> bytes:
-        """The contents of the files among the first words of the command. Blocks."""
-        found = b""
-        for parts in self.command.words[:_WORDS_BEFORE_ARGUMENTS]:
-            if parts and isinstance(parts[0], str):
-                path = os.path.join(self.directory, parts[0])
-                with suppress(OSError, ValueError):
-                    if os.path.isfile(path) and os.path.getsize(path) <= _CODE_BYTES:
-                        found += Path(path).read_bytes()
-        return found
 
     def __call__(self, config: dict[str, Any]) -> None:
         """Run the program of a trial, and block until it has ended.

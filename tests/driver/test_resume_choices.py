@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import json
-import math
-import os
 import shutil
-import socket
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -29,7 +25,6 @@ from kit import (
     listening,
     make_tuner,
     newest_state,
-    report_n,
     report_state,
     restore,
     restored_state,
@@ -56,7 +51,7 @@ from minitune import (
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import Decision
-from minitune.error import RunLockedError, UntrustedStateError
+from minitune.error import UntrustedStateError
 from minitune.record.reading import read_run
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -501,35 +496,6 @@ def test_a_script_that_names_its_run_goes_on_with_that_name_or_one_with_a_number
     for name in ("mine_7", "mine_old", "mined"):
         cut_off(name)
     assert [script(name="mine"), script(name="mine")] == ["mine_7", "mine"]
-
-
-def test_a_script_whose_function_has_another_name_is_told_of_the_newest_unfinished_run(
-    script: Callable[..., str], caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("older", "newer"):
-        cut_off(name, report_n(3))
-    finish("finished", report_n(3))
-    assert script().startswith("counter_")
-    assert f"The unfinished run in {run_path('newer')} is of reporting" in caplog.text
-
-
-def run_elsewhere(name: str) -> None:
-    """Let a run look as if another process had it open."""
-    cut_off(name)
-    journal = run_path(name) / "journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(line for line in lines if b'"type":"close"' not in line))
-    holder = {"pid": os.getppid(), "start_time": math.nan, "host": socket.gethostname(), "since": 1.0}
-    (run_path(name) / "lock").write_text(json.dumps(holder))
-
-
-def test_a_run_that_another_process_has_open_is_not_gone_on_with(script: Callable[..., str]) -> None:
-    finish("finished")
-    run_elsewhere("live")
-    with pytest.raises(RunLockedError, match=f"live is running .process {os.getppid()};"):
-        script()
-    cut_off("unfinished")
-    assert script() == "unfinished"
 
 
 def test_a_trial_that_starts_over_has_a_name_by_the_users_function_and_the_same_seed() -> None:
