@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from minitune.base.checks import shown
 from minitune.base.numbers import item_of
 from minitune.checkpoint import CheckpointRecord
-from minitune.experiment.endings import Ending
 
 TIMESTAMP = "timestamp"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
@@ -109,14 +108,12 @@ class Report(NamedTuple):
             new ones, so that the last result comes again with `done`, or if only a checkpoint is new.
         done: Whether the trial has ended by itself with this report.
         has_returned: Whether the metrics are a return value: no report follows.
-        ending: Why the trial has ended, if its sender, which then saves nothing, knows.
     """
 
     metrics: dict[str, Any] | None
     checkpoint: CheckpointRecord | None = None
     done: bool = False
     has_returned: bool = False
-    ending: Ending | None = None
 
 
 MISSING = object()

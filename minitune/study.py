@@ -16,7 +16,7 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.by_name import SearcherName, chosen_searcher
-from minitune.search.filters import MAX_TRIES, REUSE, Rules
+from minitune.search.filters import Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Metric, Searcher, call_set_search_properties
 from minitune.space.distributions import own_space
@@ -48,7 +48,7 @@ class Study:
     pickled if its searcher can.
 
     Args:
-        space, on_duplicate, constraints, warm_start: As in a run. With `"reuse"`, `ask` does not repeat itself.
+        space, on_duplicate, constraints, warm_start: As in a run.
         searcher: As `TuneConfig(search_alg=...)`.
         metric: A metric, or a list; without one, values are told as plain numbers.
         num_samples: How often the space is sampled; -1 for no end.
@@ -87,13 +87,11 @@ class Study:
         self._search_alg = SearchGenerator(found) if isinstance(found, Searcher) else found
         self._metric = metric
         self._mode = mode
-        self._reuses = rules.on_duplicate == REUSE
         self._open: dict[str, tuple[Trial, dict[str, Any]]] = {}
         self._history: list[Evaluation] = []
-        self._by_key: dict[str, Evaluation] = {}
         num_samples = check_num_samples(num_samples)
         given = own_space(space)
-        if rules.concern(num_samples):  # from here on as in a run
+        if rules.refuse:  # from here on as in a run
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
         # From here on as in a run, in the same order, so that a seed gives the same configurations.
@@ -118,21 +116,12 @@ class Study:
         Raises:
             ValueError: If nothing fulfils the constraints, or the searcher cannot search the space.
         """
-        # A searcher may propose known configurations again and again. It learns their values each time, so it should
-        # move on.
-        for _ in range(MAX_TRIES):
-            trial = self._search_alg.next_trial()
-            if trial is None:
-                return None
-            known = None
-            if self._reuses:
-                known = self._by_key.get(config_key(trial.current_config))
-            if known is None:
-                config: dict[str, Any] = copy_tree(trial.current_config)
-                self._open[trial.trial_id] = (trial, config)
-                return config
-            self._end(trial, known.metrics)
-        return None
+        trial = self._search_alg.next_trial()
+        if trial is None:
+            return None
+        config: dict[str, Any] = copy_tree(trial.current_config)
+        self._open[trial.trial_id] = (trial, config)
+        return config
 
     def tell(self, config: Mapping[str, Any], value: Any = None, *, error: bool = False) -> None:
         """Tell the value of a configuration. NaN is the worst value.
@@ -169,7 +158,7 @@ class Study:
             values = [metrics.get(name) for name in self._names]
             point: Any = values if isinstance(self._metric, (list, tuple)) else values[0]
             self._search_alg.searcher.add_evaluated_point(copy_tree(dict(config)), point, error)
-        self._note(Evaluation(copy_tree(dict(config)), metrics))
+        self._history.append(Evaluation(copy_tree(dict(config)), metrics))
 
     @property
     def is_finished(self) -> bool:
@@ -280,12 +269,7 @@ class Study:
             self._search_alg.on_trial_complete(trial.trial_id, result=result)
         else:
             self._search_alg.on_trial_complete(trial.trial_id, error=True)
-        self._note(Evaluation(trial.current_config, metrics))
-
-    def _note(self, one: Evaluation) -> None:
-        self._history.append(one)
-        if self._reuses and not one.has_failed:
-            self._by_key.setdefault(config_key(one.config), one)
+        self._history.append(Evaluation(trial.current_config, metrics))
 
     def _scored(self) -> list[tuple[list[float], Evaluation]]:
         """The evaluations with a number for each objective, after these numbers, the larger the better."""

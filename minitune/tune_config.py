@@ -105,7 +105,7 @@ class TuneConfig(Config):
     """The same limit for the time between two reports."""
     on_duplicate: str = "allow"
     """For a configuration that was tried: `"allow"` tries it again, `"resample"` draws another one, and ends the search
-    if there is none, `"reuse"` ends the new trial with the result of the earlier one, if that has finished.
+    if there is none.
     """
     constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
     """Functions of the configuration that must return True. One that violates them is drawn again, and left out of a

@@ -37,7 +37,7 @@ LAYERS: dict[str, str] = {
         driver driver.tune_controller driver.events driver.launching driver.actions driver.hooks driver.failure
         driver.limits driver.state driver.report_path driver.replay driver.snapshot driver.transitions driver.open_run
         driver.run driver.objectives
-        driver.earlier_results driver.confirming driver.experiment_spec tune_config plugin_calls
+        driver.confirming driver.experiment_spec tune_config plugin_calls
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """

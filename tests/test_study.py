@@ -113,25 +113,6 @@ def test_a_failed_configuration_has_no_value_not_even_zero(value: Any) -> None:
     assert one.open == [config]
 
 
-def test_a_failed_configuration_may_be_asked_for_again() -> None:
-    one = Study({"a": tune.choice([1])}, mode="min", on_duplicate="reuse", num_samples=4)
-    assert one.ask() == {"a": 1}
-    one.tell(one.open[0], error=True)
-    assert one.ask() == {"a": 1}
-    one.tell(one.open[0], 5)
-    assert one.ask() is None
-    assert [each.metrics for each in one.history] == [{}, {"_metric": 5}, {"_metric": 5}, {"_metric": 5}]
-
-
-def test_the_first_value_of_a_configuration_is_reused() -> None:
-    one = Study({"a": tune.choice([1])}, mode="min", on_duplicate="reuse", num_samples=2)
-    first, second = one.ask(), one.ask()
-    one.tell(first, 3)
-    one.tell(second, 4)
-    assert one.ask() is None
-    assert [each.metrics["_metric"] for each in one.history] == [3, 4]
-
-
 def test_a_study_is_shown_as_a_table_with_the_best_first() -> None:
     one = Study({"x": tune.grid_search([1, 2, 3, 4])}, metric="loss", mode="max", num_samples=1)
     for value in (5, 9, 7):
@@ -205,17 +186,6 @@ def test_a_study_keeps_constraints_and_ends_without_duplicates() -> None:
         assert found == {(1, 2), (1, 3), (2, 3)}
         assert len(one.history) == 3
         assert "all 3 configurations" in one.end_reason
-
-
-def test_known_configs_are_not_asked_again() -> None:
-    one = Study({"a": tune.choice([1, 2])}, mode="min", on_duplicate="reuse", num_samples=50)
-    asked = []
-    while (config := one.ask()) is not None:
-        asked.append(config["a"])
-        one.tell(config, config["a"])
-    assert sorted(asked) == [1, 2]
-    assert len(one.history) == 50
-    assert all(each.metrics["_metric"] == each.config["a"] for each in one.history)
 
 
 def test_a_study_learns_from_evaluated_points() -> None:

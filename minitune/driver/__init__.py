@@ -17,7 +17,6 @@
     tune_controller    TuneController: one turn of the loop
     events             EventHandler, ReportHandler: what follows events
     launching          TrialSource draws trials, TrialLauncher starts
-    earlier_results    results of equal configurations
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
     transitions        `take`: a transition, its record and hooks

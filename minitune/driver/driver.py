@@ -71,7 +71,6 @@ from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
-from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.parameters import scales
 from minitune.trainable.util import bind_parameters
@@ -341,14 +340,7 @@ class Driver:
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         recorder = self.opened.recorder
-        executor: TrialExecutor = self.executor
-        if plan.tune_config.on_duplicate == REUSE:
-            from minitune.driver.earlier_results import EarlierResults
-            from minitune.executors.known_reports import KnownReports
-
-            earlier = EarlierResults(self.state, recorder)
-            executor = KnownReports(executor, earlier.report, is_ordered=self._settings.is_ordered)
-        run = Run(executor, self.state, self.hooks, recorder)
+        run = Run(self.executor, self.state, self.hooks, recorder)
         repeats = None
         if plan.tune_config.confirm:
             from minitune.driver.confirming import RepeatSource

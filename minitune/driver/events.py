@@ -182,7 +182,7 @@ class ReportHandler:
         """Handle a report, in the order of the module's docstring."""
         trial = running.trial
         state = self._run.state
-        result, checkpoint, is_done, has_returned, ending = report
+        result, checkpoint, is_done, has_returned = report
         if result is None:
             if checkpoint is None:
                 self._on_return(running)
@@ -204,7 +204,7 @@ class ReportHandler:
                 return
         decision = GO_ON
         if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = self._run.hooks.decide(trial, result, ends=is_done, ending=ending)
+            decision = self._run.hooks.decide(trial, result, ends=is_done)
         running.ends_by_itself = decision == STOP
         if self._shows_results:
             self._run.hooks.result(trial, result)
@@ -216,7 +216,7 @@ class ReportHandler:
         running.decision = decision
         experiment = self._experiments[trial.experiment_number]
         is_to_be_saved = False
-        if experiment.saves and ending is None:
+        if experiment.saves:
             is_to_be_saved = self._save_is_due(trial, experiment.checkpoints, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:

@@ -333,18 +333,17 @@ class Hooks:
         self._call(hook, trial, self.context, trial)
         return True
 
-    def decide(
-        self, trial: Trial, result: dict[str, Any], *, ends: bool = False, ending: Ending | None = None
-    ) -> Decision:
+    def decide(self, trial: Trial, result: dict[str, Any], *, ends: bool = False) -> Decision:
         """Pass a new result to stopper, scheduler and searcher, in this order, and return the decision. To stop the
         trial, `done` is set in `result`. `ends`: the trial has ended by itself.
         """
         # The scheduler is not asked about a trial that ends anyway. Scheduler and searcher get its result once, as that
         # of a trial that has completed.
+        ending = None
         if self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result)):
             ending = _criterion_met(self._call((self.stopper.describe,), trial))
         elif ends or result.get(DONE):
-            ending = ending or Ending.of(EndKind.DONE)
+            ending = Ending.of(EndKind.DONE)
         elif trial.stopping_criterion:
             reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt.config)))
             if reached:

@@ -116,7 +116,7 @@ def build_search_alg(
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
     rules = Rules.of(tune.on_duplicate, tune.constraints)
-    if rules.concern(tune.num_samples):
+    if rules.refuse:
         search_alg.set_rules(rules)
     search_alg.set_seed(component_seed(seed, "searcher"))
     hook = search_alg.set_search_properties

@@ -10,7 +10,6 @@
     ray_executor     each actor in a Ray actor: ray_process, ray_actor;
                      with ray_cluster, ray_files, ray_values
     logical_order    OrderedExecutor: an order that does not depend on time
-    known_reports    answers for actors whose report is known
     ledger, devices  who has which resources; what there is
 
 1. `can_start` asks the ledger; without room, the request waits there.

@@ -19,7 +19,7 @@ from minitune.base.shared_values import ObjectRef, forget, hold
 from minitune.clock import Clock
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import CallReturned, Event, Exited, TrialExecutor
+from minitune.executors.trial_executor import CallReturned, Event, Exited
 from minitune.resources import Resources
 
 _Actor = TypeVar("_Actor")
@@ -74,33 +74,6 @@ class Admission(Generic[_Actor, _Parked]):
         if not parked:
             return None
         return parked.pop()
-
-
-class ExecutorAround:
-    """The base of an executor that lets another one run its actors."""
-
-    def __init__(self, executor: TrialExecutor):
-        self.clock = executor.clock
-        self.isolates = executor.isolates
-        self.has_queue = executor.has_queue
-        self.makes_directories = executor.makes_directories
-        self._executor = executor
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
-        return self._executor.resources()
-
-    def share(self, value: Any) -> ObjectRef:
-        """See `TrialExecutor.share`."""
-        return self._executor.share(value)
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._executor.forget(waiter)
-
-    def wake(self) -> None:
-        """See `TrialExecutor.wake`."""
-        self._executor.wake()
 
 
 class LoopExecutor(Admission[_Actor, _Parked]):

@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
 from minitune.error import TuneError
-from minitune.executors.admission import Admission, ExecutorAround, idle
+from minitune.executors.admission import Admission, idle
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import TRAIN, ActorSpec, Event, Exited, Placed, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
@@ -47,7 +48,7 @@ class _OrderedActor:
         return self.due is not None
 
 
-class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
+class OrderedExecutor(Admission[_OrderedActor, None]):
     """Puts the events of another executor into logical order; an actor holds its resources until the caller has
     received its exit. So the trials that can start depend on the requests and the machine's totals, not on the speed of
     workers.
@@ -57,8 +58,12 @@ class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
     """
 
     def __init__(self, executor: TrialExecutor, window: int):
-        Admission.__init__(self, _ledger_like(executor))
-        ExecutorAround.__init__(self, executor)
+        super().__init__(_ledger_like(executor))
+        self.clock = executor.clock
+        self.isolates = executor.isolates
+        self.has_queue = executor.has_queue
+        self.makes_directories = executor.makes_directories
+        self._executor = executor
         self._window = window
         self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated positions are skipped
         self._placed: deque[Event] = deque()
@@ -88,8 +93,16 @@ class OrderedExecutor(ExecutorAround, Admission[_OrderedActor, None]):
         return has_room
 
     def forget(self, waiter: str) -> None:
-        self._ledger.forget(waiter)
         super().forget(waiter)
+        self._executor.forget(waiter)
+
+    def share(self, value: Any) -> ObjectRef:
+        """See `TrialExecutor.share`."""
+        return self._executor.share(value)
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._executor.wake()
 
     def check_room(self, request: Resources) -> None:
         """Raise TuneError if the machine has no room for a whole window of actors with this request."""

@@ -118,7 +118,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             )
             self._tables.append((table, experiment.maker))
             one = None
-            if self._rules.concern(experiment.num_samples):
+            if self._rules.refuse:
                 one = Filter(self._rules, experiment.param_space, experiment.num_samples)
                 one.check_points(table.points)
             self._filters.append(one)

@@ -35,8 +35,7 @@ Constraint = Callable[[dict[str, Any]], bool]
 
 ALLOW = "allow"
 RESAMPLE = "resample"
-REUSE = "reuse"
-ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
+ON_DUPLICATE = (ALLOW, RESAMPLE)
 
 MAX_TRIES = 10_000
 """The search ends after so many refused proposals in a row. It still works if 0.1 % of the space is feasible."""
@@ -86,16 +85,15 @@ class Rules(NamedTuple):
         )
         return cls(on_duplicate, functions)
 
-    def concern(self, num_samples: int) -> bool:
+    @property
+    def refuse(self) -> bool:
         """Whether a proposal can be refused."""
-        return bool(self.constraints) or self.concern_duplicates(num_samples)
+        return bool(self.constraints) or self.refuse_duplicates
 
-    def concern_duplicates(self, num_samples: int) -> bool:
-        """Whether a proposal can be refused because it was made before.
-
-        With `"reuse"` only the end of the search depends on it.
-        """
-        return self.on_duplicate == RESAMPLE or (self.on_duplicate == REUSE and num_samples == -1)
+    @property
+    def refuse_duplicates(self) -> bool:
+        """Whether a proposal is refused because it was made before."""
+        return self.on_duplicate == RESAMPLE
 
 
 class Filter:
@@ -103,8 +101,7 @@ class Filter:
 
     def __init__(self, rules: Rules, space: Any, num_samples: int):
         self._constraints = rules.constraints
-        self._refuses_duplicates = rules.on_duplicate == RESAMPLE
-        self._notes = rules.concern_duplicates(num_samples)
+        self._refuses_duplicates = rules.refuse_duplicates
         self._space = space
         if space is None:
             self._size = math.inf
@@ -146,11 +143,11 @@ class Filter:
             if self._size < math.inf:
                 self._note(config_key(config), config, False)
             return Verdict.VIOLATES
-        if not self._notes:
+        if not self._refuses_duplicates:
             self._has_admitted = True
             return Verdict.ADMITTED
         key = config_key(config)
-        if key in self._is_admitted and (self._refuses_duplicates or self.is_exhausted):
+        if key in self._is_admitted:
             return Verdict.DUPLICATE
         self._note(key, config, True)
         self._has_admitted = True
@@ -159,7 +156,7 @@ class Filter:
     def note(self, config: dict[str, Any]) -> None:
         """A configuration is tried, whatever the rules say."""
         self._has_admitted = True
-        if self._notes:
+        if self._refuses_duplicates:
             self._note(config_key(config), config, True)
 
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:

@@ -116,14 +116,11 @@ LEARNING: dict[str, Callable[[], dict[str, Any]]] = {
     "synchronous PBT": lambda: {"scheduler": population(synch=True)},
     "a searcher": lambda: {"search_alg": Climber()},
     "a limited searcher": lambda: {"search_alg": ConcurrencyLimiter(Climber(), WINDOW, batch=True)},
-    "results of duplicates": lambda: {"on_duplicate": "reuse", "scheduler": HyperBandScheduler(max_t=LAST)},
     "TPE": lambda: {"search_alg": TPESearch(n_initial_points=3), "scheduler": ASHAScheduler(max_t=LAST)},
 }
 
 
 def space_of(how: str) -> Any:
-    if how == "results of duplicates":
-        return {"x": choice([0.1, 0.2, 0.3]), "y": choice([0.1, 0.2])}
     return None if how in ("a searcher", "a limited searcher") else SPACE
 
 

@@ -185,11 +185,6 @@ def test_a_scheduler_does_not_stop_a_repeat() -> None:
     assert [result.metrics["training_iteration"] for result in grid][6:] == [9, 9, 9]
 
 
-def test_repeats_of_equal_configurations_are_run_with_reuse() -> None:
-    grid = fit(drawing(LUCKY), xs(LUCKY), **GOAL, on_duplicate="reuse", confirm=1)
-    assert [result.metrics["loss"] for result in grid] == [1, 2, 3, 4, 9, 4, 5]
-
-
 def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed() -> None:
     nan = float("nan")
     draws = {0: [1.0, nan, nan], 1: [2.0, 8, nan], 2: [3.0, 9, 9]}

@@ -48,7 +48,6 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "tpe": (bowl, LINE, {"search_alg": TPESearch(n_initial_points=2), **MINIMISE}),
     "auto": (bowl, LINE, {"search_alg": AutoSearch(n_initial_points=2), **MINIMISE}),
     "resampled": (bowl, {"x": choice([0, 1, 2])}, {"search_alg": "tpe", "on_duplicate": "resample", **MINIMISE}),
-    "reused": (bowl, {"x": choice([0, 1])}, {"on_duplicate": "reuse", **MINIMISE, "max_concurrent_trials": 2}),
     "bands": (
         bowl,
         LINE,
@@ -157,22 +156,6 @@ def test_a_trial_whose_last_result_is_on_record_is_saved_at_its_end(
     assert seen == steps
     assert result.checkpoint is not None
     assert (result.checkpoint.to_dict()["n"], result.metrics["training_iteration"]) == (3, 3)
-
-
-def test_a_trial_that_was_cut_off_before_its_reused_result_does_not_train(tmp_path: Path) -> None:
-    configs = []
-
-    def noted(config: dict[str, Any]) -> dict[str, Any]:
-        configs.append(config)
-        return {"n": 1}
-
-    whole = fit(noted, {"x": grid_search([0, 0, 0])}, max_concurrent_trials=1, on_duplicate="reuse")
-    kinds = [record["type"] for record in journal_of()]
-    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
-    last_start = len(kinds) - kinds[::-1].index("start")
-    _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last_start])), noted)
-    assert table(tuner.fit()) == table(whole)
-    assert len(configs) == 1
 
 
 def test_a_run_that_was_cut_at_any_byte_of_its_last_records_ends_with_the_same_table(tmp_path: Path) -> None:

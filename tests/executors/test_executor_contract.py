@@ -9,7 +9,6 @@ from kit import scaled_s
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.executors.known_reports import KnownReports
 from minitune.executors.local import LocalTrialExecutor
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
@@ -40,13 +39,6 @@ class TestInlineInVirtualTime(Contract):
 class TestInlineInLogicalOrder(Contract):
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
         return OrderedExecutor(InlineTrialExecutor(Machine(totals, gpu_ids)), window=1)
-
-
-class TestInlineBehindKnownReports(Contract):
-    """No report is known."""
-
-    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
-        return KnownReports(InlineTrialExecutor(Machine(totals, gpu_ids)), lambda spec: None, is_ordered=False)
 
 
 class TestLocal(Contract):

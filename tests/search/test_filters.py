@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections import Counter
@@ -11,23 +10,13 @@ from typing import Any
 
 import pytest
 from kit import (
-    EndAfter,
     FakeExperiment,
     Listed,
-    Log,
-    LoggingCallback,
     Recording,
-    SavedCounter,
-    deciding,
     fit,
-    journal_of,
-    report_n,
-    report_state,
-    restored_state,
 )
 
 import minitune as tune
-from minitune.decision import Decision
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator, TPESearch
 from minitune.search.filters import FilteredSearcher, Rules
 from minitune.space.parameters import config_key, space_size
@@ -527,173 +516,6 @@ def test_more_choices_on_resume_are_tried(tmp_path: Path) -> None:
     space = {"a": tune.choice([1, 2, 3])}
     grid = tune.Tuner.restore(str(tmp_path / "run"), loss, param_space=space, add_samples=5).fit()
     assert sorted(pairs(grid)) == [(1,), (2,), (3,)]
-
-
-# -- reuse -------------------------------------------------------------------------------------------------------------
-
-
-def test_an_equal_trial_gets_the_earlier_result_and_does_not_run(tmp_path: Path) -> None:
-    runs = []
-
-    def counted(config: dict[str, Any]) -> None:
-        runs.append(config)
-        for step in range(2):
-            tune.report({"loss": config["a"] - step})
-
-    grid = minimise(
-        tmp_path, {"a": tune.grid_search([1, 2])}, counted, num_samples=4, max_concurrent_trials=2, on_duplicate="reuse"
-    )
-
-    assert len(runs) == 2
-    assert [result.metrics["loss"] for result in grid] == [0, 1] * 4
-    assert len({result.metrics["trial_id"] for result in grid}) == 8
-    assert all(result.metrics["done"] and result.metrics["training_iteration"] == 2 for result in grid)
-    assert [tune.Result.from_path(result.path).metrics["loss"] for result in grid] == [0, 1] * 4
-    assert grid.get_best_result().path == grid[0].path
-    restored = tune.Tuner.restore(str(tmp_path / "run"), counted, add_samples=1).fit()
-    assert [result.metrics["loss"] for result in restored] == [0, 1] * 5
-    assert len(runs) == 2
-
-
-def test_loggers_write_a_reused_result_as_any_other(tmp_path: Path) -> None:
-    grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=3, max_concurrent_trials=1, on_duplicate="reuse")
-
-    for result in grid:
-        lines = Path(result.path, "result.json").read_text().splitlines()
-        assert [json.loads(line)["loss"] for line in lines] == [1]
-        assert len(Path(result.path, "progress.csv").read_text().splitlines()) == 2
-        assert json.loads(Path(result.path, "params.json").read_text()) == {"a": 1}
-
-
-def test_the_end_of_a_trial_with_a_reused_result_names_the_earlier_trial(tmp_path: Path) -> None:
-    grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=2, max_concurrent_trials=1, on_duplicate="reuse")
-
-    first = grid[0].metrics["trial_id"]
-    ends = [record["facts"] for record in journal_of(tmp_path / "run") if record.get("facts", {}).get("same_as")]
-    assert [facts["same_as"] for facts in ends] == [first]
-    decision = grid[1].decisions[-1]
-    assert "whose configuration is equal" in str(decision)
-
-
-def test_a_class_with_a_reused_result_is_not_saved(tmp_path: Path) -> None:
-    """The earlier trial has the checkpoint."""
-    checkpoints = tune.CheckpointConfig(checkpoint_at_end=True, checkpoint_frequency=1)
-
-    grid = minimise(
-        tmp_path,
-        {"end": tune.choice([2])},
-        SavedCounter,
-        metric="n",
-        num_samples=4,
-        max_concurrent_trials=2,
-        on_duplicate="reuse",
-        checkpoint_config=checkpoints,
-    )
-
-    assert [result.metrics["n"] for result in grid] == [2] * 4
-    assert [result.checkpoint is not None for result in grid] == [True, True, False, False]
-    assert not grid.num_errors
-
-
-def test_many_reused_results_need_no_worker(tmp_path: Path) -> None:
-    """More than may be in flight at the same time."""
-    runs = []
-
-    def noted(config: dict[str, Any]) -> dict[str, Any]:
-        runs.append(config)
-        return {"loss": config["a"]}
-
-    grid = minimise(tmp_path, {"a": tune.grid_search([1] * 200)}, noted, on_duplicate="reuse")
-
-    assert [result.metrics["loss"] for result in grid] == [1] * 200
-    assert len(runs) < 10
-
-
-def test_a_trial_that_was_stopped_while_it_was_paused_has_no_result_for_others(tmp_path: Path) -> None:
-    runs = []
-
-    def counted(config: dict[str, Any]) -> None:
-        runs.append(config)
-        for n in (1, 2):
-            tune.report({"loss": n})
-
-    def decide(context: Any, trial: tune.Trial, result: dict[str, Any]) -> str:
-        if trial.number or result["loss"] == 2:
-            return "CONTINUE"
-        context.pause_trial(trial)
-        context.stop_trial(trial)
-        return "NOOP"
-
-    options = {"scheduler": deciding(decide), "max_concurrent_trials": 1, "on_duplicate": "reuse"}
-    grid = minimise(tmp_path, {"a": tune.choice([1])}, counted, num_samples=3, **options)
-    assert len(runs) == 2
-    assert [result.metrics["loss"] for result in grid] == [1, 2, 2]
-
-
-def test_a_result_belongs_to_the_configuration_with_which_it_was_reported(tmp_path: Path) -> None:
-    """The scheduler changes that of the first trial, which goes on with another one."""
-
-    def explore(context: Any, trial: tune.Trial, result: dict[str, Any]) -> Any:
-        if trial.number == 0 and result["training_iteration"] == 1:
-            return Decision("PAUSE", exploit=(trial, {"a": 2}))
-        return "CONTINUE"
-
-    def trainable(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 3):
-            report_state(n, {"loss": config["a"], "n": n})
-
-    options = {"scheduler": deciding(explore), "max_concurrent_trials": 1, "on_duplicate": "reuse"}
-    grid = minimise(tmp_path, {"a": tune.grid_search([1, 1])}, trainable, **options)
-    assert [result.metrics["loss"] for result in grid] == [2, 1]
-
-
-def test_for_callbacks_a_trial_that_does_not_run_begins_reports_and_ends(tmp_path: Path) -> None:
-    log = Log()
-    callback = LoggingCallback(log)
-    options = {"max_concurrent_trials": 1, "on_duplicate": "reuse", "callbacks": [callback], "num_samples": 2}
-    minimise(tmp_path, {"a": 1}, report_n(1, loss=3), **options)
-    assert [line for line in log.of("callback") if " 1 " in line] == [
-        "callback.on_trial_start 1 PENDING",
-        "callback.on_trial_result 1 RUNNING n=1 done",
-        "callback.on_trial_complete 1 RUNNING",
-    ]
-
-
-def test_a_run_can_end_among_many_trials_with_known_results(tmp_path: Path) -> None:
-    options = {"num_samples": 2000, "on_duplicate": "reuse", "stop": EndAfter(2), "max_concurrent_trials": 1}
-    grid = minimise(tmp_path, search_alg=Stuck(), **options)
-    assert 1 < len(grid) < 200
-
-
-def test_failed_configuration_is_tried_again(tmp_path: Path) -> None:
-    runs = []
-
-    def fails_once(config: dict[str, Any]) -> dict[str, Any]:
-        runs.append(config)
-        if len(runs) == 1:
-            raise OSError("not yet")
-        return {"loss": 1}
-
-    grid = minimise(
-        tmp_path, {"a": tune.choice([1])}, fails_once, num_samples=4, max_concurrent_trials=2, on_duplicate="reuse"
-    )
-    assert len(runs) == 2
-    assert len(grid.errors) == 1
-    assert grid.num_terminated == 3
-
-
-def test_the_searcher_hears_of_a_reused_result_as_of_any_other(tmp_path: Path) -> None:
-    searcher = Stuck()
-    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=200, max_concurrent_trials=1, on_duplicate="reuse")
-    assert len(grid) == 200
-    assert searcher.told == [(trial_id, False) for trial_id in searcher.asked]
-
-
-def test_a_search_without_end_ends_when_every_result_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "minitune")
-    grid = minimise(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
-    assert len(set(pairs(grid))) == 9
-    assert "all 9 configurations of the search space have been tried" in caplog.text
 
 
 def test_with_constant_grid_search_a_refused_point_of_the_grid_gets_no_random_values_of_its_own(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def _(storage: str) -> None:
 
 @shows("TuneConfig.on_duplicate")
 def _(storage: str) -> None:
-    for choice, number in (("allow", 3), ("resample", 1), ("reuse", 3)):
+    for choice, number in (("allow", 3), ("resample", 1)):
         assert len(fit_steps(storage, tune={"num_samples": 3, "on_duplicate": choice})) == number
 
 
