@@ -32,7 +32,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rm": ("commands.manage", "Remove runs from the disk."),
     "rerun": ("commands.again", "Run one trial again in this process, for the debugger."),
     "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
-    "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),
     "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "completion": ("commands.completion", "Print a script that completes command lines in a shell."),

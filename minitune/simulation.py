@@ -33,7 +33,7 @@ from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.decisions import Decisions
 from minitune.record.layout import RunDirectory, create_run_directory
-from minitune.record.past_run import PastRun
+from minitune.record.past_run import read_curves
 from minitune.record.story import Story
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import MISSING, TRAINING_ITERATION, lookup
@@ -175,9 +175,7 @@ def simulate(
     require(failure_rate <= 1, "failure_rate: a probability between 0 and 1", failure_rate)
     require_flag("can_save", can_save)
     if isinstance(curve, (str, os.PathLike)):
-        curve = PastRun.read(curve)
-    if isinstance(curve, PastRun):
-        curve = curve.curves
+        curve = read_curves(curve)
     if isinstance(curve, Mapping):
         require(bool(curve), "curve: a table with at least one curve", curve)
         if param_space is None:

@@ -4,7 +4,7 @@
 
     look         ls, show, best, compare, with `about`, `facts` and `config_text`
     watch        watch, logs
-    why          explain, replay, importance, report
+    why          explain, importance, report
     again        resume, rerun
     manage       stop, rm
     run          run; `sweep` and `sweep_parameters` read sweep files

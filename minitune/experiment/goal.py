@@ -123,9 +123,7 @@ class Goal:
             known = None
         return metric, mode or known
 
-    def require_one(
-        self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
-    ) -> tuple[str, str]:
+    def require_one(self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial]) -> tuple[str, str]:
         """Complete a metric and a mode as `one`. An error lists the reported metrics.
 
         Raises:

@@ -6,7 +6,7 @@ A `Story` applies records, and says what each has changed by an `Effect`. All ot
 * `driver.replay.Replay` also calls the plug-ins;
 * `reports.Reports` returns the results of one trial as the loggers got them;
 * `decisions.Decisions` has the reasons of decisions;
-* `past_run.PastRun` has the learning curves for simulations.
+* `past_run.read_curves` has the learning curves for simulations.
 
 A new kind of record needs a function in `records` and a handler here. Records of unknown kinds are ignored.
 """

@@ -64,7 +64,6 @@ def test_every_option_of_a_command_is_offered(name: str) -> None:
         ("best --mode max run --metric ", ["loss"]),
         ("ls run --limit 3 --sort lo", ["loss", "logdir"]),
         ("run --search tp", ["tpe"]),
-        ("replay run --scheduler as", ["asha", "async_hyperband", "asynchyperband"]),
     ],
 )
 def test_a_word_becomes_what_its_argument_takes(line: str, values: list[str]) -> None:

@@ -55,7 +55,7 @@ def test_a_damaged_run_is_called_that_with_the_way_out(
     (row,) = json.loads(minitune("ls", tmp_path, "--json")[1])["runs"]
     assert (row["state"], way_out in row["why"]) == ("damaged", True)
 
-    for command in ("ls", "show", "watch", "best", "explain", "replay", "resume"):
+    for command in ("ls", "show", "watch", "best", "explain", "resume"):
         status, out, err = minitune(command, run)
         assert (command, status, out, err.count("\n")) == (command, 1, "", 1), err
         assert way_out in err

@@ -47,7 +47,6 @@ def told(minitune: Minitune, *arguments: str) -> dict[str, Any]:
         (["best", "run"], "`best`"),
         (["compare", "run", "run"], "`compare`"),
         (["explain", "run"], "`explain`"),
-        (["replay", "run"], "`replay`"),
         (["doctor"], "`doctor`"),
     ],
 )
@@ -87,7 +86,7 @@ def test_importances_without_scikit_learn_are_of_each_parameter_alone(
 
 def test_every_command_that_shows_data_has_it() -> None:
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
-    assert have == {"ls", "show", "best", "compare", "explain", "replay", "importance", "watch", "doctor"}
+    assert have == {"ls", "show", "best", "compare", "explain", "importance", "watch", "doctor"}
 
 
 def test_the_whole_state_of_a_run_is_in_one_object(minitune: Minitune, storage: Path) -> None:

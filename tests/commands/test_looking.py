@@ -24,7 +24,7 @@ from minitune.clock import VirtualClock
 from minitune.commands import look as minitune_look
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.past_run import PastRun
+from minitune.record.past_run import read_curves
 from minitune.record.reading import read_earlier
 from minitune.visualization import RunHistory
 
@@ -267,7 +267,7 @@ def test_functions_take_the_names_of_runs_as_commands_do(storage: Path, monkeypa
         assert tune.Tuner.restore(name, train).get_results().experiment_path == path
         assert ExperimentAnalysis(name).experiment_path == path
         assert RunHistory(name).path == path
-        assert PastRun.read(name).path == path
+        assert len(read_curves(name)) == 3
         assert [earlier.path for earlier in read_earlier([name])] == [path]
     assert not tune.Tuner.can_restore("rum")
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*rum"):
@@ -281,7 +281,7 @@ def test_a_command_says_that_there_is_no_run(
 ) -> None:
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
     assert minitune("ls") == (0, f"{tmp_path}: 0 runs\n", "")
-    for command in ("show", "best", "watch", "explain", "replay"):
+    for command in ("show", "best", "watch", "explain"):
         status, out, err = minitune(command)
         assert (status, out, err.startswith(f"minitune: there is no run below {tmp_path} yet; ")) == (1, "", True)
 
@@ -554,7 +554,7 @@ def test_the_mode_of_another_metric_must_be_given(
     grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
     path = grid.experiment_path
 
-    for command in (["best", path], ["compare", path, path], ["replay", path]):
+    for command in (["best", path], ["compare", path, path]):
         status, out, err = minitune(*command, "--metric", "accuracy")
         assert (status, out) == (1, "")
         assert "optimises loss (min), which gives 'accuracy' no mode; pass --mode min or --mode max" in err

@@ -31,7 +31,7 @@ from minitune.decision import Decision
 from minitune.error import JournalCorruptError
 from minitune.record import records
 from minitune.record.decisions import Decisions, read_decisions
-from minitune.record.past_run import PastRun
+from minitune.record.past_run import read_curves
 from minitune.record.reading import read_overview, read_run
 from minitune.record.reports import read_reports
 from minitune.record.standing import read_standing
@@ -151,7 +151,7 @@ def check_views(trials: list[Trial]) -> None:
     records = journal_of()
     taken_over = {record["trial"] for record in records if record["type"] == "exploit"}
     live = {name: [one["n"] for one in several] for name, several in live_reports(records).items()}
-    curves = {name: [one["n"] for one, _ in curve] for name, curve in PastRun.read(run_path()).curves.items()}
+    curves = {name: [one["n"] for one, _ in curve] for name, curve in read_curves(run_path()).items()}
     ids = {trial.trial_id for trial in trials}  # without those that were started over
     assert curves.keys() <= ids
     for name in ids - taken_over:

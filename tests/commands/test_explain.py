@@ -1,4 +1,4 @@
-"""What the commands `replay` and `explain` say of a run, and `Result.decisions`."""
+"""What `explain` says of a run, and `Result.decisions`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from minitune import (
     Tuner,
     cli,
     clock,
-    create_scheduler,
     grid_search,
     report,
     uniform,
@@ -29,7 +28,8 @@ from minitune import (
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.past_run import PastRun
+from minitune.record.past_run import read_curves
+from minitune.record.reading import read_run
 from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
@@ -47,41 +47,18 @@ def run(path: Path, name: str = "past", scheduler: Any = None, count: int = 9, *
     return Tuner(train, param_space={"x": grid_search(range(count))}, tune_config=config, run_config=run_config).fit()
 
 
-def test_a_past_run_is_a_table_of_curves(tmp_path: Path) -> None:
-    grid = run(tmp_path)
-    past = PastRun.read(grid.experiment_path)
-    ids = [result.metrics["trial_id"] for result in grid]
-
-    assert list(past.curves) == ids
-    assert past.configs[ids[3]] == {"x": 3}
-    assert past.curves[ids[3]][1] == ({"loss": 3.5, "training_iteration": 2}, 2.0)
-    assert (past.num_results, past.training_s) == (8 * 9 + 4, 2.0 * (8 * 9 + 4))
-    assert past.cut == {ids[5]}
-    assert (past.metric, past.mode) == ("loss", "min")
-
-
 def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None:
     grid = run(tmp_path)
+    ids = [result.metrics["trial_id"] for result in grid]
+    curves = read_curves(grid.experiment_path)
+    assert list(curves) == ids
+    assert curves[ids[3]][1] == ({"loss": 3.5, "training_iteration": 2}, 2.0)
+    assert [len(curves[trial_id]) for trial_id in ids] == [9] * 5 + [4] + [9] * 3
+
     config = TuneConfig(metric="loss", mode="min", scheduler=ASHAScheduler(max_t=9, reduction_factor=3))
     done = simulate(grid.experiment_path, tune_config=config, num_workers=2)
-
-    assert done.results.get_best_result().config == {"curve": grid[0].metrics["trial_id"]}
+    assert done.results.get_best_result().config == {"curve": ids[0]}
     assert done.num_steps < 40
-
-
-def test_replay_tells_the_savings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grid = run(tmp_path, count=4)
-
-    assert cli.main(["replay", grid.experiment_path, "--set", "reduction_factor=3"]) == 0
-    took = f"{PastRun.read(grid.experiment_path).took_s:.3g}"
-    assert capsys.readouterr().out.splitlines() == [
-        f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; the best report has loss=0.111111 (min)",
-        "asha on 1 worker would have used",
-        "  results   12 of 36 (33% of the run's)",
-        "  training  24 s of 72 s (33%)",
-        f"  time      24 s instead of {took} s, which the run took",
-        "and found loss 0.111111, the best, after 9 results (25% of all)",
-    ]
 
 
 class EndsAtOne(Callback):
@@ -98,121 +75,28 @@ def slow(config: dict[str, Any]) -> None:
         report({"loss": config["x"]})
 
 
-def virtual(workers: int) -> TuneConfig:
+def virtual() -> TuneConfig:
     executor = InlineTrialExecutor(Machine({"CPU": 8}, ()), VirtualClock())
-    return TuneConfig(metric="loss", mode="min", executor=executor, max_concurrent_trials=workers)
-
-
-def test_replay_takes_the_runs_workers_and_the_time_that_it_took(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config, path = virtual(workers=2), str(tmp_path / "past")
-    run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past")
-    Tuner(slow, param_space={"x": grid_search(range(4))}, tune_config=config, run_config=run_config).fit()
-    past = PastRun.read(path)
-    assert (past.num_workers, past.took_s) == (2, config.executor.clock.monotonic())
-
-    assert cli.main(["replay", path, "--scheduler", "fifo"]) == 0
-    shown = capsys.readouterr().out
-    assert "fifo on 2 workers would have used\n" in shown
-    assert f"  time      60 s instead of {past.took_s:.3g} s, which the run took\n" in shown
-    assert cli.main(["replay", path, "--scheduler", "fifo", "--workers", "4"]) == 0
-    shown = capsys.readouterr().out
-    assert "fifo on 4 workers would have used\n" in shown
-    assert f"  time      30 s instead of 30 s (the run took {past.took_s:.3g} s on 2 workers)\n" in shown
+    return TuneConfig(metric="loss", mode="min", executor=executor, max_concurrent_trials=1)
 
 
 def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path: Path) -> None:
-    first, second, path = virtual(workers=1), virtual(workers=1), str(tmp_path / "past")
+    first, second, path = virtual(), virtual(), str(tmp_path / "past")
     run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past", callbacks=[EndsAtOne()])
     with pytest.raises(OSError, match="enough"):
         Tuner(slow, param_space={"x": grid_search(range(3))}, tune_config=first, run_config=run_config).fit()
     second.executor.clock.sleep(1000.0)
     Tuner.restore(path, slow, tune_config=second, run_config=RunConfig(verbose=0)).fit()
-    assert PastRun.read(path).took_s == pytest.approx(40.0 + 60.0)
+    assert read_run(path).worked_s == pytest.approx(40.0 + 60.0)
 
 
 def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path: Path) -> None:
     path = Path(run(tmp_path, count=2).experiment_path)
-    took_s = PastRun.read(path).took_s
+    worked_s = read_run(path).worked_s
     *rest, close = (path / "journal").read_text().splitlines(keepends=True)
     assert '"close"' in close
     (path / "journal").write_text("".join(rest))
-    assert 0 < PastRun.read(path).took_s < took_s + 1
-
-
-def test_replay_follows_its_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configs: list[dict[str, Any]] = []
-    made: list[tuple[str, dict[str, Any]]] = []
-
-    def note(run: Any, *, tune_config: TuneConfig, **settings: Any) -> Any:
-        configs.append({"metric": tune_config.metric, "mode": tune_config.mode, **settings})
-        return simulate(run, tune_config=tune_config, **settings)
-
-    def note_scheduler(name: str, **arguments: Any) -> Any:
-        made.append((name, arguments))
-        return create_scheduler(name, **arguments)
-
-    monkeypatch.setattr("minitune.commands.why.simulate", note)
-    monkeypatch.setattr("minitune.commands.why.create_scheduler", note_scheduler)
-    path = run(tmp_path, count=3).experiment_path
-    options = ["--metric", "training_iteration", "--mode", "max", "--seed", "7", "--workers", "3"]
-    assert cli.main(["replay", path, "--scheduler", "asha", "--set", "grace_period=2", *options]) == 0
-    expected = {"metric": "training_iteration", "mode": "max", "num_workers": 3, "seed": 7}
-    assert configs == [expected] * 2
-    assert made[-1] == ("asha", {"grace_period": 2, "time_attr": "training_iteration", "max_t": 9})
-    assert cli.main(["replay", path, "--set", "max_t=5", *options]) == 0
-    assert made[-1] == ("asha", {"time_attr": "training_iteration", "max_t": 5})
-
-
-def test_replay_says_if_another_trial_would_have_been_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def crosses(config: dict[str, Any]) -> None:
-        for epoch in range(1, 10):
-            report({"loss": config["x"] if epoch < 9 else -config["x"]})
-
-    space = {"x": grid_search([1, 2, 3, 4])}
-    path = fit(crosses, space, metric="loss", mode="min", max_concurrent_trials=1, storage_path=tmp_path)
-    assert cli.main(["replay", path.experiment_path, "--set", "reduction_factor=4"]) == 0
-    *_, last = capsys.readouterr().out.splitlines()
-    assert last.startswith("and found loss -1, not the best, after ")
-
-
-def test_replay_says_that_curves_are_cut(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    run(tmp_path, "stopped", ASHAScheduler(max_t=9, reduction_factor=3))
-
-    assert cli.main(["replay", "stopped", "--scheduler", "fifo"]) == 0
-    shown = capsys.readouterr().out
-    assert "of its 9 curves are cut" in shown
-    assert "of the cut curves, and ended those trials there" in shown
-
-
-def test_replay_refuses_unsuitable_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = run(tmp_path, count=2).experiment_path
-
-    for arguments, text in (
-        ([str(tmp_path / "nowhere")], "there is no run"),
-        ([path, "--metric", "accuracy"], "reported were: loss"),
-        ([path, "--metric", "los"], "has the metric 'los' (did you mean 'loss'?)"),
-    ):
-        status = cli.main(["replay", *arguments])
-        captured = capsys.readouterr()
-        assert text in captured.err
-        assert status == 1
-    for arguments, text in (
-        (["--scheduler", "fifo", "--set", "max_t=9"], "FIFOScheduler does not take max_t; it takes none"),
-        (["--scheduler", "sooner"], "scheduler must be one of"),
-        (["--set", "brackets"], "NAME=VALUE"),
-        (["--set", "reduction_factor=0"], "reduction_factor"),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["replay", path, *arguments])
-        assert ended.value.code == 2
-        assert text in capsys.readouterr().err
+    assert 0 < read_run(path).worked_s < worked_s + 1
 
 
 def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:
@@ -369,53 +253,6 @@ def test_population_based_training_tells_the_values_that_were_compared(caplog: p
         assert ("its own checkpoint" in one) == (": explores: " in one) == (len(losses) == 1)
         assert losses == sorted(losses, reverse=True)
     assert not caplog.records, "a simulation in memory has no directory for a log of the exploits"
-
-
-def test_replay_tells_programs_what_was_used_and_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grid = run(tmp_path, count=6)
-    arguments = ["replay", grid.experiment_path, "--json", "--workers", "1", "--set", "reduction_factor=3"]
-    assert cli.main(arguments) == 0
-    told = json.loads(capsys.readouterr().out)
-    fixed = ("metric", "mode", "scheduler", "workers", "trials", "cut_trials")
-    assert [told[name] for name in fixed] == ["loss", "min", "asha", 1, 6, 1]
-    assert told["results"] == {"used": 14, "all": 49}
-    assert told["training_s"] == {"used": 28.0, "all": 98.0}
-    assert told["time_s"] == {"used": 28.0, "all": 98.0, "run": PastRun.read(grid.experiment_path).took_s}
-    assert told["found"] == told["best"] == {"value": 1 / 9, "results": 9}
-    assert cli.main(["replay", grid.experiment_path, "--json", "--mode", "max"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["mode"], told["best"]["value"]) == ("max", 6.0)
-
-
-def test_a_run_without_a_finite_value_has_nothing_to_find(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = fit(lambda config: {"loss": float("nan")}, metric="loss", mode="min", storage_path=tmp_path).experiment_path
-    assert cli.main(["replay", path, "--scheduler", "fifo"]) == 0
-    out = capsys.readouterr().out
-    assert "the best report has loss=nothing (min)\n" in out
-    assert out.endswith("and found loss nothing\n")
-    assert cli.main(["replay", path, "--scheduler", "fifo", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["found"], told["best"]) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--set", "grace_period"], "--set takes NAME=VALUE, but got 'grace_period'"),
-        (["--set", "grace=2"], "does not take grace; it takes time_attr, metric, "),
-        (["--set", "time_attr=epoch", "--set", "max_t=much"], "--scheduler asha: "),
-        (["--scheduler", "ashaa"], "--scheduler ashaa: "),
-        (["--workers", "0"], "expected N >= 1, but got 0"),
-    ],
-)
-def test_wrong_arguments_of_a_scheduler_are_told(
-    tmp_path: Path, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = run(tmp_path, count=1).experiment_path
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["replay", path, *options])
-    assert ended.value.code == 2
-    assert text in capsys.readouterr().err
 
 
 def test_explain_tells_programs_each_decision_with_its_trial(
