@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "best": ("commands.look", "Show the best trial of a run, with its checkpoint."),
     "compare": ("commands.look", "Compare runs side by side."),
     "report": ("commands.why", "Write a report of a run into one HTML file, with plots."),
-    "importance": ("commands.why", "Show which parameters matter, and how reliable that is."),
+    "importance": ("commands.why", "Show which parameters matter."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
     "logs": ("commands.watch", "Show the prints of a trial; -f follows them."),
     "resume": ("commands.again", "Continue a run that was interrupted or killed."),

@@ -494,7 +494,7 @@ class ResultGrid(Sequence[Result]):
         """Write a report of the run to one HTML file: plots, importances, errors, a table of all trials. An existing
         file is replaced.
 
-        Importances need the extra `report`. Blocks while it reads the journal.
+        Blocks while it reads the journal.
 
         Raises:
             FileNotFoundError: If there is no journal.
@@ -523,12 +523,9 @@ class ResultGrid(Sequence[Result]):
         return Plot(report_page(read_histories(self)).decode(), height)
 
     def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
-        """How much each parameter affects the objective, with its uncertainty.
-
-        Needs the extra `report`. Blocks while it reads the journal and fits a model.
+        """How much each parameter alone affects the objective. Blocks while it reads the journal.
 
         Raises:
-            ImportError: If scikit-learn is not installed.
             FileNotFoundError: If there is no journal.
             ValueError: If there is no metric or no mode, or there are too few trials.
         """

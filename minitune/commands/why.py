@@ -39,8 +39,7 @@ def add_parser(commands: Commands) -> None:
         "report",
         description="Write a report of a run, or of several side by side: one HTML file with plots and a table of "
         "trials, which needs no network.",
-        epilog="A model of the importances of parameters needs scikit-learn: pip install scikit-learn; the exit status "
-        "is 1 if there is no such run or the file cannot be written, else 0.",
+        epilog="The exit status is 1 if there is no such run or the file cannot be written, else 0.",
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
@@ -48,9 +47,8 @@ def add_parser(commands: Commands) -> None:
     set_command(parser, report, "minitune report valley", "minitune report valley hills --output both.html")
     parser = commands.add_parser(
         "importance",
-        description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
-        epilog="Without scikit-learn (pip install scikit-learn), each parameter is looked at alone. The exit status is "
-        "1 if there is no such run or too few trials, else 0.",
+        description="Show how much each parameter of a run alone matters for its objective.",
+        epilog="The exit status is 1 if there is no such run or too few trials, else 0.",
     )
     add_run(parser)
     add_objective(parser)
@@ -105,35 +103,21 @@ def report(options: argparse.Namespace) -> int:
 def importance(options: argparse.Namespace) -> int:
     """Run `minitune importance`."""
     from minitune.visualization.history import RunHistory
-    from minitune.visualization.importances import get_param_importances, rank_importances, without_model_text
+    from minitune.visualization.importances import get_param_importances
 
     history = RunHistory(existing_run(options.run), options.metric, options.mode)
-    has_model = True
-    try:
-        found = get_param_importances(history)
-    except ImportError:
-        has_model = False
-        found = rank_importances(history)
+    found = get_param_importances(history)
     if options.json:
+        shares = [{"parameter": name, "share": share} for name, share in found.shares.items()]
         print_json(
             {
                 "run": history.path,
                 "metric": history.metric,
                 "mode": history.mode,
                 "trials": found.num_trials,
-                "r2": found.r2 if has_model else None,
-                "importances": [
-                    {"parameter": name, "mean": mean, "std": found.std[name] if has_model else None}
-                    for name, mean in found.mean.items()
-                ],
+                "importances": shares,
             }
         )
-        return 0
-    if has_model:
+    else:
         echo(found)
-        return 0
-    width = max(map(len, found.mean))
-    for name, mean in found.mean.items():
-        echo(f"{name:<{width}}  {mean:6.3f}")
-    echo(without_model_text(found))
     return 0

@@ -1,7 +1,6 @@
 """Views of a run: a report in one HTML file, single plots with Optuna's names, and parameter importances.
 
-Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`. Importances need the extra
-`report` (scikit-learn).
+Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`.
 
 `history` reads a run, `page` fills `page_data` with it, `page.js` draws that, `server` serves it while the run goes on,
 and `plots` shows parts of it.

@@ -216,9 +216,13 @@ class RunHistory:
         """When a trial first got a worker, in seconds since the epoch; 0 if no trial did."""
         return 0.0 if self._reader.first_s is None else self._reader.first_s
 
-    def scored(self) -> list[TrialHistory]:
-        """The trials that plots of the objective show: their last result is finite, and they have not failed."""
-        return [history for history in self.trials if not history.failed and math.isfinite(history.value)]
+    def value_of(self, history: TrialHistory, metric: str) -> float:
+        """The last value of the objective or of another metric, or NaN."""
+        return history.value if metric == self.metric else _finite_or_nan(history.metrics.get(metric))
+
+    def scored(self, metric: str) -> list[TrialHistory]:
+        """The trials that count for a metric: their last value is finite, and they have not failed."""
+        return [each for each in self.trials if not each.failed and math.isfinite(self.value_of(each, metric))]
 
     @property
     def best(self) -> TrialHistory | None:

@@ -559,7 +559,7 @@ class Run {
     return this.scored.filter((trial) => kindOf(trial) !== "failed").reduce((a, b) => !a || value(b) < value(a) ? b : a, undefined);
   }
   get aimed() { return this.trials.filter((trial) => isNumber(trial.value)); }  // those with a value of the run's objective
-  get importances() { return (this.data.importances || {})[this.metricShown]; }
+  get importances() { return this.data.importances[this.metricShown]; }
   get scored() { return this.trials.filter((trial) => isNumber(this.valueOf(trial))); }
   // One selection holds for all plots and the table: the states that are not switched off, and the filter.
   isChosen(trial) { return !this.hidden.has(kindOf(trial)) && (!this.filter || this.filter(trial)); }
@@ -571,8 +571,8 @@ class Run {
   // The parameters that took more than one value, the most important one first.
   get params() {
     const varied = this.data.params.filter((name) => new Set(this.trials.map((trial) => text(trial.params[name]))).size > 1);
-    const { mean } = this.importances || { mean: {} };
-    return varied.sort((a, b) => (mean[b] ?? -1) - (mean[a] ?? -1));
+    const { shares } = this.importances || { shares: {} };
+    return varied.sort((a, b) => (shares[b] ?? -1) - (shares[a] ?? -1));
   }
   about(trial) {
     const data = this.data;
@@ -750,17 +750,16 @@ function plotsOf(run, open, redraw, only) {
     const card = add("importances", "What matters", () => {
       const importances = run.importances;
       card.note.textContent = importances.note;
-      const names = Object.keys(importances.mean).slice(0, 20);
+      const names = Object.keys(importances.shares).slice(0, 20);
       card.body.hidden = !names.length;
       if (!names.length) return;
       const y = categoryAxis("", [...names].reverse());
-      const x = numberAxis(`importance for ${run.metricShown} (shares of 1)`, names.map((name) => Math.min(1, importances.mean[name] + importances.std[name])), { fromZero: true });
-      const hits = names.map((name) => { const at = y.at(name), to = importances.mean[name];
-        return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${importances.mean[name].toFixed(2)} ± ${importances.std[name].toFixed(2)}` }; });
-      card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
-        { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, importances.mean[name], y.at(name) + 0.32]) },
-        { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, importances.mean[name] - importances.std[name]), y.at(name)], [Math.min(1, importances.mean[name] + importances.std[name]), y.at(name)]]) }] });
-    }, { there: () => run.importances && (only || Object.keys(run.importances.mean).length) });
+      const x = numberAxis(`importance for ${run.metricShown} (shares of 1)`, names.map((name) => importances.shares[name]), { fromZero: true });
+      const hits = names.map((name) => { const at = y.at(name), to = importances.shares[name];
+        return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${to.toFixed(2)}` }; });
+      card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits,
+        layers: [{ kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, importances.shares[name], y.at(name) + 0.32]) }] });
+    }, { there: () => run.importances && (only || Object.keys(run.importances.shares).length) });
   }
 
   if (wants("contour")) {

@@ -36,12 +36,7 @@ from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING_RUN
 from minitune.result import TRAINING_ITERATION
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
-from minitune.visualization.importances import (
-    WITHOUT_MODEL,
-    get_param_importances,
-    rank_importances,
-    without_model_text,
-)
+from minitune.visualization.importances import importances_of
 from minitune.visualization.page_data import (
     Page,
     PageImportances,
@@ -61,6 +56,8 @@ _FILE_OUTPUT_BYTES = 1_500_000
 """The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
 _MOST_JSON = 1_000_000
 """The number of characters from which on the data of a page is deflated, to about a fifth."""
+_MORE = 1.25
+"""Importances are computed again when so many times as many trials have values, and at the end of the run."""
 _DIGITS = 7
 """Points of a learning curve have so many digits, which no screen can tell from more."""
 _OTHER_DIGITS = 5
@@ -123,8 +120,6 @@ def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) ->
     runs = []
     for history in histories:
         data = RunData(history)
-        if only is None or only["view"] in ("importances", "slice", "contour"):
-            data.importances = describe_importances(history)
         if only is None:
             data.add_details()
         runs.append(data.text())
@@ -170,33 +165,16 @@ def _hash_of(text: str) -> str:
 
 
 def describe_importances(history: RunHistory) -> dict[str, PageImportances]:
-    """The importances for each objective, or why there are none. Blocks while models are fitted.
-
-    Without scikit-learn, or from few trials, they are of each parameter alone.
-    """
-    found = {history.metric: _importances_of(history)}
-    for name, mode in history.objectives.items():
-        if name not in found:
-            try:
-                found[name] = _importances_of(RunHistory(history.path, name, mode))
-            except ValueError as error:  # no trial has reported it
-                found[name] = PageImportances(str(error))
+    """The importances for each objective, or why there are none."""
+    found = {}
+    for name in dict.fromkeys((history.metric, *history.objectives)):
+        try:
+            known = importances_of(history, name)
+        except ValueError as error:
+            found[name] = PageImportances(str(error))
+        else:
+            found[name] = PageImportances(known.note, known.shares)
     return found
-
-
-def _importances_of(history: RunHistory) -> PageImportances:
-    try:
-        found = get_param_importances(history)
-        return PageImportances(found.confidence, found.mean, found.std)
-    except ImportError:
-        why = WITHOUT_MODEL
-    except ValueError as error:
-        why = str(error)
-    try:
-        found = rank_importances(history)
-    except ValueError:
-        return PageImportances(why)
-    return PageImportances(without_model_text(found, why), found.mean, found.std)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -210,13 +188,14 @@ class RunData:
 
     Attributes:
         version: Grows with each `update` that follows a change.
-        importances: See `describe_importances`; None while they are not known.
+        importances: See `describe_importances`. They are computed again when many more trials have values.
     """
 
     def __init__(self, history: RunHistory):
         self.history = history
         self.version = 0
-        self.importances: dict[str, PageImportances] | None = None
+        self.importances: dict[str, PageImportances] = {}
+        self._learned_from = 0
         self._versions: dict[str, int] = {}  # by trial id: the version at which it last changed
         self._texts: dict[str, str] = {}  # by trial id: the JSON of that version, once it was asked for
         self._metrics: list[str] = []
@@ -232,6 +211,12 @@ class RunData:
             self._metrics = metrics
             changed = history.trials
         self.version += 1
+        num_scored = len(history.scored(history.metric))
+        if num_scored > self._learned_from * _MORE or (
+            num_scored != self._learned_from and history.state.name != RUNNING_RUN
+        ):
+            self.importances = describe_importances(history)
+            self._learned_from = num_scored
         for each in changed:
             self._versions[each.trial.trial_id] = self.version
             self._texts.pop(each.trial.trial_id, None)
@@ -262,9 +247,7 @@ class RunData:
         story = history.story
         best = history.best
         times = times_of(story, history.state)
-        importances = None
-        if self.importances is not None:
-            importances = {name: as_json(each) for name, each in self.importances.items()}
+        importances = {name: as_json(each) for name, each in self.importances.items()}
         errors = []
         for alike in map(facts_of_errors, error_groups(story.trials)):
             errors.append({**alike, "rerun": f"{alike['rerun']} --pdb"})

@@ -17,8 +17,7 @@ class PageImportances:
     """How much each parameter matters, or a `note` that says why that is unknown."""
 
     note: str
-    mean: Mapping[str, float] = field(default_factory=dict)
-    std: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,7 +96,7 @@ class PageRun:
     earlier_best: str
     confirmed: float | None  # the mean of the repeats of the best trial
     remark: str
-    importances: Mapping[str, Any] | None  # a `PageImportances` by objective; None while they are not known
+    importances: Mapping[str, Any]  # a `PageImportances` by objective
 
 
 @dataclass

@@ -109,7 +109,7 @@ def plot_rank(
 
 
 def plot_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
-    """How much each parameter matters for the objective, with the spread of the estimate. Needs the extra `report`."""
+    """How much each parameter matters for the objective."""
     return _plot("importances", read_histories([run], metric, mode))
 
 

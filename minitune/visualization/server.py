@@ -39,7 +39,6 @@ from minitune.record.story import Story
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import (
     RunData,
-    describe_importances,
     fill_page,
     read_histories,
     report_page,
@@ -57,8 +56,6 @@ _BEST_BYTES = 50_000_000
 """The list tells the best value of runs whose journal is not larger, which takes a second to read."""
 _LIST_LOOK_S = 1.0
 """The interval between two looks at all runs."""
-_MORE = 1.25
-"""Importances are computed again when so many times as many trials have values, and at the end of the run."""
 MOST_PAGES = 64
 """More than one user opens, and fewer than the descriptors that a process may have."""
 _WAIT_S = 60.0
@@ -80,39 +77,10 @@ class LiveRun:
         self._lock = threading.Lock()
         self._history = RunHistory(path, needs_metric=False)
         self._data = RunData(self._history)
-        self._learned_from = 0
-        self._learning: threading.Thread | None = None
 
     def _read_on(self) -> None:
         if self._history.read_new():
             self._data.update()
-        if self._learning is not None and self._learning.is_alive():
-            return
-        scored = len(self._history.scored())
-        is_last = self._history.state.name != RUNNING_RUN and scored != self._learned_from
-        if is_last or scored > self._learned_from * _MORE:
-            learning = threading.Thread(target=self._learn, daemon=True)
-            try:
-                learning.start()
-            except RuntimeError:  # the system has no thread left; the next look tries again
-                return
-            self._learning = learning
-            self._learned_from = scored
-
-    def _learn(self) -> None:
-        """Compute the importances. That may take seconds, in which the page goes on."""
-        try:
-            found = describe_importances(RunHistory(self._history.path))
-        except (OSError, TuneError, ValueError):  # the run was removed, or it has no metric yet
-            return
-        with self._lock:
-            self._data.importances = found
-            self._data.update()
-
-    def close(self) -> None:
-        """Block until no importances are computed."""
-        if self._learning is not None:
-            self._learning.join()
 
     def page(self, up: str | None) -> bytes:
         """The page as of now; `up` is the address of the list of runs, if there is one."""
@@ -274,11 +242,9 @@ class PageServer:
         self._server.serve_forever()
 
     def close(self) -> None:
-        """End it, if `serve` runs in another thread. Blocks while importances are computed."""
+        """End it, if `serve` runs in another thread."""
         self._server.shutdown()
         self.release()
-        for run in self._runs.values():
-            run.close()
 
     def release(self) -> None:
         """Give the port back and end all streams, after `serve` has ended."""

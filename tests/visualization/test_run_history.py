@@ -6,7 +6,6 @@ import json
 import math
 import random
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, ResultGrid, choice, clock, grid_search, report, sample_from, uniform
+from minitune import Callback, choice, clock, grid_search, report, sample_from, uniform
 from minitune.clock import VirtualClock
 from minitune.decision import Decision
 from minitune.executors.devices import Machine
@@ -60,7 +59,7 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert stopped.ended == "stopped at 2 by ASHA"
     assert "rank" in stopped.why
     assert history.state.name == "finished"
-    assert [trial.number for trial in history.scored()] == [1, 2]
+    assert [trial.number for trial in history.scored(history.metric)] == [1, 2]
     assert history.best is history.trials[1]
 
 
@@ -109,7 +108,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch:
 def test_the_best_trial_is_that_of_the_grid_though_it_has_failed() -> None:
     grid = fit(curve, {"i": grid_search([0, 3])}, **OBJECTIVE)
     history = RunHistory(grid)
-    assert [trial.number for trial in history.scored()] == [0], "plots leave out the failed one"
+    assert [trial.number for trial in history.scored(history.metric)] == [0], "plots leave out the failed one"
     assert history.best is history.trials[1]
     assert grid.get_best_result().config == {"i": 3}
 
@@ -313,15 +312,6 @@ def test_a_grid_that_was_moved_can_be_read(tmp_path: Path) -> None:
     shutil.copytree(run_path(), moved)
 
     assert RunHistory(moved).name == "moved"
-
-
-def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid: ResultGrid = fit(report_n(1, score=1), **OBJECTIVE)
-    for name in ("sklearn", "sklearn.ensemble"):
-        monkeypatch.setitem(sys.modules, name, None)
-
-    with pytest.raises(ImportError, match=r"need scikit-learn: pip install scikit-learn$"):
-        grid.importances()
 
 
 def test_a_live_run_shows_its_results() -> None:

@@ -202,7 +202,6 @@ def test_a_page_that_comes_back_gets_what_has_changed_since_the_version_that_it_
     client = Client(run_path())
     try:
         client.ask()
-        client.server.run("").close()  # no importances come later
         version = data_in(client.ask()[1])["version"]
         with open(journal, "ab") as file:
             file.write(lines[last])
@@ -227,17 +226,16 @@ def test_importances_are_computed_as_trials_get_values_and_at_the_end(monkeypatc
     learned: list[int] = []
 
     def describe(history: Any) -> dict[str, PageImportances]:
-        learned.append(len(history.scored()))
+        learned.append(len(history.scored("score")))
         return {"score": PageImportances("a test")}
 
     def look(**info: Any) -> None:
         if not runs:
             runs.append(server.LiveRun(str(run_path())))
         runs[0].page(None)
-        runs[0].close()
 
     runs: list[server.LiveRun] = []
-    monkeypatch.setattr(server, "describe_importances", describe)
+    monkeypatch.setattr("minitune.visualization.page.describe_importances", describe)
     looking = listening(on_trial_complete=look)
     fit(report_n(1, score=1), num_samples=13, max_concurrent_trials=1, callbacks=[looking], **OBJECTIVE)
     look()
@@ -352,7 +350,6 @@ def test_the_time_comes_to_a_page_without_a_report(monkeypatch: pytest.MonkeyPat
         run = server.LiveRun(str(run_path()))
         known = json.loads((next(run.events(0)) or "").partition("id: ")[2].partition("\n")[0])
         told.append(json.loads((next(run.events(known)) or "").partition("data: ")[2]))
-        run.close()
 
     fit(report_n(1, score=1), callbacks=[listening(on_trial_result=look)])
     (data,) = told

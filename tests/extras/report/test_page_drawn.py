@@ -63,7 +63,7 @@ RUN = {
     "worked_s": 100.0,
     "best": None,
     "earlier_best": "",
-    "importances": None,
+    "importances": {},
 }
 
 
@@ -308,7 +308,7 @@ def test_trials_get_their_ranks_places_and_workers(chromium: Browser, tmp_path: 
     ]
     for n, trial in enumerate(trials):
         trial["params"] = {"x": n, "y": n, "same": 1}
-    importances = {"mean": {"y": 0.9, "x": 0.1}, "std": {"y": 0.1, "x": 0.1}, "note": "reliable"}
+    importances = {"shares": {"y": 0.9, "x": 0.1}, "note": "by ranks"}
     page = opened(chromium, tmp_path, run_of(trials, mode="max", best=1, importances={"loss": importances}))
 
     page.run(
@@ -480,17 +480,16 @@ def test_a_lineage_has_the_copies_of_other_trials(chromium: Browser, tmp_path: P
     assert hits(page, "lineage")[0] == "trial 0 continued from trial 1 after iteration 2"
 
 
-def test_importances_have_bars_and_deviations(chromium: Browser, tmp_path: Path) -> None:
-    importances = {"mean": {"y": 0.75, "x": 0.25}, "std": {"y": 0.3, "x": 0.05}, "note": "rough: so so"}
+def test_importances_have_bars(chromium: Browser, tmp_path: Path) -> None:
+    importances = {"shares": {"y": 0.75, "x": 0.25}, "note": "by ranks"}
     page = opened(chromium, tmp_path, run_of(CURVES, importances={"loss": importances}))
-    bars, deviations = layers(page, "importances")
+    (bars,) = layers(page, "importances")
     assert [box[2] for box in bars["boxes"]] == [0.75, 0.25]
-    assert [[end[0] for end in line] for line in deviations["lines"]] == [[0.45, 1], [pytest.approx(0.2), 0.3]]
-    assert page.run("document.querySelector('[data-view=importances] .note').textContent") == "rough: so so"
+    assert page.run("document.querySelector('[data-view=importances] .note').textContent") == "by ranks"
     assert page.run(PARALLEL) == ["y", "x", "loss"], "the most important one comes first"
     page.run(
-        "names = [...Array(25).keys()]; many = (value) => Object.fromEntries(names.map((n) => [`p${n}`, value])); "
-        "tables[0].run.data.importances = {loss: {mean: many(0.04), std: many(0.01), note: 'rough'}}; "
+        "names = [...Array(25).keys()]; shares = Object.fromEntries(names.map((n) => [`p${n}`, 0.04])); "
+        "tables[0].run.data.importances = {loss: {shares, note: ''}}; "
         "document.querySelector('[data-view=importances]').card.mark()"
     )
     assert len(layers(page, "importances")[0]["boxes"]) == 20
@@ -973,8 +972,8 @@ def test_one_choice_of_an_objective_holds_for_the_page(chromium: Browser, tmp_pa
         {"curve": [float(n)], "metrics": {"acc": acc}, "params": {"x": n, "y": (n * 2) % 5, "act": "ab"[n % 2]}}
         for n, acc in enumerate([0.2, 0.1, 0.9, 0.4, 0.5])
     ]
-    of_loss = {"mean": {"x": 0.9, "y": 0.1, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "note": "of loss"}
-    of_acc = {"mean": {"y": 0.8, "x": 0.2, "act": 0}, "std": {"x": 0, "y": 0, "act": 0}, "note": "of acc"}
+    of_loss = {"shares": {"x": 0.9, "y": 0.1, "act": 0}, "note": "of loss"}
+    of_acc = {"shares": {"y": 0.8, "x": 0.2, "act": 0}, "note": "of acc"}
     run = run_of(
         trials,
         best=0,
@@ -1228,7 +1227,7 @@ def test_a_served_page_follows_its_server(chromium: Browser, tmp_path: Path) -> 
     assert page.run("document.title") == "(3/∞) made"
     page.run("source.on.problem({data: JSON.stringify('the disk is full')})")
     assert page.run("[banner.hidden, banner.textContent]") == [False, "the disk is full"]
-    shares = {"mean": {"x": 1.0}, "std": {"x": 0.1}, "note": "rough"}
+    shares = {"shares": {"x": 1.0}, "note": "rough"}
     page.run(f"source.onmessage({{data: JSON.stringify({{...data, importances: {{loss: {json.dumps(shares)}}}}})}})")
     page.wait_for("[...document.querySelectorAll('[data-view=importances]')].some((root) => !root.hidden)")
     page.run(
