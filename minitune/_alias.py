@@ -109,7 +109,6 @@ MOVED = {
     "util.debug": "minitune.legacy.util",
     "v2": "minitune.trainers",
     "v2.api": "minitune.trainers",
-    "v2.api.callback": "minitune.legacy.train",
     "v2.api.config": "minitune.config",
     "v2.api.data_parallel_trainer": "minitune.trainers",
     "v2.api.exceptions": "minitune.legacy.train",
@@ -133,7 +132,6 @@ OLD_NAMES = {
         "ControllerError": "train",
         "TrainingFailedError": "train",
         "TrainingResult": "trainables",
-        "UserCallback": "train",
         "WorkerGroupError": "train",
         "DurableTrainable": "keywords",
         "durable": "keywords",
@@ -176,11 +174,13 @@ _PREDICT = "load the model from the checkpoint, and call it"
 _FILES = "save the model into a directory, and report(..., checkpoint=Checkpoint(directory))"
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
+_CALLBACK = "pass a minitune.Callback with on_trial_result and on_trial_error"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 
 NOT_HERE = {
     "DataConfig": _NO_DATA,
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
+    "UserCallback": _CALLBACK,
     "_Config": "any object with to_dict() can be a param_space",
     "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
@@ -283,6 +283,7 @@ NOT_HERE = {
     "utils.SafeFallbackEncoder": "use json.dumps(value, default=str)",
     "utils.mock": "minitune.testing has helpers for tests",
     "utils.serialization": "read a run with ExperimentAnalysis or Tuner.restore().get_results()",
+    "v2.api.callback": _CALLBACK,
     "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
     "xgboost.XGBoostConfig": "with one worker there is no group to configure: leave it out",

@@ -10,33 +10,25 @@ before it is used.
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, require, shown
-from minitune.base.files import local_path
-from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
-from minitune.config import RunConfig, ScalingConfig, as_config, default_storage_path, refuse_out_of_scope
-from minitune.error import RunNotFoundError, TuneError
+from minitune.config import RunConfig, ScalingConfig, as_config
+from minitune.error import TuneError
 from minitune.resources import Resources
-from minitune.result import CHECKPOINT_DIR_NAME, own_metrics
 from minitune.trainable.session import current_session
 from minitune.trainable.trainable import refuse_async
-from minitune.trainable.util import BoundFunction, trainable_name
+from minitune.trainable.util import BoundFunction
+from minitune.utils.nested import merge_dicts
 
 if TYPE_CHECKING:
-    from minitune.experiment.trial import Trial
-    from minitune.record.reading import Overview
     from minitune.result_grid import Result
-    from minitune.tuner import Tuner
-
-logger = logging.getLogger("minitune")
 
 _LOOP_CONFIG = "train_loop_config"
 _SCALING = "scaling_config"
@@ -44,68 +36,10 @@ _SCALING = "scaling_config"
 TrainingFailedError = TuneError
 """Ray's name of the error that `fit` of a trainer raises."""
 
-_Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
-
-
-# -- callbacks of Ray Train --------------------------------------------------------------------------------------------
-class UserCallback:
-    """A callback of a trainer; pass it in `RunConfig(callbacks=[...])` of a trainer."""
-
-    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
-        """Called after each report of the loop, with its metrics in a list, and with its checkpoint or None."""
-
-    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-        """Called after each failure of the loop, with its error under the key 0."""
-
-
-@dataclass(frozen=True)
-class TrainRunContext:
-    """What a callback of Ray Train is told about the run. `run_id` is the trial's id."""
-
-    run_id: str
-    run_config: RunConfig
-
-
-class _Adapted(Callback):
-    """Calls a callback of Ray Train for the only trial of a trainer's run."""
-
-    def __init__(self, callback: Any, run_config: RunConfig):
-        self.callback = callback
-        self.run_config = run_config
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        """Tell the metrics of the loop, and where the checkpoint of the report is."""
-        metrics = own_metrics(result)
-        checkpoint = None
-        if result.get(CHECKPOINT_DIR_NAME):
-            checkpoint = Checkpoint(os.path.join(str(trial.path), result[CHECKPOINT_DIR_NAME]))
-        self.callback.after_report(TrainRunContext(trial.trial_id, self.run_config), [metrics], checkpoint)
-
-    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Tell a failure; of one that is retried, only its text is known."""
-        error = trial.error or TuneError(trial.get_error() or "the loop has failed")
-        self.callback.after_exception(TrainRunContext(trial.trial_id, self.run_config), {0: error})
-
-    on_trial_error = on_trial_recover
-
-
-def _with_adapted(run_config: RunConfig) -> RunConfig:
-    """The config with callbacks of Ray Train in the form of this package."""
-    given = run_config.callbacks or ()
-    bare = replace(run_config, callbacks=None)
-    adapted = [
-        one if isinstance(one, Callback) or not hasattr(one, "after_report") else _Adapted(one, bare) for one in given
-    ]
-    return replace(run_config, callbacks=adapted) if adapted else run_config
-
 
 # -- any library -------------------------------------------------------------------------------------------------------
 class _TrainLoop:
-    """The function trainable of a trainer. `around` makes what surrounds each call of the loop; `replaces` says whether
-    `config` takes the place of the trial's, which else changes values in it.
-    """
+    """The function trainable of a trainer. `around` makes what surrounds each call of the loop."""
 
     def __init__(
         self,
@@ -123,7 +57,6 @@ class _TrainLoop:
         self.scaling = scaling
         self.checkpoint = checkpoint
         self.around = around
-        self.replaces = False
 
     def __call__(self, config: dict[str, Any]) -> None:
         """Train in the calling trial, with the configuration of the loop that is in the trial's."""
@@ -132,8 +65,7 @@ class _TrainLoop:
             session.checkpoint = self.checkpoint
         arguments = []
         if self._takes_config:
-            changes = {} if self.replaces else config.get(_LOOP_CONFIG)
-            arguments.append(_merged(self.config, changes or {}))
+            arguments.append(merge_dicts(self.config, config.get(_LOOP_CONFIG) or {}))
         with self.around():
             self.function(*arguments)
 
@@ -146,18 +78,6 @@ class _TrainLoop:
         elif given is not None:
             scaling = as_config(_SCALING, given, ScalingConfig)
         return scaling.as_placement_group_factory()
-
-
-def _merged(base: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` updated with `new` at every level. Each dict in it is new."""
-    found: dict[str, Any] = {}
-    for name in {**base, **new}:
-        old = base.get(name)
-        value = new.get(name, old)
-        if isinstance(value, dict):
-            value = _merged(old if isinstance(old, dict) else {}, value)
-        found[name] = value
-    return found
 
 
 @explains_calls()
@@ -203,13 +123,12 @@ class DataParallelTrainer(BoundFunction):
         checkpoint = resume_from_checkpoint
         good = checkpoint is None or isinstance(checkpoint, Checkpoint)
         require(good, "resume_from_checkpoint: None or a Checkpoint", checkpoint)
-        self._run_config = _with_adapted(as_config("run_config", run_config, RunConfig))
+        self._run_config = as_config("run_config", run_config, RunConfig)
         self.scaling_config = as_config(_SCALING, scaling_config, ScalingConfig)
         self.train_loop_config = dict(config)
         self._loop = _TrainLoop(
             kind, train_loop_per_worker, self.train_loop_config, self.scaling_config, checkpoint, self._surroundings()
         )
-        self._restored: Tuner | None = None
         super().__init__(self._loop, resources=self._loop.resources)
 
     def _surroundings(self) -> Callable[[], AbstractContextManager[object]]:
@@ -250,10 +169,7 @@ class DataParallelTrainer(BoundFunction):
         return space
 
     def fit(self) -> Result:
-        """Train once, as a run with one trial. Blocks.
-
-        With the name of a training that was interrupted, killed or has failed, `fit` continues that one from its last
-        checkpoint.
+        """Train once, as a run with one trial. Blocks. `Tuner.restore(path, trainer)` resumes it.
 
         Returns:
             The result.
@@ -273,130 +189,18 @@ class DataParallelTrainer(BoundFunction):
                 "scaling_config asks for a GPU, but fit() is called in a trial that has none: let the trial have it "
                 'with with_resources(function, {"gpu": 1})'
             )
-        tuner = self._restored or self._earlier()
-        if tuner is None:
-            space = {_LOOP_CONFIG: self.train_loop_config} if self.train_loop_config else {}
-            tuner = Tuner(self, param_space=space)
-        return tuner.fit(raise_on_failed_trial=True)[0]
-
-    def _earlier(self) -> Tuner | None:
-        """The unfinished training with the name in `run_config`, to be continued with this trainer as in Ray Train;
-        None without one.
-        """
-        name = self._run_config.name
-        if name is None:
-            return None
-        from minitune.record.layout import is_run
-        from minitune.record.reading import read_overview
-
-        path = os.path.join(local_path(self._run_config.storage_path or default_storage_path()), name)
-        try:
-            if not is_run(path) or not _is_left(read_overview(path), trainable_name(self)):
-                return None
-        except TuneError:  # it cannot be read, and the new training does not need it
-            return None
-        logger.warning("%s goes on from its last checkpoint; to start from the beginning, choose another name", path)
-        self._loop.replaces = True
-        return self._continuing(path, self._run_config)
-
-    def _continuing(self, path: str, run_config: RunConfig | None = None, *, renews_resources: bool = True) -> Tuner:
-        """A tuner that continues a run with this trainer. Raises the errors of `Tuner.restore`."""
-        from minitune.tuner import Tuner
-
-        tuner = Tuner.restore(path, self, resume_errored=True, run_config=run_config)
-        if renews_resources:
-            tuner._renew_resources()
-        return tuner
+        space = {_LOOP_CONFIG: self.train_loop_config} if self.train_loop_config else {}
+        return Tuner(self, param_space=space).fit(raise_on_failed_trial=True)[0]
 
     @classmethod
-    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
-        """See `Tuner.can_restore`."""
-        from minitune.tuner import Tuner
-
-        return Tuner.can_restore(path, storage_filesystem)
-
-    @classmethod
-    def restore(
-        cls: type[_Trainer],
-        path: str | os.PathLike[str],
-        train_loop_per_worker: Callable[..., Any] | None = None,
-        train_loop_config: Mapping[str, Any] | None = None,
-        *,
-        scaling_config: ScalingConfig | None = None,
-        datasets: Mapping[str, Any] | None = None,
-        storage_filesystem: None = None,
-    ) -> _Trainer:
-        """A trainer whose `fit` continues a training that was interrupted, killed or has failed, from its last
-        checkpoint. If the training has ended, `fit` returns its result at once.
-
-        Args:
-            path: The run's directory, or its name below the storage path.
-            train_loop_per_worker: The loop, in place of the recorded one.
-            train_loop_config: The whole configuration of the loop, in place of the recorded one. `Result.config` keeps
-                the old one.
-            scaling_config: The resources of the worker, in place of the recorded ones.
-            datasets: Must be empty.
-            storage_filesystem: Accepted for Ray's signature; only None is possible.
-
-        Raises:
-            TuneError: If there is no run, or its loop cannot be loaded and is not passed.
-            ValueError: If it is no run of such a trainer.
-            UntrustedStateError: If another user may have written its pickles.
-        """
-        from minitune.record.layout import RunDirectory, is_run, no_run, run_path
-        from minitune.record.reading import read_overview
-        from minitune.record.run_files import load_trainable
-
-        refuse_out_of_scope(storage_filesystem)
-        run = RunDirectory(run_path(path))
-        if not is_run(run.path):
-            raise RunNotFoundError(no_run(run.path))
-        _check_own(read_overview(run.path), cls.__name__)
-        knows_resources = True
-        try:
-            recorded: _TrainLoop = load_trainable(run, way_out="pass train_loop_per_worker to restore()").function
-        except TuneError:
-            if train_loop_per_worker is None:
-                raise
-            recorded = cls(train_loop_per_worker)._loop
-            knows_resources = scaling_config is not None
-        trainer = cls(
-            train_loop_per_worker or recorded.function,
-            train_loop_config=recorded.config if train_loop_config is None else train_loop_config,
-            scaling_config=scaling_config or recorded.scaling,
-            datasets=datasets,
-            resume_from_checkpoint=recorded.checkpoint,
+    def _use_tuner(cls, *arguments: Any, **settings: Any) -> NoReturn:
+        """Not here: raises the error that names `Tuner`'s method."""
+        raise NotImplementedError(
+            f"minitune has no {cls.__name__}.restore and no can_restore: Tuner.can_restore(path) tells whether there "
+            "is a run, and Tuner.restore(path, trainer, resume_errored=True).fit()[0] continues it"
         )
-        trainer._loop.around = recorded.around
-        trainer._loop.replaces = recorded.replaces or train_loop_config is not None
-        trainer._restored = trainer._continuing(run.path, renews_resources=knows_resources)
-        return trainer
 
-
-def _is_left(run: Overview, trainer_name: str) -> bool:
-    """Whether it is the run of a trainer alone, which can be continued."""
-    from minitune.experiment.lifecycle import ERROR
-    from minitune.record.standing import standing_of
-
-    if run.setup.trainable_name != trainer_name or run.not_drawn + len(run.trials) != 1:
-        return False
-    return standing_of(run).can_go_on or any(trial.status == ERROR for trial in run.trials)
-
-
-def _check_own(run: Overview, trainer_name: str) -> None:
-    """Refuse a run of something else than this trainer alone.
-
-    Raises:
-        TuneError: If it is damaged.
-        ValueError: See above.
-    """
-    if run.damage is not None:
-        raise run.damage
-    name = run.setup.trainable_name
-    count = run.not_drawn + len(run.trials)
-    if name not in ("", trainer_name) or count > 1:  # empty if it was killed before its first record
-        what = f"{trainer_name}.restore must get a run of one {trainer_name}"
-        raise ValueError(f"{what}, but {run.path} has {count} trials of {name}: use Tuner.restore(path, trainable)")
+    restore = can_restore = _use_tuner
 
 
 def _check_loop(kind: str, loop: Any) -> None:

@@ -277,11 +277,6 @@ class Tuner:
         tuner._resumption = Resumption(run, resume_config, add_samples, fresh, has_other_space, recorded.objects)
         return tuner
 
-    def _renew_resources(self) -> None:
-        """Let the trials of a restored run that go on have the resources that the trainable asks for now."""
-        assert self._resumption is not None
-        self._resumption.renews_resources = True
-
     def _make_grid(self, outcome: Outcome) -> ResultGrid:
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
         from minitune.result_grid import ResultGrid

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import functools
 import os
 import random
 import signal
@@ -207,45 +207,6 @@ class NotPicklable(minitune.Callback):
         raise TypeError("this stays in the driver")
 
 
-class Listener(minitune.train.UserCallback):
-    """Notes what it is told, in a file, since the driver may be another process."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def note(self, *what: Any) -> None:
-        with self.path.open("a") as file:
-            print(*what, file=file)
-
-    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
-        self.note(run_context.run_config.name, metrics, checkpoint and checkpoint.to_dict())
-
-    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-        ((rank, error),) = worker_exceptions.items()
-        self.note(rank, isinstance(error, KeyError), "KeyError: 'once'" in str(error))
-
-
-def test_a_callback_of_ray_train_hears_reports_and_failures(run_config: RunConfig, tmp_path: Path) -> None:
-    def loop() -> None:
-        if found := minitune.train.get_checkpoint():
-            minitune.train.report({"step": found.to_dict()["step"] + 1})
-        else:
-            minitune.train.report({"step": 0}, Checkpoint.from_dict({"step": 0}))
-        raise KeyError("once")
-
-    told = tmp_path / "told"
-    run_config.callbacks = [Listener(told)]
-    run_config.failure_config = minitune.FailureConfig(max_failures=1)
-    with pytest.raises(minitune.train.TrainingFailedError):
-        DataParallelTrainer(loop, run_config=run_config).fit()
-    assert told.read_text().splitlines() == [
-        "run [{'step': 0}] {'step': 0}",
-        "0 False True",
-        "run [{'step': 1}] None",
-        "0 True True",
-    ]
-
-
 def test_the_directory_of_an_uploaded_checkpoint_is_removed_where_ray_train_does(run_config: RunConfig) -> None:
     mode = minitune.train.CheckpointUploadMode
     storage = Path(run_config.storage_path)
@@ -271,143 +232,56 @@ def test_the_directory_of_an_uploaded_checkpoint_is_removed_where_ray_train_does
 # -- a training that goes on -------------------------------------------------------------------------------------------
 
 
-def kill_at(script: Script, step: int) -> str:
-    """The directory of a training whose driver is killed at a step."""
-    process = script.start(SCRIPTS / "training_that_dies.py", "1", str(step))
+def test_a_tuner_restores_a_training_whose_driver_was_killed(script: Script, inline: None) -> None:
+    process = script.start(SCRIPTS / "training_that_dies.py")
     script.finish(process)
     assert process.returncode == -signal.SIGKILL
-    return str(script.storage / "job")
+    path = str(script.storage / "job")
 
-
-def numbers(result: Any) -> list[Any]:
-    return [result.metrics[name] for name in ("step", "first", "lr", "training_iteration")]
-
-
-def test_a_trainer_restores_a_training_whose_driver_was_killed(script: Script, inline: None) -> None:
-    path = kill_at(script, 2)
-    assert DataParallelTrainer.can_restore(path)
-    assert not DataParallelTrainer.can_restore(f"{path}_1")
-    other = {"lr": 0.5, "dies_at": None}
-    trainer = DataParallelTrainer.restore(path, train_loop_config=other, scaling_config=ScalingConfig(num_workers=1))
-    result = trainer.fit()
-    assert numbers(result) == [4, 3, 0.5, 5]
-    assert result.path.startswith(f"{path}/")
-    # it has ended, so it is not trained any further, also with the recorded loop
-    assert numbers(DataParallelTrainer.restore(path).fit()) == [4, 3, 0.5, 5]
-
-
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_restored_loop_may_come_from_the_caller(script: Script, inline: None, is_recorded: bool) -> None:
     def loop(config: dict[str, Any]) -> None:
         step = minitune.train.get_checkpoint().to_dict()["step"]
-        cpus = minitune.train.get_context().get_trial_resources().required_resources["CPU"]
-        minitune.train.report({"step": step, "first": f"{cpus} CPUs", "lr": config["lr"]})
+        minitune.train.report({"step": step, "own": config["own"], "lr": config["lr"]})
 
-    path = kill_at(script, 1)
-    if not is_recorded:
-        Path(path, "trainable.pkl").unlink()
-        with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker to restore\(\)"):
-            DataParallelTrainer.restore(path)
-    trainer = DataParallelTrainer.restore(path, loop, scaling_config=ScalingConfig(resources_per_worker={"CPU": 2}))
-    assert numbers(trainer.fit()) == [1, "2 CPUs", 1.0, 3]
-    assert minitune.ExperimentAnalysis(path).trials[0].resources.required_resources["CPU"] == 2
+    trainer = DataParallelTrainer(loop, train_loop_config={"lr": 7, "own": 5})
+    (result,) = tune.Tuner.restore(path, trainer).fit()
+    assert [result.metrics[name] for name in ("step", "own", "lr", "training_iteration")] == [2, 5, 1.0, 4]
+    assert result.path.startswith(f"{path}/")
 
 
-def test_a_restored_loop_with_values_that_were_not_recorded_keeps_its_resources(run_config: RunConfig) -> None:
-    def loop(config: dict[str, Any], data: bytes) -> None:
-        cpus = minitune.train.get_context().get_trial_resources().required_resources["CPU"]
-        minitune.train.report({"cpus": cpus, "size": len(data)})
-        if config["breaks"]:
-            raise RuntimeError("breaks")
+def test_a_tuner_restores_a_failed_training_with_its_surroundings_and_its_given_checkpoint(
+    run_config: RunConfig,
+) -> None:
+    around: list[str] = []
 
-    large = tune.with_parameters(loop, data=bytes(20_000_000))
-    scaling = ScalingConfig(resources_per_worker={"CPU": 2})
-    config = {"breaks": True}
-    trainer = DataParallelTrainer(large, train_loop_config=config, scaling_config=scaling, run_config=run_config)
-    with pytest.raises(TrainingFailedError, match="breaks"):
-        trainer.fit()
-    path = Path(run_config.storage_path, "run")
-    with pytest.raises(minitune.TuneError, match=r"pass train_loop_per_worker to restore\(\)"):
-        DataParallelTrainer.restore(path)
-    metrics = DataParallelTrainer.restore(path, large, {"breaks": False}).fit().metrics
-    assert (metrics["cpus"], metrics["size"]) == (2, 20_000_000)
+    class Surrounded(DataParallelTrainer):
+        def _surroundings(self) -> Any:
+            @contextlib.contextmanager
+            def surroundings() -> Iterator[None]:
+                around.append("begin")
+                yield
+                around.append("end")
 
+            return surroundings
 
-class Surrounded(DataParallelTrainer):
-    """A trainer that surrounds its loops with an open file, as `TorchTrainer` does with a process group."""
-
-    def __init__(self, loop: Any, *, path: Path | None = None, **settings: Any):
-        self._path = path
-        super().__init__(loop, **settings)
-
-    def _surroundings(self) -> Any:
-        return functools.partial(open, self._path, "a")
-
-
-def test_a_restored_training_keeps_its_surroundings_and_its_given_checkpoint(run_config: RunConfig) -> None:
-    def loop(config: dict[str, Any]) -> None:
-        if not Path(config["repaired"]).exists():
+    def loop() -> None:
+        if len(around) == 1:
             raise RuntimeError("not yet")
         minitune.train.report(minitune.train.get_checkpoint().to_dict())
 
-    storage = Path(run_config.storage_path)
     checkpoint = Checkpoint.from_dict({"step": 7})
-    trainer = Surrounded(
-        loop,
-        path=storage / "surrounds",
-        train_loop_config={"repaired": str(storage / "repaired")},
-        resume_from_checkpoint=checkpoint,
-        run_config=run_config,
-    )
+    trainer = Surrounded(loop, resume_from_checkpoint=checkpoint, run_config=run_config)
     with pytest.raises(TrainingFailedError, match="not yet"):
         trainer.fit()
-    (storage / "repaired").touch()
-    (storage / "surrounds").unlink()
-    assert Surrounded.restore(storage / "run").fit().metrics["step"] == 7
-    assert (storage / "surrounds").exists()
+    path = Path(run_config.storage_path, "run")
+    (result,) = tune.Tuner.restore(path, trainer, resume_errored=True).fit()
+    assert (result.metrics["step"], around) == (7, ["begin", "begin", "end"])
+    assert trainer.fit().path.startswith(f"{run_config.storage_path}/run_1/"), "a run of its own, beside the other"
 
 
-def test_the_same_script_goes_on_with_the_killed_training_of_its_name(script: Script) -> None:
-    kill_at(script, 1)
-    kill_again = script.start(SCRIPTS / "training_that_dies.py", "2", "3")
-    _, stderr = script.finish(kill_again)
-    assert kill_again.returncode == -signal.SIGKILL
-    assert "job goes on from its last checkpoint; to start from the beginning, choose another name" in stderr
-    assert script.run(SCRIPTS / "training_that_dies.py", "3", "-1") == "4 4 3.0 5\n"
-    # the training has ended, so the next one starts from the beginning, beside it
-    assert script.run(SCRIPTS / "training_that_dies.py", "3", "-1") == "4 0 3.0 5\n"
-    assert sorted(path.name for path in script.storage.iterdir()) == ["job", "job_1"]
-
-
-def test_a_failed_training_goes_on_under_its_name(run_config: RunConfig) -> None:
-    def breaks(config: dict[str, Any]) -> None:
-        found = minitune.train.get_checkpoint()
-        for step in range(found.to_dict()["step"] + 1 if found else 0, 4):
-            minitune.train.report({"step": step}, checkpoint=Checkpoint.from_dict({"step": step}))
-            if step == config["bug_at"]:
-                raise RuntimeError("a bug")
-
-    def fit(bug_at: int | None) -> Any:
-        return DataParallelTrainer(breaks, train_loop_config={"bug_at": bug_at}, run_config=run_config).fit()
-
-    with pytest.raises(TrainingFailedError, match="a bug"):
-        fit(1)
-    result = fit(None)
-    assert (result.metrics["step"], result.metrics["training_iteration"], result.error) == (3, 4, None)
-
-
-def test_a_trainer_restores_only_a_training_of_its_own(run_config: RunConfig, tmp_path: Path) -> None:
-    trainer = DataParallelTrainer(loop, train_loop_config=CONFIG, run_config=run_config)
-    grid = tune.Tuner(trainer, param_space={"train_loop_config": {"lr": tune.grid_search([1, "fails"])}}).fit()
-    assert grid.num_errors == 1
-    with pytest.raises(ValueError, match=r"2 trials of DataParallelTrainer: use Tuner.restore\(path, trainable\)"):
-        DataParallelTrainer.restore(grid.experiment_path)
-    with pytest.raises(ValueError, match="must get a run of one TensorflowTrainer"):
-        TensorflowTrainer.restore(grid.experiment_path)
-    with pytest.raises(minitune.TuneError, match="there is no run in"):
-        DataParallelTrainer.restore(tmp_path / "none")
-    # a run of several trials is not a training that could go on
-    assert trainer.fit().path.startswith(f"{run_config.storage_path}/run_1/")
+@pytest.mark.parametrize("method", ["restore", "can_restore"])
+def test_a_trainer_names_the_method_of_the_tuner(method: str) -> None:
+    with pytest.raises(NotImplementedError, match=r"no TorchTrainer.restore .*Tuner.restore\(path, trainer,"):
+        getattr(TorchTrainer, method)("path")
 
 
 # -- PyTorch, with a stand-in for it -----------------------------------------------------------------------------------

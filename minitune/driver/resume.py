@@ -80,7 +80,6 @@ class Resumption:
         choice: What to do with finished, failed and unfinished trials.
         has_other_space: Whether the space differs from the recorded one; None: not compared yet.
         objects: Keeps the large values of the recorded run loaded, so that none is loaded twice.
-        renews_resources: Whether trials that go on get the resources that the trainable asks for now.
     """
 
     run: RunDirectory
@@ -89,7 +88,6 @@ class Resumption:
     fresh: Fresh = field(default_factory=Fresh)
     has_other_space: bool | None = None
     objects: object = None
-    renews_resources: bool = False
 
 
 class ResumedDriver(Driver):
@@ -196,10 +194,6 @@ class ResumedDriver(Driver):
         renew_references(opened.run, state.trials, self.plan.experiment.param_space)
         for trial in state.trials:
             recorder.adopt(trial)
-        if self._wanted.renews_resources:
-            for trial in state.unfinished.values():
-                experiment = self.plan.experiments[trial.experiment_number]
-                state.change_resources(trial, experiment.request(trial.current_config))
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
         if self.plan.tune_config.deterministic:
             _warn_of_order(state.unfinished.values(), self.seed)

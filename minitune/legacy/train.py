@@ -1,10 +1,10 @@
-"""Names of `ray.train` that only scripts for Ray Train use: its callback, the errors of `fit`, and the upload mode."""
+"""Names of `ray.train` that only scripts for Ray Train use: the errors of `fit`, and the upload mode."""
 
 from enum import Enum
 
-from minitune.trainers import TrainingFailedError, UserCallback
+from minitune.trainers import TrainingFailedError
 
-__all__ = ["CheckpointUploadMode", "ControllerError", "TrainingFailedError", "UserCallback", "WorkerGroupError"]
+__all__ = ["CheckpointUploadMode", "ControllerError", "TrainingFailedError", "WorkerGroupError"]
 
 WorkerGroupError = ControllerError = TrainingFailedError
 

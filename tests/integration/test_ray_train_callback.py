@@ -60,14 +60,6 @@ def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str
     assert Checkpoint(path).to_dict() == {"step": STEPS - 1}
 
 
-def test_a_training_goes_on_when_its_trial_is_retried(tmp_path: Path) -> None:
-    config = {"storage": str(tmp_path), "dies_at": 1}
-    (result,) = fit(driver, config, storage_path=tmp_path, executor="local", max_failures=1)
-    assert result.error is None
-    # the trial itself has no checkpoint, so its own reports begin again
-    assert [result.metrics[name] for name in ("step", "first", "training_iteration")] == [STEPS - 1, 2, STEPS - 2]
-
-
 def test_a_stopped_trial_interrupts_its_training(tmp_path: Path) -> None:
     stop = {"training_iteration": 2}
     (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor="local", stop=stop)
