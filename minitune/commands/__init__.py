@@ -2,7 +2,7 @@
 
 ::
 
-    look         ls, show, best, compare, with `about`, `facts` and `config_text`
+    look         ls, show, best, compare, with `about` and `facts`
     watch        watch, logs
     why          explain, importance, report
     again        resume, rerun

@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from minitune.base import conditions
+from minitune.base import conditions, json_text
 from minitune.base.files import local_path
 from minitune.base.numbers import number_or_flag
 from minitune.base.table import Column, Table
@@ -32,7 +33,6 @@ from minitune.commands.about import (
     key_of,
     require_best,
 )
-from minitune.commands.config_text import CONFIG_FORMS, config_text
 from minitune.commands.facts import Facts, add_json, print_json, tell
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -73,7 +73,9 @@ from minitune.result import (
     TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
+    flatten,
 )
+from minitune.trainable.command_line import argument_of
 
 Row = dict[str, Any]
 
@@ -133,10 +135,10 @@ def add_parser(commands: Commands) -> None:
     add_json(shown)
     shown.add_argument(
         "--config",
-        choices=CONFIG_FORMS,
+        choices=("json", "args"),
         help="only the configuration, in this form; args: the options of a command line",
     )
-    set_command(parser, best, "minitune best valley", "minitune best valley --config yaml")
+    set_command(parser, best, "minitune best valley", "minitune best valley --config json")
     parser = commands.add_parser(
         "compare",
         description="Compare runs side by side: state, number of trials, and the best trial of each.",
@@ -424,10 +426,19 @@ def best(options: argparse.Namespace) -> int:
     run, state = read_standing(existing_run(options.run))
     metric, mode = run.setup.goal.require_one(options.metric, options.mode, run.path, run.trials)
     if options.config is not None:
-        echo(config_text(require_best(run, metric, mode, options.scope).reported_config, options.config))
+        config = require_best(run, metric, mode, options.scope).reported_config
+        echo(json_text.dumps_pretty(config) if options.config == "json" else _command_line(config))
         return 0
     tell(about_best(run, state, metric, mode, options.scope), as_json=options.json)
     return 0
+
+
+def _command_line(config: Mapping[str, Any]) -> str:
+    """A configuration as the options of a command line. A parameter within a dict is one such as `--optimizer.lr`."""
+    words = []
+    for name, value in flatten(config, delimiter=".").items():
+        words += [f"--{name}", argument_of(value)]
+    return shlex.join(words)
 
 
 def compare(options: argparse.Namespace) -> int:

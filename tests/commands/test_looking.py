@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import re
+import shlex
 import socket
 from datetime import datetime
 from pathlib import Path
@@ -545,6 +546,21 @@ def test_the_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_nam
     assert history.earlier_best == line
     assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["earlier_best"] is None
     assert RunHistory(path, "accuracy", "min").earlier_best == "", "the best trial was the best one before, too"
+
+
+def test_the_best_configuration_is_printed_for_a_file_or_a_command_line(minitune: Minitune, tmp_path: Path) -> None:
+    config = {"lr": 1e-05, "optimizer": {"name": "it's", "betas": [0.9, 1e-08]}, "a b": None, "odd": [math.nan]}
+    path = fit(lambda config: {"loss": 1}, config, metric="loss", mode="min", storage_path=tmp_path).experiment_path
+    status, out, err = minitune("best", path, "--config", "json")
+    assert (status, err, json.loads(out)) == (0, "", {**config, "odd": [None]})
+    status, out, err = minitune("best", path, "--config", "args")
+    words = ["--lr", "1e-05", "--a b", "None", "--odd", "[NaN]"]
+    words += ["--optimizer.name", "it's", "--optimizer.betas", "[0.9, 1e-08]"]
+    assert (status, err, shlex.split(out)) == (0, "", words)
+
+    assert minitune("best", "run", "--config", "json") == (0, '{\n  "x": 0\n}\n', "")
+    status, out, err = minitune("best", "run", "--metric", "los", "--mode", "min", "--config", "json")
+    assert (status, out, "has reported 'los'" in err) == (1, "", True)
 
 
 def test_the_mode_of_another_metric_must_be_given(
