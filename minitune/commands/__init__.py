@@ -9,7 +9,7 @@
     manage       stop, rm
     run          run; `sweep` and `sweep_parameters` read sweep files
     health       doctor
-    manual       help; `page_text` makes text of Markdown
+    manual       help
     completion   completion, from the parsers of the other modules
     selecting    the run and the trial that arguments name
 

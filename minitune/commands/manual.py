@@ -1,13 +1,12 @@
 """`minitune help` shows the pages of the manual, which are Markdown files in the package.
 
-On a terminal, a pager shows a page as text; a pipe or a file gets the Markdown.
+A terminal shows a page in a pager.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
 from importlib.resources import files
 
@@ -15,8 +14,6 @@ from minitune.commands import Commands, set_command
 
 INDEX = "index"
 _SECTIONS_SHOWN = 20
-_WIDEST = 120
-"""Longer lines are hard to read, also on a wide terminal."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -41,10 +38,7 @@ def show_manual(options: argparse.Namespace) -> int:
         if sys.stdout.isatty():
             import pydoc  # it uses PAGER, and works on the simplest terminals
 
-            from minitune.commands.page_text import page_text
-
-            columns = shutil.get_terminal_size().columns
-            pydoc.pager(page_text(pages[name], min(columns - 1, _WIDEST)))
+            pydoc.pager(pages[name])
         else:
             echo(pages[name], end="")
         return 0

@@ -6,7 +6,6 @@ import pytest
 from manual_pages import MANUAL
 
 from minitune import cli
-from minitune.commands.page_text import page_text
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -87,33 +86,14 @@ def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str
     assert "  pytorch  A training loop" in printed(capsys, "load_state_dict").splitlines()
 
 
-def test_a_word_that_no_page_has_is_an_error_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["help", "zeppelin"]) == 1
-    assert (
-        "no page of the manual has 'zeppelin'; the pages are changes, cluster, command-line" in capsys.readouterr().err
-    )
-
-
-def test_in_a_terminal_a_pager_shows_it_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("pydoc.pager", shown.append)
-    assert cli.main(["help", "seeds"]) == 0
-    (text,) = shown
-    assert text.startswith("S\bSe\bee\bed\bds\bs\n")
-    assert "](" not in text
-
-
-@pytest.mark.parametrize(("columns", "width"), [(60, 59), (300, 120)])
-def test_on_a_terminal_a_pager_shows_a_page_as_text_of_a_readable_width(
-    columns: int, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_on_a_terminal_a_pager_shows_a_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown: list[str] = []
     monkeypatch.setattr("pydoc.pager", shown.append)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert printed(capsys, "schedulers") == ""
-    assert shown == [page_text((MANUAL / "schedulers.md").read_text(encoding="utf-8"), width)]
+    assert printed(capsys, "sched") == ""
+    assert shown == [(MANUAL / "schedulers.md").read_text(encoding="utf-8")]
 
 
 def test_a_word_that_no_page_has_is_told_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
