@@ -74,7 +74,7 @@ def add_parser(commands: Commands) -> None:
         epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was interrupted, "
         "or if a time budget ended it before all trials had started. `minitune help programs` has more.",
     )
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file: YAML or TOML")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file")
     parser.add_argument("--metric", help="the metric to optimise")
     parser.add_argument("--mode", choices=("min", "max"), help="whether a small or a large value is good")
     parser.add_argument(
@@ -190,7 +190,7 @@ def _sweep(options: argparse.Namespace) -> SweepFile:
     if options.sweep is None:
         return SweepFile()
     if not is_sweep_file(options.sweep):
-        rule = f"a sweep file ends in .yaml, .yml or .toml, but got {options.sweep!r}; a command goes behind --"
+        rule = f"a sweep file ends in .yaml or .yml, but got {options.sweep!r}; a command goes behind --"
         raise argparse.ArgumentError(None, rule)
     if options.own:
         raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")

@@ -1,4 +1,4 @@
-"""Sweep files of `minitune run`: the format of the sweeps of Weights & Biases, as YAML or TOML.
+"""Sweep files of `minitune run`: a part of the format of the sweeps of Weights & Biases, in YAML.
 
 A key means what it means there. A key that has no meaning here, such as `project`, is ignored with a note. Any other
 key or value that minitune does not have is an error that names it.
@@ -28,7 +28,6 @@ _READ = ("name", "program", "command", "method", "metric", "parameters", "early_
 _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
 """The searcher for each `method`."""
 _MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
-_IGNORED_OF_METRIC = ("impute", "impute_while_running")
 _DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
 _MOST_RUNGS = 100
 """The largest number of brackets of `early_terminate`, as there."""
@@ -63,14 +62,14 @@ class SweepFile:
 
 def is_sweep_file(path: str) -> bool:
     """Whether this may be the name of a sweep file."""
-    return path.endswith((".yaml", ".yml", ".toml"))
+    return path.endswith((".yaml", ".yml"))
 
 
 def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
     """Read a sweep file.
 
     Raises:
-        ImportError: If the library for its format is missing.
+        ImportError: If PyYAML is missing.
         ValueError: If it is no sweep, or has something that minitune lacks. The text names the file and the key.
     """
     content = _load(path)
@@ -82,50 +81,31 @@ def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
 
 def _load(path: str) -> Any:
     try:
+        import yaml
+    except ImportError:
+        raise ImportError("a sweep file needs PyYAML: pip install PyYAML") from None
+    try:
         with open_to_read(path) as file:
             data = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no sweep file {path}") from None
-    load = _toml() if path.endswith(".toml") else _yaml()
     try:
-        return load(data.decode("utf-8-sig"))
+        return yaml.safe_load(data.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError(f"{path} cannot be read: it is nested too deeply") from None
     except Exception as error:  # PyYAML raises errors of many classes, such as IndexError for `!!int ""`
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _yaml() -> Callable[[str], Any]:
-    try:
-        import yaml
-    except ImportError:
-        raise ImportError("a sweep file in YAML needs PyYAML: pip install PyYAML") from None
-    load: Callable[[str], Any] = yaml.safe_load
-    return load
-
-
-def _toml() -> Callable[[str], Any]:
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        try:
-            import tomli as tomllib
-        except ImportError:
-            raise ImportError("a sweep file in TOML needs tomli here: pip install tomli") from None
-    load: Callable[[str], Any] = tomllib.loads
-    return load
-
-
 def _sweep(content: Any, num_samples: int | None) -> SweepFile:
     check_keys(content, "the file", (*_READ, *_IGNORED))
-    for key in ("command", "metric", "parameters", "early_terminate"):
-        _check_extent(content.get(key), key)
+    _check_extent(content)
     method = content.get("method")
     one_of("method", method, _SEARCHERS)
     parameters = read_parameters(content.get("parameters"), is_grid=method == "grid")
     space = {parameter.name: parameter.domain for parameter in parameters}
     ignored = [key for key in _IGNORED if key in content]
-    metric, mode, target = _metric(content.get("metric"), ignored)
+    metric, mode, target = _metric(content.get("metric"))
     cap = content.get("run_cap")
     if cap is not None and not (is_whole(cap) and cap > 0):
         raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
@@ -143,17 +123,17 @@ def _sweep(content: Any, num_samples: int | None) -> SweepFile:
         target=target,
         search=_SEARCHERS[method],
         points=points,
-        stops_early=_early_terminate(content.get("early_terminate"), ignored),
+        stops_early=_early_terminate(content.get("early_terminate")),
         num_samples=cap if num_samples is None else num_samples,
         name=_name(content.get("name"), ignored),
         ignored=tuple(ignored),
     )
 
 
-def _check_extent(value: Any, key: str) -> None:
+def _check_extent(content: Any) -> None:
     """Refuse what takes no end to read, such as a list that contains itself or aliases of aliases."""
     members = 0
-    waiting = [(value, 1)]
+    waiting = [(content, 1)]
     while waiting:
         one, depth = waiting.pop()
         if isinstance(one, Mapping):
@@ -162,9 +142,9 @@ def _check_extent(value: Any, key: str) -> None:
             continue
         members += len(one)
         if depth > _DEEPEST:
-            raise ValueError(f"{key} is nested too deeply: {_DEEPEST} levels are possible")
+            raise ValueError(f"the file is nested too deeply: {_DEEPEST} levels are possible")
         if members > _MOST_MEMBERS:
-            raise ValueError(f"{key} has too many values: {_MOST_MEMBERS} are possible, counted with aliases")
+            raise ValueError(f"the file has too many values: {_MOST_MEMBERS} are possible, counted with aliases")
         waiting += [(member, depth + 1) for member in one]
 
 
@@ -183,10 +163,10 @@ def _name(given: Any, ignored: list[str]) -> str | None:
         return None
 
 
-def _metric(given: Any, ignored: list[str]) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
+def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None, float | None]:
     if given is None:
         return None, None, None
-    check_keys(given, "metric", ("name", "goal", "target", *_IGNORED_OF_METRIC))
+    check_keys(given, "metric", ("name", "goal", "target"))
     if not isinstance(given.get("name"), str):
         raise ValueError(f"metric.name must be a text, but got {shown(given.get('name'))}")
     goal = given.get("goal", "minimize")
@@ -194,7 +174,6 @@ def _metric(given: Any, ignored: list[str]) -> tuple[str | None, Literal["min", 
     target = given.get("target")
     if target is not None:
         target = number(target, "metric.target")
-    ignored += [f"metric.{key}" for key in _IGNORED_OF_METRIC if key in given]
     return given["name"], _MODES[goal], target
 
 
@@ -289,7 +268,6 @@ def _macros(program: Any, parameters: list[SweepParameter]) -> dict[str, Callabl
         "${args_no_equals}": split_pairs,
         "${args_no_boolean_flags}": lambda: [FlagSlot(f"--{slot.name}", slot) for slot in slots],
         "${args_json}": lambda: [(JsonSlot(members),)],
-        "${args_json_file}": lambda: [(JsonSlot(members, is_file=True),)],
     }
 
 
@@ -302,7 +280,7 @@ def _variable(found: re.Match[str]) -> str:
 
 
 # -- early stopping ----------------------------------------------------------------------------------------------------
-def _early_terminate(given: Any, ignored: list[str]) -> dict[str, Any] | None:
+def _early_terminate(given: Any) -> dict[str, Any] | None:
     """The arguments of `ASHAScheduler`.
 
     The brackets are max_iter / eta, max_iter / eta**2, ..., `s` of them; or without `s`, min_iter, min_iter * eta, ...
@@ -312,10 +290,8 @@ def _early_terminate(given: Any, ignored: list[str]) -> dict[str, Any] | None:
     check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta", "strict"))
     one_of("early_terminate.type", given.get("type"), ("hyperband",))
     strict = given.get("strict", True)
-    if not isinstance(strict, bool):
-        raise ValueError(f"early_terminate.strict must be true or false, but got {shown(strict)}")
-    if not strict:  # there, a trial would be compared by its best value so far; see `ASHAScheduler`
-        ignored.append("early_terminate.strict: false")
+    if strict is not True:  # there, a trial would be compared by its best value so far; see `ASHAScheduler`
+        raise ValueError(f"early_terminate.strict must be true, but got {shown(strict)}")
     numbers = {name: number(given[name], f"early_terminate.{name}") for name in given if name not in ("type", "strict")}
     for name, value in numbers.items():
         least = 1 if name == "eta" else 0

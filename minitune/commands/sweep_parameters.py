@@ -1,7 +1,7 @@
-"""The parameters of a sweep file: a domain for each distribution of Weights & Biases.
+"""The parameters of a sweep file: a domain for each of its distributions.
 
 Parameters may be nested there. Here the space is flat, so `depth` below `model` is the parameter `model.depth`.
-Distributions that no function of minitune makes are drawn by samplers of this module, at random with every searcher.
+`log_normal` has no function of minitune, so its values are drawn at random with every searcher.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base.checks import did_you_mean, is_real, is_whole, shown
-from minitune.space.domains import FARTHEST_SDS, Categorical, Float, Sampler
+from minitune.space.domains import FARTHEST_SDS, Float, Sampler
 
 _DISTRIBUTION = "distribution"
 _NESTED = "parameters"
@@ -21,7 +21,6 @@ _RANGE = ("min", "max")
 _KEYS_OF = {
     "constant": ("value",),
     "categorical": ("values",),
-    "categorical_w_probabilities": ("values", "probabilities"),
     "int_uniform": _RANGE,
     "uniform": _RANGE,
     "q_uniform": (*_RANGE, "q"),
@@ -29,18 +28,14 @@ _KEYS_OF = {
     "log_uniform_values": _RANGE,
     "q_log_uniform": (*_RANGE, "q"),
     "q_log_uniform_values": (*_RANGE, "q"),
-    "inv_log_uniform": _RANGE,
-    "inv_log_uniform_values": _RANGE,
     "normal": ("mu", "sigma"),
     "q_normal": ("mu", "sigma", "q"),
     "log_normal": ("mu", "sigma"),
     "q_log_normal": ("mu", "sigma", "q"),
-    "beta": ("a", "b"),
-    "q_beta": ("a", "b", "q"),
 }
 """The keys of each distribution."""
-_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1, "a": 1, "b": 1}
-_OF_LOGARITHMS = ("log_uniform", "q_log_uniform", "inv_log_uniform")
+_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
+_OF_LOGARITHMS = ("log_uniform", "q_log_uniform")
 """Distributions whose bounds are logarithms."""
 _MOST_VALUES = 1_000_000
 """A grid with more values of one parameter would never end."""
@@ -135,12 +130,10 @@ def _kind(given: Any, key: str) -> str:
     # An unknown distribution has unknown keys, too. Its name says more.
     if _DISTRIBUTION in given:
         one_of(f"{key}.{_DISTRIBUTION}", given[_DISTRIBUTION], _KEYS_OF)
-    check_keys(given, key, (_DISTRIBUTION, "value", "values", "probabilities", *_RANGE, *_DEFAULTS, _NESTED))
+    check_keys(given, key, (_DISTRIBUTION, "value", "values", *_RANGE, *_DEFAULTS, _NESTED))
     kind = given.get(_DISTRIBUTION)
     if kind is None:
         kind = _kind_of_keys(given)
-    elif kind == "categorical" and "probabilities" in given:
-        kind = "categorical_w_probabilities"
     needed = _KEYS_OF[kind]
     # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
     for name in given:
@@ -155,8 +148,6 @@ def _kind(given: Any, key: str) -> str:
 def _kind_of_keys(given: Mapping[str, Any]) -> str:
     if "value" in given:
         return "constant"
-    if "probabilities" in given:
-        return "categorical_w_probabilities"
     if "values" in given:
         return "categorical"
     # As there: two whole numbers make an int_uniform.
@@ -172,22 +163,15 @@ def _domain(given: Any, key: str, is_grid: bool) -> Any:
     kind = _kind(given, key)
     if kind == "constant":
         return _plain(given["value"], f"{key}.value")
-    if "values" in _KEYS_OF[kind]:
+    if kind == "categorical":
         values = given["values"]
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
         values = [_plain(value, f"{key}.values") for value in values]
-        if kind == "categorical":
-            return tune.grid_search(values) if is_grid else tune.choice(values)
-        if is_grid:
-            raise ValueError(f"{key}: method grid tries each value once, so it takes no probabilities")
-        domain = Categorical(values)
-        domain.set_sampler(_Weighted(_weights(given["probabilities"], len(values), f"{key}.probabilities")))
-        return domain
+        return tune.grid_search(values) if is_grid else tune.choice(values)
     numbers = {name: number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
-    for name in ("q", "a", "b"):
-        if name in numbers and not numbers[name] > 0:
-            raise ValueError(f"{key}.{name} must be a number above 0, but got {numbers[name]}")
+    if "q" in numbers and not numbers["q"] > 0:
+        raise ValueError(f"{key}.q must be a number above 0, but got {numbers['q']}")
     try:
         if "min" not in numbers:
             if is_grid:
@@ -215,10 +199,6 @@ def _range(kind: str, numbers: Mapping[str, float], is_grid: bool) -> Any:
             return tune.grid_search(_counted(first, last))
         return tune.randint(first, last + 1)
     if kind in _OF_LOGARITHMS:
-        if kind == "inv_log_uniform":  # the logarithm of 1 / x lies between the bounds
-            lowest = low
-            low = -high
-            high = -lowest
         low = math.exp(low)
         high = math.exp(high)
     if "q" in numbers:
@@ -248,7 +228,7 @@ def _steps(low: float, high: float, q: float, *, is_log: bool, is_grid: bool) ->
             return tune.grid_search([count * q for count in counts])
         return tune.grid_search([multiples.snap(count * q, q) for count in counts])
     if is_log and first == 0:  # zero has no logarithm, so it is the value of a small draw
-        return _drawn("log_uniform", (low, high), q)
+        return _of_powers("uniform", (math.log(low), math.log(high)), q)
     if not is_whole(q):
         make = tune.qloguniform if is_log else tune.quniform
         return make(multiples.snap(first * q, q), multiples.snap(last * q, q), q)
@@ -271,15 +251,13 @@ def _unbounded(kind: str, numbers: Mapping[str, float]) -> Any:
     import minitune as tune
 
     q = numbers.get("q")
-    if kind in ("beta", "q_beta"):
-        return _drawn("beta", (numbers["a"], numbers["b"]), q)
     mu = numbers["mu"]
     sigma = numbers["sigma"]
     if kind in ("log_normal", "q_log_normal"):
         if sigma < 0:
             raise ValueError(f"sigma must be at least 0, but got {sigma}")
         math.exp(mu + FARTHEST_SDS * sigma)  # OverflowError if a draw could be too large
-        return _drawn("log_normal", (mu, sigma), q)
+        return _of_powers("normalvariate", (mu, sigma), q)
     if q is None:
         return tune.randn(mu, sigma)
     return tune.qrandn(mu, sigma, q)
@@ -289,15 +267,6 @@ def _whole(value: float, key: str) -> int:
     if int(value) != value:
         raise ValueError(f"{key} must be a whole number, but got {value}")
     return int(value)
-
-
-def _weights(given: Any, count: int, key: str) -> list[float]:
-    if not isinstance(given, list) or len(given) != count:
-        raise ValueError(f"{key} must be a list of {count} numbers, one for each value, but got {shown(given)}")
-    weights = [number(weight, key) for weight in given]
-    if min(weights) < 0 or not math.isclose(math.fsum(weights), 1, abs_tol=1e-6):
-        raise ValueError(f"{key} must be at least 0 and have the sum 1, but got {shown(given)}")
-    return weights
 
 
 def _plain(value: Any, key: str) -> Any:
@@ -318,35 +287,18 @@ def _plain(value: Any, key: str) -> Any:
 
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
-class _Weighted(Sampler):
-    """Draws categories with probabilities."""
+class _Powers(Sampler):
+    """Draws e to the power of what a method of `random.Random` draws."""
 
-    def __init__(self, weights: Sequence[float]):
-        self.weights = weights
-
-    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        return rng.choices(domain.categories, self.weights)[0]
-
-
-class _Drawn(Sampler):
-    """Draws with a function of `_DRAWS`."""
-
-    def __init__(self, kind: str, arguments: tuple[float, float]):
-        self.kind = kind
+    def __init__(self, method: str, arguments: tuple[float, float]):
+        self.method = method
         self.arguments = arguments
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> float:
-        return _DRAWS[self.kind](rng, *self.arguments)
+        return math.exp(getattr(rng, self.method)(*self.arguments))
 
 
-def _drawn(kind: str, arguments: tuple[float, float], q: float | None) -> Float:
+def _of_powers(method: str, arguments: tuple[float, float], q: float | None) -> Float:
     domain = Float(None, None)
-    domain.set_sampler(_Drawn(kind, arguments))
+    domain.set_sampler(_Powers(method, arguments))
     return domain if q is None else domain.quantized(q)
-
-
-_DRAWS: dict[str, Callable[[random.Random, float, float], float]] = {
-    "beta": lambda rng, a, b: rng.betavariate(a, b),
-    "log_normal": lambda rng, mu, sigma: math.exp(rng.normalvariate(mu, sigma)),
-    "log_uniform": lambda rng, low, high: math.exp(rng.uniform(math.log(low), math.log(high))),
-}

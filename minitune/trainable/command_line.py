@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from minitune.base.checks import did_you_mean, shown
-from minitune.base.files import atomic_write
 from minitune.space import domains
 
 DOMAINS = (
@@ -37,8 +36,6 @@ DOMAINS = (
 """The functions that a domain may call."""
 OF_THE_TRIAL = ("trial_dir", "seed")
 """Names that every command line may use: the trial's directory, and its seed. Parameters come first."""
-ARGS_FILE = "args.json"
-"""The file in the trial's directory to which a `JsonSlot` may write."""
 _NAME = r"[A-Za-z_][\w.-]*"
 _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
 _NO_COLON = re.compile(rf"(?<!\{{)\{{\s*(?:(?P<name>{_NAME})\s*=\s*)?(?P<domain>{'|'.join(DOMAINS)})\(")
@@ -82,12 +79,11 @@ class FlagSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class JsonSlot:
-    """Where several parameters stand as one JSON object, or as the path of a file with this object."""
+    """Where several parameters stand as one JSON object."""
 
     members: Mapping[str, Any]
-    is_file: bool = False
 
-    def text(self, values: Mapping[str, Any]) -> str:
+    def filled(self, values: Mapping[str, Any]) -> str:
         """The object as JSON."""
         return json.dumps(_filled_members(self.members, values))
 
@@ -125,21 +121,12 @@ class CommandLine:
             if isinstance(word, FlagSlot):
                 words += word.filled(values)
             else:
-                words.append("".join(self._part(part, values, trial_dir) for part in word))
+                words.append("".join(self._part(part, values) for part in word))
         return [*_SHELL, *words] if self.is_for_shell else words
 
-    def write_files(self, config: Mapping[str, Any], trial_dir: str) -> None:
-        """Write the file that the words name, if they do, before the program starts."""
-        for word in self.words:
-            for part in word:
-                if isinstance(part, JsonSlot) and part.is_file:
-                    atomic_write(os.path.join(trial_dir, ARGS_FILE), part.text(config).encode())
-
-    def _part(self, part: str | ParameterSlot | JsonSlot, values: Mapping[str, Any], trial_dir: str) -> str:
+    def _part(self, part: str | ParameterSlot | JsonSlot, values: Mapping[str, Any]) -> str:
         if isinstance(part, str):
             return part
-        if isinstance(part, JsonSlot):
-            return os.path.join(trial_dir, ARGS_FILE) if part.is_file else part.text(values)
         text = part.filled(values)
         return shlex.quote(text) if self.is_for_shell else text
 

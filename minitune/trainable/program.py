@@ -80,7 +80,6 @@ class Program:
         context = get_context()
         trial_dir = str(context.get_trial_dir())
         words = self.command.filled(config, trial_dir, context.get_trial_seed())
-        self.command.write_files(config, trial_dir)
         files.write_again(os.path.join(trial_dir, EXPR_COMMAND_FILE), json.dumps(words).encode())
         if self.pattern is None:
             pattern = None

@@ -1,0 +1,467 @@
+"""Sweep files of `minitune run`: what each key does, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import cli
+from minitune.analysis import ExperimentAnalysis
+from minitune.commands.sweep import SweepFile, read_sweep
+from minitune.space.domains import Categorical, Float, Integer
+
+BASE = "program: train.py\nmethod: random\nrun_cap: 5\n"
+GRID = "program: train.py\nmethod: grid\n"
+X = "parameters: {x: {value: 1}}\n"
+METRIC = "metric: {name: v}\n"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a command in this process, where `tmp_path` is its working directory and its storage."""
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = cli.main(list(arguments))
+        except SystemExit as ended:  # wrong arguments
+            status = int(ended.code or 0)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return run
+
+
+def written(path: Path, text: str) -> str:
+    file = path / "sweep.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def sweep_of(path: Path, text: str) -> SweepFile:
+    return read_sweep(written(path, text))
+
+
+def parameters(rows: dict[str, str]) -> str:
+    return "parameters:\n" + "".join(f"  {name}: {{{lines}}}\n" for name, lines in rows.items())
+
+
+def arguments(sweep: SweepFile, **config: Any) -> list[str]:
+    """The words of the command behind the program, with values for some parameters and the constants of the others."""
+    assert sweep.command is not None
+    return sweep.command.filled({**sweep.parameters, **config}, "DIR", 0)[3:]
+
+
+def trials(name: str = "run") -> list[Any]:
+    return ExperimentAnalysis(name).trials
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+def test_distributions_become_domains(tmp_path: Path) -> None:
+    rows = {
+        "values": "values: [a, 2]",
+        "whole": "min: 1, max: 3",
+        "real": "min: 0.5, max: 3",
+        "log": "distribution: log_uniform, min: 0, max: 1",
+        "log_values": "distribution: log_uniform_values, min: 1e-1, max: 1",
+        "steps": "distribution: q_uniform, min: 0, max: 1.1, q: 0.25",
+        "short_steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
+        "whole_steps": "distribution: q_uniform, min: 0.1, max: 11, q: 5",
+        "log_steps": "distribution: q_log_uniform, min: 0, max: 1",
+        "log_values_steps": "distribution: q_log_uniform_values, min: 0.7, max: 3, q: 0.5",
+        "log_steps_from_zero": "distribution: q_log_uniform_values, min: 1, max: 9, q: 4",
+        "normal": "distribution: normal, mu: 2, sigma: 0.5",
+        "normal_steps": "distribution: q_normal, mu: 8, sigma: 0.01, q: 4",
+        "log_normal": "distribution: log_normal, mu: 3, sigma: 0",
+        "log_normal_steps": "distribution: q_log_normal, mu: 3, sigma: 0, q: 7",
+        "fixed": "value: '{x: 7}'",
+    }
+
+    sweep = sweep_of(tmp_path, BASE + parameters(rows))
+
+    domains = sweep.parameters
+    assert domains["fixed"] == "{x: 7}"
+    assert isinstance(domains["values"], Categorical)
+    assert domains["values"].categories == ["a", 2]
+    assert isinstance(domains["whole"], Integer)
+    assert (domains["whole"].lower, domains["whole"].upper) == (1, 4)
+    for name, low, high in (("real", 0.5, 3), ("log", 1, math.e), ("log_values", 0.1, 1)):
+        assert isinstance(domains[name], Float)
+        assert (domains[name].lower, domains[name].upper) == (pytest.approx(low), pytest.approx(high))
+    kept = pickle.loads(pickle.dumps(domains))  # as for a resume
+    drawn = {
+        name: [str(domain.sample(random_state=seed)) for seed in range(80)]
+        for name, domain in kept.items()
+        if name != "fixed"
+    }
+    # As there, a bound is rounded, too, and a whole step makes whole numbers.
+    for name, values in {
+        "steps": "0.0 0.25 0.5 0.75 1.0",
+        "short_steps": "0.1 0.2 0.3",
+        "whole_steps": "0 5 10",
+        "log_steps": "1 2 3",
+        "log_values_steps": "0.5 1.0 1.5 2.0 2.5 3.0",
+        "log_steps_from_zero": "0.0 4.0 8.0",
+        "log_normal": str(math.exp(3)),
+        "log_normal_steps": "21.0",
+    }.items():
+        assert set(drawn[name]) == set(values.split()), name
+    assert 1 < sum(map(float, drawn["normal"])) / 80 < 3
+    last = {name: domain.sample(random_state=1) for name, domain in domains.items() if name != "fixed"}
+    assert {"--normal_steps=8", "--log_normal_steps=21"} <= set(arguments(sweep, **last))
+
+
+def test_a_grid_has_all_values_of_ranges_with_steps(tmp_path: Path) -> None:
+    rows = {
+        "whole": "min: 1, max: 3",
+        "steps": "distribution: q_uniform, min: 0.1, max: 0.3, q: 0.1",
+        "whole_steps": "distribution: q_uniform, min: 0, max: 11, q: 5",
+        "log_steps": "distribution: q_log_uniform_values, min: 1, max: 9, q: 4",
+    }
+
+    domains = sweep_of(tmp_path, GRID + parameters(rows)).parameters
+
+    assert {name: list(domain["grid_search"]) for name, domain in domains.items()} == {
+        "whole": [1, 2, 3],
+        "steps": [0.1, 0.2, 0.3],
+        "whole_steps": [0, 5, 10],
+        "log_steps": [0, 4, 8],
+    }
+
+
+NAMES = ["model/lr", "+model.lr", "numbers[0]", "a:b", "7", "lr scale", "größe", "data/set@eval", "^x", "{y}", "x}=3"]
+
+
+def test_any_name_stands_in_the_command_as_it_is(run: Run, tmp_path: Path) -> None:
+    names = parameters({json.dumps(name): f"values: [{i}]" for i, name in enumerate(NAMES)})
+    written(tmp_path, f"{BASE}command: [echo, '${{args_no_hyphens}}']\n{names}")
+
+    status, out, err = run("run", "--dry-run", "sweep.yaml")
+
+    assert (status, err) == (0, "")
+    expected = [f"{name}={i}" for i, name in enumerate(NAMES)]
+    assert out.splitlines()[0].replace("'", "") == " ".join(["echo", *expected])
+
+
+def test_names_and_values_are_those_in_the_file(tmp_path: Path) -> None:
+    rows = {
+        "7": "value: 1e-4",
+        "d": "value: 2001-01-01",
+        "n": "values: [null, yes, {2001-01-01: 1.50}]",
+        "model": "parameters: {depth: {values: [4]}, opt: {parameters: {lr: {value: 0.1}}}}",
+    }
+    sweep = sweep_of(tmp_path, BASE + parameters(rows))
+
+    assert sweep.parameters["n"].categories == [None, True, {"2001-01-01": 1.5}]
+    words = ["--7=1e-4", "--d=2001-01-01", "--n=None", "--model.depth=4", "--model.opt.lr=0.1"]
+    assert arguments(sweep, **{"n": None, "model.depth": 4}) == words
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+SHOW = "import json, sys; print(json.dumps({'got': sys.argv[1:]}))"
+PARAMETERS = """
+parameters:
+  amp: {value: true}
+  old: {value: false}
+  lr: {values: [0.5]}
+  trial_dir: {value: mine}
+  note: {values: [a b]}
+  steps: {distribution: q_normal, mu: 8, sigma: 0.01, q: 4}
+  model: {parameters: {depth: {value: [4, x]}}}
+"""
+
+
+def test_each_macro_stands_for_its_words(run: Run, tmp_path: Path) -> None:
+    macros = ["${args}", "${args_no_hyphens}", "${args_no_boolean_flags}", "${args_no_equals}", "${args_json}"]
+    words = json.dumps(["${program}", "-c", SHOW, *macros])
+    written(tmp_path, f"program: {sys.executable}\nmethod: random\nrun_cap: 1\ncommand: {words}\n{PARAMETERS}")
+
+    assert run("run", "--name", "run", "sweep.yaml")[0] == 0
+
+    (trial,) = trials()
+    got = trial.last_result["got"]
+    depth = 'model.depth=[4, "x"]'
+    pairs = ["amp=True", "old=False", "lr=0.5", "trial_dir=mine", "note=a b", "steps=8", depth]
+    content = {"amp": True, "old": False, "lr": 0.5, "trial_dir": "mine", "note": "a b", "steps": 8}
+    assert got[:7] == [f"--{pair}" for pair in pairs]
+    assert got[7:14] == pairs
+    assert got[14:20] == ["--amp", *(f"--{pair}" for pair in pairs[2:])]
+    assert got[20:34] == [word for pair in pairs for word in f"--{pair}".split("=", 1)]
+    assert [json.loads(word) for word in got[34:]] == [{**content, "model": {"depth": [4, "x"]}}]
+
+
+def test_a_command_may_be_one_text(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, f"command: 'python  run.py ${{args_no_hyphens}}'\n{BASE}{X}")
+    assert sweep.command is not None
+    assert sweep.command.filled({"x": 1}, "DIR", 0) == ["python", "run.py", "x=1"]
+
+
+def test_all_other_words_are_literal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_DIRECTORY", "${args}")
+    literal = ["${now:%Y-%m-%d}", "{a:1}", "{x}", "{{x}}", "{x: uniform(0, 1)}", "{trial_dir}", "a=${program}", "$HOME"]
+    words = ["echo", *literal, 3, "${envvar:A_DIRECTORY}", "in=${envvar:A_DIRECTORY}/b", "${args_no_hyphens}"]
+    written(tmp_path, f"command: {json.dumps(words)}\n{BASE}{X}")
+
+    status, out, _ = run("run", "--dry-run", "sweep.yaml")
+
+    assert status == 0
+    line = out.splitlines()[0].replace("'", "")
+    assert line == " ".join(["echo", *literal, "3", "${args}", "in=${args}/b", "x=1"])
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+COUNT = 'command: [sh, -c, "echo report v=${1#x=}; echo report v=${1#x=}", sh, "${args_no_hyphens}"]\n'
+
+
+def test_a_sweep_file_runs_its_program(run: Run, tmp_path: Path) -> None:
+    stops = "early_terminate: {type: hyperband, min_iter: 1}\n"
+    written(tmp_path, f"name: run\n{GRID}{COUNT}{METRIC}parameters: {{x: {{values: [1, 2, 3]}}}}\n{stops}")
+
+    assert run("run", "sweep.yaml", "--num-samples", "1", "--concurrent", "1")[0] == 0
+
+    assert [trial.last_result["v"] for trial in trials()] == [1, 2, 3]
+    assert [trial.last_result["training_iteration"] for trial in trials()] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("goal", "target", "ran"),
+    [("minimize", "2.5", [3, 2]), ("minimize", "2", [3, 2]), ("maximize", "3", [3]), ("maximize", "9", [3, 2, 1])],
+)
+def test_a_target_ends_the_run(run: Run, tmp_path: Path, goal: str, target: str, ran: list[int]) -> None:
+    metric = f"metric: {{name: v, goal: {goal}, target: {target}}}\n"
+    written(tmp_path, f"name: run\n{GRID}{COUNT}{metric}parameters: {{x: {{values: [3, 2, 1]}}}}\n")
+
+    status, out, _ = run("run", "sweep.yaml", "--concurrent", "1")
+
+    assert status == 0
+    assert [trial.last_result["v"] for trial in trials() if trial.last_result] == ran
+    assert ("The run has ended because v <= 2.5 was reached." in out) == (target == "2.5")
+    assert [run(command, "run")[0] for command in ("watch", "resume")] == [0, 0], "what it was to reach is reached"
+
+
+@pytest.mark.parametrize(("options", "count"), [([], 4), (["--num-samples", "2"], 12)])
+def test_run_cap_may_be_below_the_grid(run: Run, tmp_path: Path, options: list[str], count: int) -> None:
+    space = "parameters: {b: {values: [1, 2]}, a: {min: 1, max: 3}}\n"
+    written(tmp_path, f"name: run\ncommand: [echo, report, '${{args_no_hyphens}}']\n{GRID}run_cap: 4\n{space}")
+
+    assert run("run", "sweep.yaml", *options)[0] == 0
+
+    # the first points of the whole grid, in its order
+    whole = [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (3, 2)]
+    assert [(trial.config["a"], trial.config["b"]) for trial in trials()] == [*whole, *whole][:count]
+    assert len(run("run", "sweep.yaml", "--dry-run")[1].splitlines()) == 3
+    written(tmp_path, f"{GRID}run_cap: 2\nparameters: {{x: {{values: [1, 2, 3]}}}}\n")
+    assert len(run("run", "sweep.yaml", "--dry-run")[1].splitlines()) == 2, "no more than the cap"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "end", "eta"),
+    [
+        ("min_iter: 3", 3, 3e9, 3),
+        ("min_iter: 5, s: 2", 5, 5e9, 3),
+        ("min_iter: 5, eta: 2, strict: true", 5, 5e9, 2),
+        ("max_iter: 27, s: 2", 3, 27, 3),
+        ("max_iter: 27, s: 1000000000", 1, 27, 3),
+        ("max_iter: 27", 1, 27, 3),
+        ("min_iter: 7, max_iter: 19, s: 2", 19 / 9, 19, 3),
+        ("min_iter: 7, max_iter: 19", 7, 19, 3),
+        ("min_iter: 7, max_iter: 7", 7, 7, 3),
+        ("max_iter: 9, s: 2, eta: 1000000000", 9, 9, 1e9),
+        ("min_iter: 1, eta: 1.0000001", 1, 1.00001, 1.0000001),
+    ],
+)
+def test_early_terminate_sets_the_levels_of_asha(
+    tmp_path: Path, lines: str, first: float, end: float, eta: float
+) -> None:
+    found = sweep_of(tmp_path, f"{BASE}{METRIC}{X}early_terminate: {{type: hyperband, {lines}}}\n").stops_early
+
+    assert found == {
+        "grace_period": pytest.approx(first),
+        "max_t": pytest.approx(end),
+        "reduction_factor": eta,
+        "stop_last_trials": False,
+    }
+
+
+def test_keys_without_a_meaning_here_are_ignored_with_one_note(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = (
+        "project: p\nentity: e\ndescription: d\nname: ../a\napiVersion: '1'\nkind: sweep\ncontroller: {type: local}\n"
+    )
+    written(tmp_path, text + BASE + X)
+
+    status, out, _ = run("run", "--dry-run", "sweep.yaml")
+
+    assert (status, len(out.splitlines())) == (0, 3)
+    ignored = "apiVersion, kind, project, entity, description, controller, name"
+    assert caplog.messages == [f"sweep.yaml: ignored, as they mean nothing here: {ignored}"]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+def of_x(lines: str, *, head: str = BASE) -> str:
+    return f"{head}parameters: {{x: {{{lines}}}}}\n"
+
+
+def stopped(lines: str) -> str:
+    return f"{BASE}{X}{METRIC}early_terminate: {{type: hyperband, {lines}}}\n"
+
+
+HUGE = "1" + "0" * 30
+ALIASES = "".join(f", &b{i} [{','.join([f'*b{i - 1}'] * 9)}]" for i in range(1, 9))
+BOMB = f"[&b0 [x,x,x,x,x,x,x,x,x]{ALIASES}]"
+"""Nine aliases of nine aliases ...: 9**9 words."""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BASE.replace("random", "custom"), "method must be one of grid, random, bayes, but got 'custom'"),
+        (f"job: j\n{BASE}{X}", "minitune does not have the key 'job' of the file"),
+        (f"{BASE}{X}metrc: {{}}\n", "key 'metrc' of the file (did you mean 'metric'?)"),
+        (BASE, "parameters must be a mapping"),
+        (f"name: [a]\n{BASE}{X}", "name must be a text"),
+        ("", "the file must be a mapping, but got None"),
+        # distributions
+        (of_x("distribution: beta"), "parameters.x.distribution must be one of"),
+        (of_x("distribution: inv_log_uniform, min: 0, max: 1"), "log_normal, q_log_normal, but got 'inv_log_uniform'"),
+        (of_x("values: [1, 2], probabilities: [0.5, 0.5]"), "does not have the key 'probabilities' of parameters.x"),
+        (of_x("distribution: q_normal, q: 0"), "parameters.x.q must be a number above 0"),
+        (of_x("distribution: q_log_uniform_values, min: 0, max: 3"), "parameters.x: min must be above 0"),
+        (of_x("distribution: log_uniform, min: 0, max: 1000"), "x: the numbers are too large for distribution log_uni"),
+        (of_x("distribution: log_normal, mu: 700"), "parameters.x: the numbers are too large"),
+        (of_x("distribution: log_normal, sigma: -1"), "parameters.x: sigma must be at least 0, but got -1"),
+        (of_x("distribution: int_uniform, min: 0, max: .inf"), "x.max must be a finite number, but got inf"),
+        (of_x("distribution: int_uniform, min: .nan, max: 4"), "x.min must be a finite number, but got nan"),
+        (of_x("distribution: int_uniform, min: 0.5, max: 4"), "parameters.x: min must be a whole number"),
+        (of_x("distribution: q_uniform, min: 0, max: 1e308, q: 1e-300"), "parameters.x: the numbers are too large"),
+        (of_x(f"distribution: uniform, min: 0, max: {HUGE * 20}"), "parameters.x: the numbers are too large"),
+        (of_x(f"min: 0, max: {HUGE}", head=GRID), f"1000000 values of a parameter, but got {HUGE[:-1]}1"),
+        (of_x("distribution: q_uniform, min: 0, max: 1, q: 1e-9", head=GRID), "a grid takes at most 1000000 values"),
+        (of_x("distribution: q_uniform, min: 0, max: 1e7, q: 1", head=GRID), "but got 10000001"),
+        (of_x("distribution: uniform, min: 0, max: 1", head=GRID), "grid needs values or a range with steps, but got"),
+        (of_x("distribution: q_normal", head=GRID), "grid needs values or a range with steps"),
+        (f"{BASE}parameters: {{x: 3}}", "parameters.x must be a mapping, such as {value: 3}, but got 3"),
+        (of_x("min: 1"), "parameters.x: distribution uniform needs max"),
+        (of_x("min: 1, max: 2, q: 1"), "distribution int_uniform takes min, max, but got q"),
+        (of_x("min: 0, max: much"), "parameters.x.max must be a number"),
+        (of_x("min: 0.5, max: 1e400"), "parameters.x.max must be a finite number"),
+        (of_x("min: 3, max: 1"), "parameters.x: min must be at most max, but got 3 and 1"),
+        (of_x("min: true, max: 3.5"), "parameters.x.min must be a number, but got True"),
+        (of_x("values: 3"), "parameters.x.values must be a list of values, but got 3"),
+        (of_x("values: []"), "parameters.x.values must be a list of values, but got []"),
+        (of_x("value: {grid_search: [1]}"), "x.value must not be a mapping of grid_search alone"),
+        (of_x("value: !!binary aGVsbG8="), "parameters.x.value must be a text, a number"),
+        (of_x("value: !!set {a, b}"), "parameters.x.value must be a text, a number"),
+        (of_x("parameters: 3"), "parameters.x must be a mapping of names to domains, but got 3"),
+        (of_x("parameters: {y: {value: 1}}, min: 1"), "does not have the key 'min' of parameters.x"),
+        # names
+        (f"{BASE}parameters: {{x.y: {{value: 1}}, x: {{parameters: {{y: {{value: 1}}}}}}}}", "x.y is there twice"),
+        (f'{BASE}parameters: {{"a\\0": {{value: 1}}}}', "characters that can be printed"),
+        (f"{BASE}parameters: {{'': {{value: 1}}}}", "characters that can be printed, but got ''"),
+        (f"{BASE}parameters: {{on: {{value: 1}}}}", "in parameters must be a text, but got True; put it into quotes"),
+        (f"{BASE}parameters: {{~: {{value: 1}}}}", "a name in parameters must be a text, but got None"),
+        # the objective and its limits
+        (f"metric: 3\n{BASE}{X}", "metric must be a mapping, but got 3"),
+        (f"{BASE}{X}metric: {{name: 3}}", "metric.name must be a text, but got 3"),
+        (f"{BASE}{X}metric: {{goal: minimize}}", "metric.name must be a text, but got None"),
+        (f"{BASE}{X}metric: {{name: v, goal: best}}", "metric.goal must be one of"),
+        (f"{BASE}{X}metric: {{name: v, target: low}}", "metric.target must be a number"),
+        (f"{BASE}{X}metric: {{name: v, impute: worst}}", "minitune does not have the key 'impute' of metric"),
+        (stopped("min_iter: 1, strict: false"), "early_terminate.strict must be true, but got False"),
+        (stopped("min_iter: 1, eta: 1"), "early_terminate.eta must be a number above 1"),
+        (stopped("max_iter: 1e300, s: 1e300"), "at most 1000000000, but got 1e+300"),
+        (stopped("min_iter: 9, max_iter: 3"), "min_iter must be at most max_iter"),
+        (stopped("s: 3"), "early_terminate needs min_iter, or max_iter and s"),
+        (stopped("min_iter: 1").replace(METRIC, ""), "early_terminate needs metric"),
+        (BASE.replace("random", "bayes") + X, "method bayes needs metric"),
+        (BASE.replace("run_cap: 5", "") + X, "a sweep without run_cap has no end"),
+        (BASE.replace("5", "0") + X, "run_cap must be a whole number above 0"),
+        (f"{GRID}run_cap: 1000001\nparameters: {{a: {{min: 1, max: 999999}}, b: {{values: [1, 2]}}}}", "most 1000000"),
+        # the command
+        (BASE.replace("train.py", "3") + X, "program must be the path of the script, but got 3"),
+        (f"command: ['a=${{envvar:NO_SUCH}}/b']\n{BASE}{X}", "no environment variable NO_SUCH"),
+        (f"command: ['${{arg}}']\n{BASE}{X}", "minitune does not have ${arg} of command (did you mean '${args}'?)"),
+        (f"command: ['${{args_json_file}}']\n{BASE}{X}", "minitune does not have ${args_json_file} of command"),
+        (f"command: [a, '--args=${{args}}']\n{BASE}{X}", "command passes no parameter to the program"),
+        (f"command: []\n{BASE}{X}", "command must be a list of words, but got []"),
+        (f"command: [a, [b]]\n{BASE}{X}", "a word of command must be a text, but got ['b']"),
+        (f"command: [a, true]\n{BASE}{X}", "a word of command must be a text, but got True; put it into quotes"),
+        (f'command: ["a\\0"]\n{BASE}{X}', "a word of command must have no NUL"),
+        # what has no end or no meaning
+        (of_x("values: [&r [*r]]"), "the file is nested too deeply"),
+        (f"{BASE}parameters: {{x: &r {{parameters: {{y: *r}}}}}}", "the file is nested too deeply"),
+        (of_x(f"value: {'[' * 60 + ']' * 60}"), "the file is nested too deeply"),
+        (of_x(f"value: {'[' * 2000}{']' * 2000}"), "cannot be read: it is nested too deeply"),
+        (of_x(f"values: {BOMB}"), "the file has too many values"),
+        (f"name: {BOMB}\n{BASE}{X}", "the file has too many values"),
+        ("{a", "cannot be read"),
+        (of_x('value: !!int ""'), "cannot be read"),
+        (of_x("value: !!python/name:os.system "), "cannot be read"),
+    ],
+)
+def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    written(tmp_path, text)
+
+    status, out, err = run("run", "sweep.yaml")
+
+    assert (status, out) == (1, "")
+    assert err.startswith("minitune: sweep.yaml")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["sweep.yaml", "--param", "x=uniform(0, 1)"], "--param is for a command behind --, but got sweep.yaml"),
+        (["sweep.yaml", "--shell"], "--shell is for a command behind --, but got sweep.yaml"),
+        (["sweep.yaml", "--", "true"], "the command is in sweep.yaml, so none can follow --"),
+        (["sweep.yaml", "--metric", "other"], "--metric and --mode go together, but got other and None"),
+        (["sweep.toml"], "a sweep file ends in .yaml or .yml, but got 'sweep.toml'"),
+    ],
+)
+def test_options_that_do_not_fit_a_sweep_file_are_refused(
+    run: Run, tmp_path: Path, options: list[str], message: str
+) -> None:
+    written(tmp_path, f"{BASE}{COUNT}{METRIC}{X}")
+
+    status, _, err = run("run", *options)
+
+    assert (status, message in err) == (2, True)
+
+
+def test_a_file_that_is_no_regular_one_is_refused(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.yaml")  # reading it would block
+    (tmp_path / "directory.yaml").mkdir()
+
+    for name, kind in (("fifo", "a FIFO"), ("directory", "a directory")):
+        status, _, err = run("run", f"{name}.yaml")
+        assert (status, f"{name}.yaml is {kind}, but it must be a regular file" in err) == (1, True)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(BASE + X, encoding="utf-8-sig")
+
+    assert read_sweep(str(file)).num_samples == 5
+
+
+def test_a_missing_library_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    written(tmp_path, BASE + X)
+    status, _, err = run("run", "sweep.yaml")
+    assert (status, "needs PyYAML: pip install PyYAML" in err) == (1, True)
