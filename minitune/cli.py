@@ -48,9 +48,6 @@ _GROUPS = {
 }
 """The headings of the help, each by the first command below it."""
 
-ALIASES = {"lsx": "ls", "list-trials": "ls", "list-experiments": "ls"}
-"""Ray Tune's names for commands."""
-
 _BRIEF = frozenset(("ls", "show", "best", "compare", "report", "explain"))
 """Commands that read runs, print and end: nearly all objects that they make stay until then."""
 
@@ -76,9 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minitune {__version__}")
-    parser.add_argument(
-        "command", nargs="?", choices=(*COMMANDS, *ALIASES), metavar="COMMAND", help="one of the commands below"
-    )
+    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
     return parser
 
@@ -150,7 +145,6 @@ def _named_warnings() -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with the arguments after `minitune`; return the exit status (see `minitune.commands`)."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
-    name = ALIASES.get(name, name)
     if name not in COMMANDS:
         parser = build_parser()
         if name and not name.startswith("-"):

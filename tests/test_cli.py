@@ -199,7 +199,7 @@ def test_an_end_of_a_command_has_its_exit_status(
         raise error
 
     monkeypatch.setattr("minitune.commands.look.ls", fails)
-    assert cli.main(["lsx"]) == status
+    assert cli.main(["ls"]) == status
     assert capsys.readouterr() == ("", err)
 
 

@@ -77,10 +77,6 @@ def add_parser(commands: Commands) -> None:
         metavar="FILE.py",
         help="take the trainable from this script, which runs up to its fit() (default: the copy in the run)",
     )
-    parser.add_argument(
-        "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
-    )
-    parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
     set_command(
         parser,
         rerun,
@@ -140,16 +136,14 @@ def rerun(options: argparse.Namespace) -> int:
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
-    start = BEGINNING
-    if not options.from_scratch:
-        start = _start_point(run, trial)
+    start = _start_point(run, trial)
     with _command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
             # The dump goes to the descriptor, because `sys.stderr` may be replaced by the trial.
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
-        with _scratch(options.keep) as directory:
-            _tell_begin(run, trial, start, directory if options.keep else None)
+        with tempfile.TemporaryDirectory(prefix="minitune-rerun-", ignore_cleanup_errors=True) as directory:
+            _tell_begin(run, trial, start)
             limit = _reports_to_make(trial, start)
             again = _Rerun(hold(trainable), run, trial, start, limit, options.pdb)
             again.run(directory)
@@ -172,7 +166,7 @@ def _start_point(run: Story, trial: Trial) -> StartPoint:
     start = starts.get(trial.trial_id, BEGINNING)
     if start.path is not None and not os.path.isdir(start.path):
         raise FileNotFoundError(
-            f"the trial started from the checkpoint {start.path}, which no longer exists; pass --from-scratch"
+            f"the trial started from the checkpoint {start.path}, which no longer exists, so it cannot be run again"
         )
     return start
 
@@ -183,14 +177,6 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
     plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.setup.trainable_name)
     return plan.experiments[trial.experiment_number].trainable
-
-
-def _scratch(keep: str | None) -> contextlib.AbstractContextManager[str]:
-    """The directory for the files of the trial: `keep`, or a temporary one."""
-    if keep is None:
-        return tempfile.TemporaryDirectory(prefix="minitune-rerun-", ignore_cleanup_errors=True)
-    os.makedirs(keep, exist_ok=True)
-    return contextlib.nullcontext(os.path.abspath(keep))
 
 
 @contextlib.contextmanager
@@ -318,7 +304,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
     return isinstance(error, KeyboardInterrupt) and not error.args
 
 
-def _tell_begin(run: Story, trial: Trial, start: StartPoint, kept: str | None) -> None:
+def _tell_begin(run: Story, trial: Trial, start: StartPoint) -> None:
     what = f"{trial.state} after {counted(trial.progress.num_reports, 'report')}"
     if trial.error is not None:
         what += f": {trial.error.summary()}"
@@ -328,8 +314,6 @@ def _tell_begin(run: Story, trial: Trial, start: StartPoint, kept: str | None) -
     if start.path is not None:
         where = f"at {start.path}"
     echo(f"  start   {where}, seed {trial.seed}")
-    if kept:
-        echo(f"  files   {kept}")
     sys.stdout.flush()
 
 

@@ -147,12 +147,12 @@ def _joined(words: list[str]) -> tuple[list[str], int]:
 # -- the candidates ----------------------------------------------------------------------------------------------------
 def candidates(words: list[str]) -> Candidates:
     """What the last of these words behind `minitune` may become, with descriptions; empty if that is not known."""
-    from minitune.cli import ALIASES, COMMANDS, parser_of
+    from minitune.cli import COMMANDS, parser_of
 
     *before, word = words
     if not before:
         return _that_begin(word, {name: text for name, (_, text) in COMMANDS.items()})
-    name = ALIASES.get(before[0], before[0])
+    name = before[0]
     if name not in COMMANDS or "--" in before:
         return {}
     parser = parser_of(name)

@@ -67,11 +67,6 @@ def print_json(facts: Facts) -> None:
     echo("{\n" + ",\n".join(parts) + "\n}")
 
 
-def json_line(facts: Facts) -> str:
-    """The object for programs on one line."""
-    return json_text.dumps(_for_programs(facts))
-
-
 def text_of(value: Any) -> Any:
     """What people get of a fact; `ABSENT` for nothing."""
     return value.text if type(value) is Said else value

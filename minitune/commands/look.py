@@ -6,7 +6,6 @@ These commands only read, and unpickle nothing. A run may be live, killed or dam
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import shlex
 import shutil
@@ -93,7 +92,6 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)")
     parser.add_argument("--sort", metavar="A,B", help="sort by these columns instead; missing values come last")
-    parser.add_argument("--desc", action="store_true", help="sort in descending order")
     parser.add_argument(
         "--filter",
         metavar="CONDITION",
@@ -106,7 +104,6 @@ def add_parser(commands: Commands) -> None:
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x or a/x if there is no other x"
     )
     parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
-    parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
     add_json(parser)
     set_command(parser, ls, "minitune ls", 'minitune ls valley --filter "loss < 0.5" --columns trial,loss,lr')
     parser = commands.add_parser(
@@ -236,22 +233,15 @@ class Listing:
 
 
 def _list(listing: Listing, options: argparse.Namespace) -> int:
-    """Show the requested rows, or write them to a file."""
+    """Show the requested rows."""
     items = _chosen(listing, options)
     columns: Sequence[str] | None = None
     if options.columns:
         columns = [listing.column(name) for name in options.columns.split(",")]
-    if options.output:
-        with open(options.output, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns or listing.columns(), extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(map(listing.facts, items))
     if options.json:
         # Not the default columns: a program wants everything, and picks by itself.
         rows = [{name: row.get(name) for name in columns or row} for row in map(listing.facts, items)]
         print_json({**listing.identity, listing.kind: rows})
-    elif options.output:
-        echo(f"{len(items)} rows are in {options.output}")
     else:
         heading = listing.heading
         if len(items) < len(listing.items):
@@ -352,11 +342,9 @@ def _chosen(listing: Listing, options: argparse.Namespace) -> list[Any]:
         for name in reversed(names):
             there = [row for row in rows if _is_there(row.get(name))]
             missing = [row for row in rows if not _is_there(row.get(name))]
-            rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
+            rows = [*sorted(there, key=lambda row: _rank(row[name])), *missing]
         of_row = {id(row): item for row, item in zip(listing.rows, items, strict=True)}
         items = [of_row[id(row)] for row in rows]
-    if options.desc and not options.sort:
-        items.reverse()
     return items[: options.limit]
 
 

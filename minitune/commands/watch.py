@@ -47,9 +47,7 @@ def add_parser(commands: Commands) -> None:
         "was interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP} (default: {LAST}; with --web: the list of all runs)")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the object of `show --json` in a line at each change")
-    shown.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
+    parser.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
     parser.add_argument(
         "--port", type=count_from(0), default=0, metavar="N", help="the port of --web (default: any free one)"
     )
@@ -64,9 +62,6 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("-f", "--follow", action="store_true", help="follow the output until the trial ends")
     parser.add_argument("--stderr", action="store_true", help="show the standard error instead of the standard output")
-    parser.add_argument(
-        "--file", metavar="NAME", help="show another file of the trial's directory, such as that of log_to_file"
-    )
     set_command(parser, logs, "minitune logs valley 3", "minitune logs valley 3 --follow")
 
 
@@ -77,12 +72,11 @@ def watch(options: argparse.Namespace) -> int:
     options.run = options.run or LAST
     try:
         follower = RunFollower(existing_run(options.run))
-        state = (_print_until_end if options.json else _show_until_end)(follower)
+        state = _show_until_end(follower)
     except KeyboardInterrupt:
         note(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again")
         raise
-    if not options.json:
-        echo(f"{follower.run.path}: {state.text}")
+    echo(f"{follower.run.path}: {state.text}")
     return exit_status(follower.run, state)
 
 
@@ -105,22 +99,6 @@ def _serve(options: argparse.Namespace) -> int:
     finally:
         server.release()
     return 0
-
-
-def _print_until_end(follower: RunFollower) -> Standing:
-    """Print the state of a run for programs at each change until it ends. Blocks."""
-    from minitune.commands.about import about_run
-    from minitune.commands.facts import json_line
-
-    _, state = read_on(follower)
-    while state.name == RUNNING_RUN:
-        echo(json_line(about_run(follower.run, state)), flush=True)
-        has_new = False
-        while not has_new and state.name == RUNNING_RUN:
-            time.sleep(_LOOK_S)
-            has_new, state = read_on(follower)
-    echo(json_line(about_run(follower.run, state)), flush=True)
-    return state
 
 
 def _show_until_end(follower: RunFollower) -> Standing:
@@ -177,12 +155,12 @@ def logs(options: argparse.Namespace) -> int:
     follower = RunFollower(path)
     follower.read_new()
     trial = find_trial(follower.run.trials, wanted)
-    name = options.file or ("stderr" if options.stderr else "stdout")
+    name = "stderr" if options.stderr else "stdout"
     shown = _show_file(follower, trial, name, follows=options.follow)
     other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
     if not shown:
         hint = ""
-        if not options.file and os.path.exists(other) and os.path.getsize(other):
+        if os.path.exists(other) and os.path.getsize(other):
             hint = "; --stderr shows its stderr"
             if options.stderr:
                 hint = "; without --stderr you see its stdout"
@@ -221,5 +199,5 @@ def _why_missing(trial: Trial, path: str) -> str:
     names = ", ".join(sorted(entry.name for entry in os.scandir(trial.local_path) if entry.is_file())) or "none"
     return (
         f"there is no {path}: trials that run in the process of the script (inline) print to its console, and "
-        f"log_to_file gives other names; there are {names} (see --file)"
+        f"log_to_file gives other names; there are {names}"
     )

@@ -54,12 +54,11 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitun
     assert (files_below(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
 
 
-def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) -> None:
-    status, out, _ = minitune("rerun", "run", "1", "--keep", tmp_path / "kept")
+def test_a_trial_that_ended_well_does_again(minitune: Minitune) -> None:
+    status, out, _ = minitune("rerun", "run", "1")
 
     assert status == 0
     assert out.endswith("ended after 3 reports\n")
-    assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
 
 
 def draws(config: dict[str, Any]) -> None:
@@ -94,15 +93,6 @@ def test_a_trial_that_fails_only_this_time_says_so(minitune: Minitune, tmp_path:
     assert (status, out.splitlines()[-1]) == (3, "failed after 1 report; --pdb opens the debugger there")
 
 
-def test_files_are_kept_in_a_directory_beside_the_user(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    status, out, _ = minitune("rerun", "run", "1", "--keep", "kept")
-    assert (status, f"  files   {tmp_path / 'kept'}\n" in out) == (0, True)
-    assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
-
-
 def test_a_trial_is_not_run_again_without_its_gpus(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,9 +124,6 @@ def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Min
 
     status, out, _ = minitune("rerun", path, "0")
     assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
-
-    status, out, _ = minitune("rerun", path, "0", "--from-scratch")
-    assert (status, out.count("iteration")) == (3, 2)
 
 
 def endless(config: dict[str, Any]) -> None:
@@ -570,7 +557,8 @@ def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
     assert lines[-1].endswith("in train")
     assert not [line for line in lines if "function_runner" in line]
 
-    again = script.start_minitune("rerun", str(script.storage / "crash"), "--keep", str(script.directory / "kept"))
+    command = [sys.executable, "-m", "minitune", "rerun", str(script.storage / "crash")]
+    again = script.start_command(command, TMPDIR=str(script.directory))  # a crash leaves its files there
     assert " in train\n" in script.finish(again)[1]
 
 
@@ -610,7 +598,7 @@ def test_a_rerun_that_the_user_ends_has_not_failed(
     assert (len(opened) == 1, err != "") == (bool(is_ctrl_c_under_pdb),) * 2
 
 
-def test_a_rerun_from_a_checkpoint_that_is_gone_names_the_way_out(minitune: Minitune, tmp_path: Path) -> None:
+def test_a_trial_whose_first_checkpoint_is_gone_is_not_run_again(minitune: Minitune, tmp_path: Path) -> None:
     def fails_from(config: dict[str, Any]) -> None:
         report_state(restored_state() + 1, {"loss": 1})
         raise ValueError("always")
@@ -620,5 +608,4 @@ def test_a_rerun_from_a_checkpoint_that_is_gone_names_the_way_out(minitune: Mini
         path.rename(tmp_path / path.name)
     status, out, err = minitune("rerun", tmp_path / "run")
     assert (status, out) == (1, "")
-    assert "which no longer exists; pass --from-scratch\n" in err
-    assert minitune("rerun", tmp_path / "run", "--from-scratch")[0] == 3
+    assert "which no longer exists, so it cannot be run again\n" in err

@@ -111,7 +111,7 @@ def test_a_run_whose_record_is_damaged_offers_no_trials(
         ("bash", ["show", '"ru'], ["run"]),
         ("bash", ["show", "r\\u"], ["run"]),
         ("bash", ["compare", "run", "last", "--metric", ""], ["loss"]),
-        ("bash", ["lsx", "run", "--sort", "loss,logd"], ["loss,logdir"]),
+        ("bash", ["ls", "run", "--sort", "loss,logd"], ["loss,logdir"]),
         ("bash", ["ls", "run", "--columns", "trial,loss,"], None),
     ],
 )

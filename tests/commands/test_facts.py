@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune.commands.facts import ABSENT, Facts, Said, data_of, json_line, tell
+from minitune.commands.facts import ABSENT, Facts, Said, data_of, tell
 
 FACTS: Facts = {
     "trial": Said(3, "3 (t3)"),
@@ -79,9 +79,6 @@ def test_programs_get_one_object_with_all_data_and_the_schema_first(capsys: pyte
     assert (lines[0], lines[1], lines[-1]) == ("{", '  "schema": 1,', "}")
     begin = lines.index('  "rows": [')
     assert lines[begin + 1 : begin + 4] == ['    {"a": 1},', '    {"a": 2}', "  ],"], "a row is a line"
-    line = json_line(FACTS)
-    assert "\n" not in line
-    assert json.loads(line) == PROGRAMS
     assert data_of(FACTS) == {name: value for name, value in PROGRAMS.items() if name != "schema"}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Minitune, fit_three, grows_record_by_record
+from command_runs import Minitune
 from kit import fit, raiser
 
 import minitune as tune
@@ -65,7 +65,7 @@ def test_importances_have_the_keys_of_the_manual(minitune: Minitune, tmp_path: P
 
 def test_every_command_that_shows_data_has_it() -> None:
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
-    assert have == {"ls", "show", "best", "compare", "explain", "importance", "watch", "doctor"}
+    assert have == {"ls", "show", "best", "compare", "explain", "importance", "doctor"}
 
 
 def test_the_whole_state_of_a_run_is_in_one_object(minitune: Minitune, storage: Path) -> None:
@@ -112,21 +112,3 @@ def test_trials_by_number_and_id_are_the_same_in_all_objects(minitune: Minitune)
     for each in (shown, best, compared, *decisions):
         assert ids[each["trial"]] == each["trial_id"]
     assert shown["trial"] == 1
-
-
-def test_a_watched_run_is_an_object_in_a_line_at_each_change(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = Path(fit_three(tmp_path).experiment_path)
-    grows_record_by_record(path, monkeypatch)
-
-    status, out, err = minitune("watch", str(path), "--json")
-
-    assert (status, err) == (3, "")
-    values = [json.loads(line) for line in out.splitlines()]
-    assert set(values[0]) == keys_in_manual("`show RUN`")
-    assert {value["state"] for value in values[:-1]} == {"running"}
-    assert values[-1]["state"] == "finished"
-    counts = [value["counts"]["finished"] for value in values]
-    assert (counts[0], counts[-1]) == (0, 2)
-    assert counts == sorted(counts)

@@ -205,7 +205,7 @@ def test_commands_show_several_objectives(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "cost (min), gain (max)" in shown
     assert "0, 1, 3, 4, 5" in shown
-    assert main(["lsx", str(run_path().parent), "--json"]) == 0
+    assert main(["ls", str(run_path().parent), "--json"]) == 0
     assert '"metric": ["cost", "gain"], "mode": ["min", "max"]' in capsys.readouterr().out
     assert main(["watch", path]) == 0
     assert "Front: 5 trials" in capsys.readouterr().out
