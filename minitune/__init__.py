@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
     from minitune.logger import LoggerCallback as LoggerCallback
     from minitune.logger import TBXLoggerCallback as TBXLoggerCallback
-    from minitune.output.reporters import CLIReporter as CLIReporter
-    from minitune.output.reporters import JupyterNotebookReporter as JupyterNotebookReporter
+    from minitune.output.live_reporter import CLIReporter as CLIReporter
+    from minitune.output.live_reporter import JupyterNotebookReporter as JupyterNotebookReporter
     from minitune.output.reporters import ProgressReporter as ProgressReporter
     from minitune.registry import register_env as register_env
     from minitune.registry import register_trainable as register_trainable
@@ -132,7 +132,8 @@ _HOME = {
     "driver.experiment_spec": "Experiment",
     "experiment.trial": "Trial",
     "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
-    "output.reporters": "CLIReporter JupyterNotebookReporter ProgressReporter",
+    "output.live_reporter": "CLIReporter JupyterNotebookReporter",
+    "output.reporters": "ProgressReporter",
     "registry": "register_env register_trainable",
     "resources": "PlacementGroupFactory Resources",
     "result_grid": "Result ResultGrid",

@@ -65,7 +65,7 @@ MOVED = {
     "logger.wandb": "minitune.integration.wandb",
     "median_stopping_rule": "minitune.schedulers.median_stopping_rule",
     "pbt": "minitune.schedulers.pbt",
-    "progress_reporter": "minitune.output.reporters",
+    "progress_reporter": "minitune.output.live_reporter",
     "runtime_env": "minitune.legacy.keywords",
     "sample": "minitune.space.domains",
     "scheduler": "minitune.schedulers",

@@ -296,7 +296,7 @@ class _Front(list[Result]):
         self._goal = goal
 
     def _repr_html_(self) -> str:
-        from minitune.output.status_block import front_html
+        from minitune.output.summary import front_html
 
         return front_html(self._trials, self._goal)
 

@@ -213,19 +213,6 @@ def cut(text: str, columns: int) -> str:
     return "".join(kept) + "..."[: max(0, columns)]
 
 
-def broken(text: str, columns: int) -> list[str]:
-    """`text` as lines of at most `columns` columns, broken anywhere; at least one line."""
-    lines = [""]
-    left = columns
-    for character in text:
-        left -= _width_of_character(character)
-        if left < 0:
-            lines.append("")
-            left = columns - _width_of_character(character)
-        lines[-1] += character
-    return lines
-
-
 def duration(seconds: float) -> str:
     """A length of time in at most two units, such as `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
     whole = round(max(0.0, seconds))

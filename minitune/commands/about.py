@@ -27,7 +27,7 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.comparison import ComparedRun
 from minitune.output.pace import times_of
 from minitune.output.rows import ended, last_line, row_of, shown_metrics, titled
-from minitune.output.status_block import earlier_best_text, error_groups, facts_of_errors, rerun_command
+from minitune.output.summary import earlier_best_text, error_groups, facts_of_errors, rerun_command
 from minitune.record.decisions import TrialDecision
 from minitune.record.layout import last_error_text
 from minitune.record.standing import FINISHED_RUN, Standing

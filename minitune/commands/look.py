@@ -61,7 +61,7 @@ from minitune.output.rows import (
     shown_fact,
     trials_table,
 )
-from minitune.output.status_block import best_first
+from minitune.output.summary import best_first
 from minitune.record.decisions import Decisions
 from minitune.record.layout import find_runs, locate_run
 from minitune.record.reading import read_overview

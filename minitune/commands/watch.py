@@ -104,13 +104,14 @@ def _serve(options: argparse.Namespace) -> int:
 def _show_until_end(follower: RunFollower) -> Standing:
     """Show a run until it ends. Blocks."""
     from minitune.output.live_reporter import default_reporter
-    from minitune.output.status_block import RunInfo, early_end
+    from minitune.output.reporters import RunInfo
+    from minitune.output.summary import early_end
 
     _, state = read_on(follower)
     run = follower.run
     is_live = state.name == RUNNING_RUN
-    info = RunInfo(run.path, ended_before=len(run.driver.ended_before))
-    reporter = default_reporter(run.driver.time_budget_s)
+    info = RunInfo(run.path, ended_before=len(run.driver.ended_before), time_budget_s=run.driver.time_budget_s)
+    reporter = default_reporter()
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.driver.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, *run.setup.goal.given)

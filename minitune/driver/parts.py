@@ -202,7 +202,7 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
         return given
     from minitune.output.live_reporter import default_reporter
 
-    return default_reporter(plan.tune_config.budget_s())
+    return default_reporter()
 
 
 def load_libraries(plan: Plan) -> None:

@@ -1,98 +1,266 @@
 """The default reporter: the live view on a terminal or in a notebook, and a line now and then elsewhere.
 
 It takes a `RunSnapshot` of the run, which `live` renders, and decides when: soon after an event, but never for more
-than a share of the driver's time. At the end, a block that stays replaces the view.
+than a share of the driver's time. At the end, a block that stays replaces the view. `CLIReporter` and
+`JupyterNotebookReporter` are the same reporter by Ray Tune's names.
 """
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import shlex
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from minitune import clock
-from minitune.base.table import Part, as_text, left_out_line
-from minitune.base.text import counted, duration
+from minitune.base.checks import is_real, require, require_flag, require_metric, shown
+from minitune.base.table import Part, as_text, format_cell, left_out_line
+from minitune.base.text import Console, counted, duration
 from minitune.error import MissingMetricError
 from minitune.experiment import states
-from minitune.experiment.goal import Goal
-from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED, Phase
+from minitune.experiment.goal import Goal, Metric, best_trial, check_mode
+from minitune.experiment.lifecycle import ERROR, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial
-from minitune.output import status_block
 from minitune.output.colors import has_color
-from minitune.output.live import (
-    ErrorKind,
-    RunSnapshot,
-    best_row_text,
-    progress_text,
-    render,
-    render_html,
-)
+from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress_text, render, render_html
 from minitune.output.pace import pace_of, rest_of_run_s
-from minitune.output.reporters import BACK_S, NOTEBOOK_SHARE, ScreenReporter, TuneReporterBase
+from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.rows import (
     ENDED_LOOK,
+    MAX_SHOWN_VALUES,
     METRICS_SHOWN,
+    USUAL_METRICS,
     TrialRow,
     last_line,
+    metric_columns,
+    metrics_of,
     parameter_names,
     row_of,
     trials_table,
 )
-from minitune.output.screen import NotebookCell, in_notebook
-from minitune.output.status_block import error_texts, kind_of_error
-from minitune.result import TIME_TOTAL_S
+from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
+from minitune.output.summary import (
+    DEFAULT_OUTPUTS,
+    best_and_failed,
+    best_line,
+    by_state,
+    curve_of,
+    ending_counts,
+    error_groups,
+    error_texts,
+    kind_of_error,
+    last_values,
+    retried_text,
+)
+from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.space.tree import value_at_text
+
+logger = logging.getLogger("minitune")
 
 _MAX_BEST_ROWS = 5
 _MAX_RUNNING_ROWS = 100
 _MAX_ERROR_LINES = 5
 """The limits of the live view."""
-_MAX_FINAL_ROWS = 10
-_MAX_FAILED_ROWS = 5
-"""The rows of the table at the end of a run: the best trials, and failed ones."""
 _REDRAW_S = 0.25
 _TICK_S = 1.0
-"""The pauses between two redraws of the live view on a terminal: after an event, and without one."""
-_NOTEBOOK_S = 1.0
-"""The pause between two updates of a notebook's cell."""
+"""The pauses between two redraws: of a block on a terminal after an event, and of any other one."""
 _REDRAW_SHARE = 0.02
-"""The most of the driver's time for redraws. Not measured: more delays trials."""
-_FIRST_LINE_S = 5.0
+_NOTEBOOK_SHARE = 0.05
+"""The most of the driver's time for redraws, and for updates of a notebook. Not measured: more delays trials."""
 _LINE_GROWTH = 1.5
 _MAX_LINE_S = 600.0
-"""The pauses between the live view's lines without a terminal: the first one, their growth, the longest one."""
+"""How the pauses between lines grow where there is no block, and the longest one."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LiveReporter(ScreenReporter):
-    """The default: a block that is redrawn, or a line now and then; at the end the best trials.
+class LiveReporter(ProgressReporter):
+    """The default reporter: a block that is redrawn up to four times a second (in a notebook once), or a line now and
+    then, with growing pauses; at the end the best trials.
 
-    It is redrawn after each event, at most four times a second on a terminal, and once a second in a notebook.
-    Elsewhere, lines are printed with growing pauses of up to ten minutes.
+    Args:
+        metric_columns: Metrics to show: names, or a dict from names to headers. By default the usual ones
+            (`DEFAULT_COLUMNS`) and the first few that trials report.
+        parameter_columns: Parameters to show, likewise. By default, all searched ones.
+        total_samples: The number of trials.
+        max_progress_rows: The most rows of the table at the end, without failed trials.
+        max_error_rows: The most failed trials in it.
+        max_column_length: The most characters of its cells.
+        max_report_frequency: Seconds before the first line.
+        infer_limit: How many reported metrics are shown by default.
+        print_intermediate_tables: False shows a table only at the end.
+        metric, mode: By default those of the run.
+        sort_by_metric: No effect: the best trials come first.
 
-    The other arguments are those of `TuneReporterBase`; `max_report_frequency` has no effect.
+    Raises:
+        ValueError: If an argument is out of range.
     """
 
-    time_budget_s: float | None = None
+    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = USUAL_METRICS
+    """The headers of the metrics that are shown by default."""
+
+    metric_columns: list[str] | dict[str, str] | None = None
+    parameter_columns: list[str] | dict[str, str] | None = None
+    total_samples: int | None = None
+    max_progress_rows: int = 20
+    max_error_rows: int = 20
+    max_column_length: int = 20
+    max_report_frequency: float = 5
+    infer_limit: int = 3
+    print_intermediate_tables: bool | None = None
+    metric: str | None = None
+    mode: str | None = None
+    sort_by_metric: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode is not None:
+            check_mode(self.mode)
+        for name, least in (
+            ("max_progress_rows", 1),
+            ("max_error_rows", 1),
+            ("max_column_length", 4),
+            ("max_report_frequency", 0),
+            ("infer_limit", 0),
+        ):
+            value = getattr(self, name)
+            if not is_real(value) or not value >= least:
+                raise ValueError(f"expected {name} >= {least}, but got {shown(value)}")
+        total = self.total_samples
+        require(total is None or is_real(total), "total_samples: None or an int", total)
+        require_flag("print_intermediate_tables", self.print_intermediate_tables)
+        require_flag("sort_by_metric", self.sort_by_metric)
+        require_metric("metric", self.metric)
+        self._infers = self.metric_columns is None
+        self._metric_columns = _columns("metric_columns", self.metric_columns, self.DEFAULT_COLUMNS)
+        self._parameter_columns = _columns("parameter_columns", self.parameter_columns, {})
+        self._total_samples = total
+        self._goal = Goal(self.metric, self.mode)
+        self._verbose = 1
+        self._prints_errors = True
+        self._raised: Trial | None = None
+        self._begin_s = clock.current.monotonic()
+        self._console = Console()
+        self._screen: Screen | None = None
+        self._reset()
+
+    # -- set up ----------------------------------------------------------------------------------------------------
+    def configure(self, *, verbose: int, print_errors: bool) -> None:
+        self._verbose = verbose
+        self._prints_errors = print_errors
+        self._raised = None
+
+    def failure_is_raised(self, trial: Trial) -> None:
+        """The end leaves the traceback to the exception."""
+        self._raised = trial
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: Metric = None,
+        mode: Metric = None,
+        **kwargs: Any,
+    ) -> None:
+        """The reporter's own metric and mode have priority."""
+        goal = Goal.of(metric, mode)
+        if goal.mode is not None:
+            check_mode(goal.mode)
+        if self.metric or self.mode:
+            goal = Goal(self.metric or goal.metric, self.mode or goal.mode)
+        if goal.mode and not goal.metric:
+            goal = Goal(DEFAULT_METRIC, goal.mode)  # trials return a number without a name
+        self._goal = goal
+        if self.sort_by_metric and not (self._goal.metric and self._goal.mode):
+            logger.warning("sort_by_metric has no effect without metric and mode")
+        if total_samples is not None:
+            self._total_samples = total_samples
+        now = clock.current
+        self._begin_s = now.monotonic()
+        if start_time is not None:
+            self._begin_s -= max(0.0, now.time() - start_time)
+        self.close()
+        self._reset()
+        if self._verbose:
+            self._screen = open_screen()
 
     def _reset(self) -> None:
-        super()._reset()
-        self._info = status_block.RunInfo()
-        self._notebook = None
-        self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
+        """Forget the previous run. Called by the constructor and by `setup`."""
+        self._took_s: float | None = None
+        self._info = RunInfo()
+        self._notebook: NotebookCell | None = None
+        self._has_begun = False
         self._has_news = True
+        self._drawn_s = 0.0
         self._wait_s = 0.0
         self._cost_s = 0.0
-        self._pause_s = _FIRST_LINE_S
-        self._line_s = time.monotonic() + _FIRST_LINE_S
+        self._pause_s = max(_REDRAW_S, self.max_report_frequency)
+        self._line_s = time.monotonic() + self._pause_s
         self._told: set[str] = set()
 
+    def close(self) -> None:
+        self._release(keeps=True)
+
+    def _release(self, keeps: bool) -> None:
+        """Release the terminal. The block stays or is erased."""
+        if self._screen is not None:
+            self._screen.close(keeps=keeps)
+            self._screen = None
+
+    def run_took(self, seconds: float) -> None:
+        self._took_s = seconds
+
+    def _elapsed_s(self) -> float:
+        """The time since the start of the run; after its end, the time that it took."""
+        if self._took_s is None:
+            return clock.current.monotonic() - self._begin_s
+        return self._took_s
+
+    def add_metric_column(self, metric: str, representation: str | None = None) -> None:
+        """Show one more metric. The metrics that trials report then get no columns automatically.
+
+        Raises:
+            ValueError: If it is shown already, or it has a header although the columns were given as a list.
+        """
+        _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
+        self._infers = False
+
+    def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
+        """Show one more parameter.
+
+        Raises:
+            ValueError: As by `add_metric_column`.
+        """
+        _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver. In a notebook, it is below the end of the run, once that is shown."""
+        if not self._verbose:
+            return
+        if self._screen is not None:
+            self._screen.write(f"{text}\n")
+        elif self._notebook is None or not self._notebook.add(text):
+            self._console.write(f"{text}\n")
+
+    def _current_best_trial(self, trials: Sequence[Trial]) -> tuple[Trial | None, str | None]:
+        """The best trial so far and the metric; reporters in libraries call it by Ray Tune's name."""
+        metric = self._goal.metric
+        if metric is None or self._goal.mode is None:
+            return None, metric
+        return best_trial(trials, metric, self._goal.mode), metric
+
+    def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """The headers of the metric columns, by metric."""
+        if not self._infers:
+            return self._metric_columns
+        return metric_columns(trials, self._goal, self.infer_limit, self._metric_columns)
+
     # -- when ------------------------------------------------------------------------------------------------------
-    def note_run(self, info: status_block.RunInfo) -> None:
+    def note_run(self, info: RunInfo) -> None:
         self._info = info
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
@@ -108,46 +276,49 @@ class LiveReporter(ScreenReporter):
         return self._seconds_left()
 
     def _seconds_left(self) -> float:
-        if self._ended_before is None:  # before the first report
+        if not self._has_begun:
             return 0.0
-        if self._notebook is not None:
-            due_s = self._drawn_s + max(_NOTEBOOK_S, self._wait_s)
-        elif self._screen is None:
-            due_s = self._line_s
-        elif self._screen.is_erased:
-            due_s = self._drawn_s + BACK_S
-        elif self._has_news:
-            due_s = self._drawn_s + max(_REDRAW_S, self._wait_s)
-        else:  # only the time has changed
-            due_s = self._drawn_s + max(_TICK_S, self._wait_s)
-        return max(0.0, due_s - time.monotonic())
+        if self._notebook is None and self._screen is None:
+            return max(0.0, self._line_s - time.monotonic())
+        pause_s = _TICK_S
+        if self._screen is not None and (self._has_news or self._screen.is_erased):
+            pause_s = _REDRAW_S
+        return max(0.0, self._drawn_s + max(pause_s, self._wait_s) - time.monotonic())
 
     # -- what ------------------------------------------------------------------------------------------------------
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        if self._ended_before is None:
-            self._ended_before = self._info.ended_before
-            if self._ended_before is None:
-                self._ended_before = sum(trial.status in (TERMINATED, ERROR) for trial in trials)
+        tells_progress = self._has_begun or self._is_under_way(trials)
+        if not self._has_begun:
+            self._has_begun = True
             # Not earlier: the cell of a notebook belongs to the code that runs now, and the reporter may have been made
             # in another one.
-            self._notebook = NotebookCell() if in_notebook() else None
+            self._notebook = self._notebook_cell()
             # A notebook shows one cell that is replaced, so a first line would stay above it for ever.
             if self._notebook is None and not done:
                 self._tell_start()
         if done:
             self._release(keeps=False)
-            parts = self._parts(trials, True, sys_info)
+            parts = self._end_parts(trials)
             if self._notebook is None:
                 text = as_text(parts, self._console.columns(), has_color(sys.stdout))
                 self._console.write_codes(f"{text}\n")
             else:
-                self._notebook.show_end(parts, status_block.curve_of(trials, self._goal))
+                self._notebook.show_end(parts, curve_of(trials, self._goal))
         elif self._notebook is not None or self._screen is not None:
             self._redraw(trials)
-        elif time.monotonic() >= self._line_s:
+        elif tells_progress:
             self._tell_progress(trials)
 
-    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
+    def _is_under_way(self, trials: Sequence[Trial]) -> bool:
+        """Whether trials of this part of the run have begun. If so, the first report says more than that it begins."""
+        begun = sum(trial.status in (RUNNING, TERMINATED, ERROR) for trial in trials)
+        return begun > self._info.ended_before
+
+    def _notebook_cell(self) -> NotebookCell | None:
+        """The cell to show the run in; None if this is no notebook."""
+        return NotebookCell() if in_notebook() else None
+
+    def _end_parts(self, trials: Sequence[Trial]) -> list[Part]:
         """The end of a run: how its trials ended, the best and the failed ones, and the directory of the results."""
         columns = self._shown_metrics(trials)
         total = self._total()
@@ -155,17 +326,17 @@ class LiveReporter(ScreenReporter):
         not_drawn = max(0, (total or 0) - len(trials))
         if not_drawn:
             number = f"{len(trials)} of {total} trials"
-        counts = status_block.ending_counts(trials, not_drawn)
+        counts = ending_counts(trials, not_drawn)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
-        parts += status_block.best_line(trials, self._goal, list(self._parameter_columns))
-        shown = status_block.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
+        parts += best_line(trials, self._goal, list(self._parameter_columns))
+        shown = best_and_failed(trials, self._goal, self.max_progress_rows, self.max_error_rows)
         if any(trial.progress.metrics for trial in shown):
             look = replace(ENDED_LOOK, cell=self.max_column_length)
             parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
-        parts += status_block.retried_text(trials)
+        parts += retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
 
@@ -182,8 +353,8 @@ class LiveReporter(ScreenReporter):
         count = "trials without end"
         if total is not None:
             count = counted(total, "trial")
-        if self._ended_before:
-            count += f", {self._ended_before} already ended"
+        if self._info.ended_before:
+            count += f", {self._info.ended_before} already ended"
         own = {}
         if self._goal.metric and self._goal.mode:
             own = {self._goal.metric: self._goal.mode}
@@ -195,7 +366,7 @@ class LiveReporter(ScreenReporter):
             outputs = tuple(dict.fromkeys(self._info.outputs))
             usual = f"minitune logs {shlex.quote(path)} TRIAL"
             where = usual
-            if outputs != status_block.DEFAULT_OUTPUTS:
+            if outputs != DEFAULT_OUTPUTS:
                 where = f"{' and '.join(outputs)} in each trial's directory"
             self.say(f"Prints of trials: {where}")
 
@@ -221,38 +392,18 @@ class LiveReporter(ScreenReporter):
             self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
         self._drawn_s = time.monotonic()
         cost_s = self._drawn_s - begin_s
-        share = NOTEBOOK_SHARE
-        if self._notebook is None:
-            share = _REDRAW_SHARE
+        share = _REDRAW_SHARE
+        if self._notebook is not None:
+            share = _NOTEBOOK_SHARE
         # A single slow redraw does not count: a busy machine may have caused it. Two in a row do.
         # So redraws take at most this share of the driver's time, however many trials or however slow a terminal there
         # is.
         self._wait_s = min(cost_s, self._cost_s) / share
         self._cost_s = cost_s
 
-    # -- one trial -------------------------------------------------------------------------------------------------
-    def trial_started(self, trial: Trial) -> None:
-        self._has_news = True
-        super().trial_started(trial)
-
-    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        self._has_news = True
-        super().trial_result(trial, result)
-
-    def trial_ended(self, trial: Trial) -> None:
-        """At level 1: the first error of each kind, except a missing metric, which the driver may raise later."""
-        self._has_news = True
-        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
-        if not self._shows_trials and self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
-            kind = kind_of_error(trial)
-            if kind not in self._told:
-                self._told.add(kind)
-                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
-        super().trial_ended(trial)
-
     # -- snapshots -------------------------------------------------------------------------------------------------
     def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
-        statuses = status_block.by_state(trials)
+        statuses = by_state(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
         goal = None
@@ -261,19 +412,22 @@ class LiveReporter(ScreenReporter):
         if metric is not None:
             columns = {metric: columns.get(metric, metric), **columns}
         best: list[Trial] = []
-        if goal is not None:
+        running: list[Trial] = []
+        has_rows = self.print_intermediate_tables is not False
+        if goal is not None and has_rows:
             best = Goal(*goal).ranked(trials)[:_MAX_BEST_ROWS]
         elapsed_s = self._elapsed_s()
         total = self._total()
         # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
-        before = self._ended_before or 0
+        before = self._info.ended_before
         ended = sum(len(found) for state, found in statuses.items() if state in states.ENDED) - before
         now_s = clock.current.time()
         to_end = None
         if not self._info.ending:
             to_end = total
-        rest_s = rest_of_run_s(trials, elapsed_s, to_end, before, self.time_budget_s)
-        running = statuses[states.RUNNING][:_MAX_RUNNING_ROWS]
+        rest_s = rest_of_run_s(trials, elapsed_s, to_end, before, self._info.time_budget_s)
+        if has_rows:
+            running = statuses[states.RUNNING][:_MAX_RUNNING_ROWS]
         params = self._parameter_columns or {name: name for name in parameter_names([*best, *running])}
         sizes = {state: len(found) for state, found in statuses.items()}
         counts = states.tally(sizes, max(0, (total or 0) - len(trials)), states.PENDING)
@@ -285,7 +439,7 @@ class LiveReporter(ScreenReporter):
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             rest_s=rest_s,
             goal=goal,
-            values=[] if goal is None or self._notebook is None else status_block.last_values(trials, goal[0]),
+            values=[] if goal is None or self._notebook is None else last_values(trials, goal[0]),
             best=[self._row(trial, columns, params, now_s) for trial in best],
             running=[self._row(trial, columns, params, now_s) for trial in running],
             params=params,
@@ -314,8 +468,108 @@ class LiveReporter(ScreenReporter):
         return replace(row, metrics=values, quiet_s=pace.quiet_s(now_s))
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        groups = status_block.error_groups(failed)
+        groups = error_groups(failed)
         return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in groups]
+
+    # -- one trial -------------------------------------------------------------------------------------------------
+    @property
+    def _shows_trials(self) -> bool:
+        return self._verbose >= 2
+
+    def trial_started(self, trial: Trial) -> None:
+        """At level 2: the trial and its parameters."""
+        self._has_news = True
+        if self._shows_trials:
+            names = list(trial.evaluated_params)[:MAX_SHOWN_VALUES]
+            config = trial.attempt.config  # not `reported_config`: that of its last result may be another one
+            found = [value_at_text(config, name, trial.evaluated_params[name]) for name in names]
+            values = ", ".join(f"{name}={self._cell(value)}" for name, value in zip(names, found, strict=True))
+            text = f"Trial {trial.name} started"
+            if values:
+                text += f": {values}"
+            self.say(text)
+
+    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """At level 2: the iteration and the first metrics."""
+        self._has_news = True
+        if self._shows_trials:
+            self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
+
+    def trial_saved(self, trial: Trial, directory: str) -> None:
+        """At level 2: the directory of the checkpoint."""
+        if self._shows_trials:
+            self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
+
+    def trial_ended(self, trial: Trial) -> None:
+        """At level 2: how the trial has ended. At level 1: the first error of each kind, except a missing metric, which
+        the driver may raise later.
+        """
+        self._has_news = True
+        if not self._shows_trials:
+            self._tell_error(trial)
+        elif trial.status == ERROR:
+            self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
+        elif trial.has_started:
+            result = trial.progress.metrics
+            values = self._values(result)
+            text = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
+            if values:
+                text += f": {values}"
+            self.say(text)
+
+    def _tell_error(self, trial: Trial) -> None:
+        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
+        if self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
+            kind = kind_of_error(trial)
+            if kind not in self._told:
+                self._told.add(kind)
+                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
+
+    def _values(self, result: Mapping[str, Any]) -> str:
+        found = metrics_of(result)
+        first = []
+        if self._goal.metric in found:
+            first = [self._goal.metric]
+        names = list(dict.fromkeys([*first, *found]))[: max(1, self.infer_limit)]
+        values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
+        if TIME_TOTAL_S in result:
+            values.append(f"total time {self._cell(result[TIME_TOTAL_S])} s")
+        return ", ".join(values)
+
+    def _cell(self, value: Any) -> str:
+        return format_cell(value, self.max_column_length)
+
+
+def _get_trials_by_state(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """The trials by Ray Tune's names of their states; reporters in libraries call it by Ray Tune's name."""
+    found: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        found[trial.status].append(trial)
+    return found
+
+
+def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
+    """Columns as a dict from names to headers."""
+    if given is None:
+        return dict(default)
+    if isinstance(given, Mapping):
+        columns = dict(given)
+    elif isinstance(given, (list, tuple)):
+        columns = {name: name for name in given}
+    else:
+        raise ValueError(f"{argument} must be a list of names or a dict, but got {shown(given)}")
+    for name, title in columns.items():
+        if not isinstance(name, str) or not isinstance(title, str):
+            raise ValueError(f"{argument} must hold text, but got {name!r}: {title!r}")
+    return columns
+
+
+def _add_column(columns: dict[str, str], is_list: bool, name: str, shown: str | None) -> None:
+    if name in columns:
+        raise ValueError(f"each column must be there once, but {name!r} is there already")
+    if is_list and shown not in (None, name):
+        raise ValueError(f"a column can be renamed if the columns are a dict, but they are a list; got {shown!r}")
+    columns[name] = shown or name
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:
@@ -333,6 +587,58 @@ def _what_starts(trials: Sequence[Trial], importing: str) -> str:
     return ""
 
 
-def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
+class CLIReporter(LiveReporter):
+    """The default reporter with columns and limits of your choice.
+
+    Its arguments are those of `LiveReporter`.
+    """
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class JupyterNotebookReporter(LiveReporter):
+    """The same in a notebook, as HTML that is replaced. Needs IPython.
+
+    Args:
+        overwrite: Whether the cell's output is cleared first.
+
+    The other arguments are those of `LiveReporter`.
+
+    Raises:
+        ImportError: If IPython is not installed.
+        ValueError: If an argument is out of range.
+    """
+
+    overwrite: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_flag("overwrite", self.overwrite)
+        try:
+            importlib.import_module("IPython.display")
+        except ImportError as error:
+            raise ImportError(
+                f"JupyterNotebookReporter needs IPython ({error}); install it with: pip install ipython, or use a "
+                "CLIReporter"
+            ) from error
+        if not in_notebook():
+            logger.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._blocks = NotebookCell(clears=self.overwrite)  # each run has its own output cell
+
+    def _notebook_cell(self) -> NotebookCell:
+        return self._blocks
+
+    def display(self, string: str) -> None:
+        """Replace the last output of this reporter by HTML."""
+        self._blocks.show(string, string)
+
+
+TuneReporterBase = LiveReporter
+"""The base class of reporters in libraries, by Ray Tune's name."""
+
+
+def default_reporter() -> LiveReporter:
     """The default reporter of a run. It shows up to four metrics."""
-    return LiveReporter(time_budget_s=time_budget_s, infer_limit=METRICS_SHOWN)
+    return LiveReporter(infer_limit=METRICS_SHOWN, max_progress_rows=10, max_error_rows=5)

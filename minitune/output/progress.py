@@ -69,6 +69,7 @@ class ProgressDisplay:
     _loop_end_s: float | None = None
     _took_s: float | None = None
     _ending: str = ""
+    _ended_before: int | None = None
 
     def begin(self, total_samples: int, remarks: Iterable[str], *, verbose: int, print_errors: bool) -> None:
         """Show the start of the run, and then these lines."""
@@ -88,9 +89,11 @@ class ProgressDisplay:
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
+        if self._ended_before is None:
+            self._ended_before = sum(trial.is_finished() for trial in trials)
         if self.reporter is not None and self._call((self.reporter.should_report,), None, trials, done):
             from minitune.executors.devices import memory
-            from minitune.output.status_block import RunInfo
+            from minitune.output.reporters import RunInfo
 
             totals, free = self.executor.resources()
             info = RunInfo(
@@ -102,6 +105,8 @@ class ProgressDisplay:
                 self.outputs if self.executor.isolates else (),
                 self._ending,
                 getattr(self.executor, "importing", ""),  # not all executors know
+                ended_before=self._ended_before,
+                time_budget_s=self.tune_config.budget_s(),
             )
             self._call((self.reporter.note_run,), None, info)
             self._call((self.reporter.report,), None, trials, done, *info.lines(done))
@@ -138,7 +143,7 @@ class ProgressDisplay:
         reporter = self.reporter
         if reporter is not None:
             from minitune.output.remarks import closing_remarks, remark_on_luck_of
-            from minitune.output.status_block import early_end, total_time_line
+            from minitune.output.summary import early_end, total_time_line
 
             self._ending = early_end(trials)
             failed = next((trial for trial in trials if trial.error is not None), None)

@@ -22,7 +22,6 @@ from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
     NODE_IP,
-    PID,
     TIME_TOTAL_S,
     TRAINING_ITERATION,
     TRIAL_ID,
@@ -68,7 +67,6 @@ class TrialRow:
         error: Its error on one line; empty if it has none.
         params: Those that it has of the searched ones, or of those that were asked for, by path.
         metrics: Its latest values by flattened name, in the order of their columns.
-        process: The host and process id of its worker, such as `127.0.0.1:77`, or empty.
         node: The address of its machine, or None.
         repeats: The id of the trial that it confirms, or None.
         quiet_s: In the live view, the seconds since its last report.
@@ -83,7 +81,6 @@ class TrialRow:
     error: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    process: str = ""
     node: str | None = None
     repeats: str | None = None
     quiet_s: float | None = None
@@ -96,11 +93,7 @@ class TrialRow:
 
 def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> TrialRow:
     """The row of a trial."""
-    result = trial.progress.metrics
     values = {name: shown_metric(trial, name) for name in metrics}
-    # The last report may be of an earlier attempt. A trial of a journal has no attempt, so its last report names it.
-    pid = trial.attempt.pid or result.get(PID)
-    node = result.get(NODE_IP)
     return TrialRow(
         number=trial.number,
         trial_id=trial.trial_id,
@@ -111,8 +104,7 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         error=last_line(trial),
         params=shown_params(trial, tuple(params) or parameter_names([trial])),
         metrics={name: value for name, value in values.items() if value is not None},
-        process=f"{node or '127.0.0.1'}:{pid}" if pid else "",
-        node=node,
+        node=trial.progress.metrics.get(NODE_IP),
         repeats=trial.repeats and trial.repeats.trial_id,
     )
 
@@ -210,7 +202,6 @@ _STATUS = _Field("status", "status", 4, lambda row: row.state, is_state=True)
 _BRIEF = _Field("ended", "status", 3, lambda row: row.ended_briefly, is_state=True)
 _ENDED_OR_STATE = _Field("ended", "status", 3, lambda row: row.ended, _BRIEF, is_state=True)
 _ENDED = _Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.state else None, is_state=True)
-_PROCESS = _Field("process", "loc", 7, lambda row: row.process, longest=None)
 _NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
 _REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
 _STATE_NAMES = ("status", "ended", "state")
@@ -239,8 +230,6 @@ class Look:
     is_framed: bool = True
 
 
-BLOCK_LOOK = Look((_NAME, _STATUS, _PROCESS, _REPEATS))
-"""A status block, while a run goes on."""
 ENDED_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS))
 """The end of a run, and notebooks."""
 LIVE_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS), cell=16, name=32, is_framed=False)

@@ -216,7 +216,7 @@ class TrialScheduler:
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """The scheduler's text for the status block."""
+        """A line on its state, for reporters."""
         return f"Using {type(self).__name__}."
 
     def get_state(self) -> dict[str, Any]:

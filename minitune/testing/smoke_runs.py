@@ -38,7 +38,7 @@ from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.goal import Best, why_no_best
-from minitune.output.status_block import best_text
+from minitune.output.summary import best_text
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import variable_of

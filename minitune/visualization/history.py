@@ -21,7 +21,7 @@ from minitune.experiment.lifecycle import ERROR, Transition
 from minitune.experiment.trial import Trial
 from minitune.output.comparison import ComparedRun
 from minitune.output.rows import metrics_of, parameter_names, row_of
-from minitune.output.status_block import earlier_best_text
+from minitune.output.summary import earlier_best_text
 from minitune.record import records
 from minitune.record.decisions import Decisions, TrialDecision
 from minitune.record.layout import run_path

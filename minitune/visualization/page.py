@@ -31,7 +31,7 @@ from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.output.pace import Pace, pace_of, times_of
 from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
-from minitune.output.status_block import error_groups, facts_of_errors, rerun_command
+from minitune.output.summary import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING_RUN
 from minitune.result import TRAINING_ITERATION

@@ -14,7 +14,6 @@ import pytest
 
 from minitune.base.text import (
     Console,
-    broken,
     colored,
     counted,
     cut,
@@ -88,14 +87,6 @@ def test_a_line_is_cut_only_if_it_is_too_long() -> None:
     ]
     assert cut("日本語", 6) == "日本語"
     assert cut("日本語", 5) == "日..."
-
-
-def test_a_text_is_broken_into_lines_of_its_columns() -> None:
-    assert broken("", 3) == [""]
-    assert broken("abcdef", 3) == ["abc", "def"]
-    assert broken("abcdefg", 3) == ["abc", "def", "g"]
-    assert broken("日本語x", 4) == ["日本", "語x"]
-    assert broken("a日本", 4) == ["a日", "本"]
 
 
 @pytest.mark.parametrize(

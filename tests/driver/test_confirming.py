@@ -23,7 +23,6 @@ from kit import (
 )
 
 from minitune import (
-    CLIReporter,
     ExperimentAnalysis,
     ResultGrid,
     Trial,
@@ -110,12 +109,8 @@ def test_all_tables_have_the_confirmed_trials_first_and_the_repeats_last(capsys:
     listed = [row["trial_id"][-2:] for row in table_in(capsys.readouterr().out)]
     assert listed == [*order, *(f"{number:02}" for number in range(4, 13))]
     live = default_reporter()
-    blocks = CLIReporter(sort_by_metric=True, max_progress_rows=40)
-    for reporter in (live, blocks):
-        reporter.setup(metric="loss", mode="min")
+    live.setup(metric="loss", mode="min")
     assert [row.name[-2:] for row in live._snapshot(trials_of(grid)).best] == order
-    blocks.report(trials_of(grid), True)
-    assert [row["Trial name"][-2:] for row in table_in(capsys.readouterr().out)][:4] == order
 
 
 def test_a_repeat_is_never_the_best_trial_by_another_metric() -> None:

@@ -18,7 +18,7 @@ from minitune.base.table import Column, Table, curve
 from minitune.experiment.goal import Goal
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 from minitune.output.rows import TrialRow
-from minitune.output.status_block import front_html
+from minitune.output.summary import front_html
 
 BAD = "<script>alert('x')</script>&amp;"
 

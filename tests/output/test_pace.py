@@ -13,14 +13,14 @@ from minitune.clock import VirtualClock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html
-from minitune.output.live_reporter import LiveReporter, default_reporter
+from minitune.output.live_reporter import default_reporter
 from minitune.output.pace import (
     RunTimes,
     pace_of,
     rest_of_run_s,
     times_of,
 )
-from minitune.output.status_block import RunInfo
+from minitune.output.reporters import RunInfo
 from minitune.record.standing import Standing
 
 
@@ -64,7 +64,6 @@ def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
     now.sleep(at_s - now.time())
     with clock.use(now):
         reporter = default_reporter()
-        assert isinstance(reporter, LiveReporter)
         reporter.setup(start_time=1000.0, total_samples=4, metric="loss", mode="min")
         reporter.note_run(RunInfo("/runs/it"))
         snapshot = reporter._snapshot(trials)
@@ -82,9 +81,9 @@ def test_a_time_budget_limits_what_is_left(budget_s: float, left: str) -> None:
     now = VirtualClock()
     now.sleep(1010.0 - now.time())
     with clock.use(now):
-        reporter = default_reporter(budget_s)
-        assert isinstance(reporter, LiveReporter)
+        reporter = default_reporter()
         reporter.setup(start_time=1000.0, total_samples=100)
+        reporter.note_run(RunInfo(time_budget_s=budget_s))
         trials = [reporting(number, 1000.0, 4, 0.5) for number in range(4)]
         for trial in trials[1:]:
             trial.move(Transition.STOP)
@@ -99,7 +98,6 @@ def test_a_resumed_run_has_the_rate_of_its_own_trials() -> None:
     now.sleep(1010.0 - now.time())
     with clock.use(now):
         reporter = default_reporter()
-        assert isinstance(reporter, LiveReporter)
         reporter.setup(start_time=1000.0, total_samples=4)
         reporter.note_run(RunInfo("/runs/it", ended_before=2))
         reporter.report(trials, False)

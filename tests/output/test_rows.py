@@ -80,25 +80,6 @@ def test_a_trial_that_goes_on_has_not_ended() -> None:
     assert facts_of_trial(trial, LOSS)["ended"] == "failed"
 
 
-@pytest.mark.parametrize(
-    ("attempt", "result", "process", "node"),
-    [
-        (None, {}, "", None),
-        (None, {"pid": 7}, "127.0.0.1:7", None),
-        (None, {"pid": 7, "node_ip": "10.0.0.2"}, "10.0.0.2:7", "10.0.0.2"),
-        (8, {"pid": 7, "node_ip": "10.0.0.2"}, "10.0.0.2:8", "10.0.0.2"),
-        (8, {}, "127.0.0.1:8", None),
-    ],
-)
-def test_a_row_names_the_process_of_the_present_attempt(
-    attempt: int | None, result: dict[str, Any], process: str, node: str | None
-) -> None:
-    trial = trial_of(0, result)
-    trial.attempt.pid = attempt
-    row = row_of(trial, ())
-    assert (row.process, row.node) == (process, node)
-
-
 def test_a_row_has_what_was_asked_for_and_is_there() -> None:
     trial = trial_of(5, {"loss": 1.0, "deep": {"x": 2}}, params={"lr": 0.1, "none": None})
     trial.repeats = Repeat("t0002", "loss", "min")

@@ -55,7 +55,7 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # a class's checkpoint has its iteration, so that its path is enough
     "standalone": {("restored", 1): 3},
     # the words of states are those of all views
-    "cli_reporter": {("status", "TERMINATED"): False},
+    "cli_reporter": {("status", "TERMINATED"): False, ("status", "2/2"): False},
     # trials that ended before their start do not count as terminated
     "custom_scheduler": {("terminated",): 2},
     "time_budget": {("terminated", 1): False},

@@ -1,4 +1,4 @@
-"""The parts of status blocks: which trials a table shows, how a run ended, and errors by kind."""
+"""A run in a few lines: which trials a table shows, how the run ended, and errors by kind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.output.status_block import (
+from minitune.output.summary import (
     best_and_failed,
     best_first,
     best_line,
-    by_state,
-    choose_rows,
     early_end,
     ending_counts,
     error_groups,
@@ -58,45 +56,11 @@ def cut(*, started: bool, kind: EndKind | None = None, number: int = 0) -> Trial
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("running", "pending", "finished", "most", "shares"),
-    [
-        (2, 2, 2, 6, (2, 2, 2)),
-        (30, 0, 0, 20, (5, 0, 0)),
-        (30, 0, 0, 21, (21, 0, 0)),
-        (30, 1, 30, 20, (5, 1, 5)),
-        (30, 30, 30, 25, (9, 8, 8)),
-        (30, 2, 30, 30, (14, 2, 14)),
-        (3, 3, 3, 1, (1, 0, 0)),
-        (6, 6, 6, 18, (6, 6, 6)),
-        (6, 6, 6, 17, (5, 5, 5)),
-        (0, 0, 0, 20, (0, 0, 0)),
-    ],
-)
-def test_each_state_has_a_fair_share_of_the_rows(
-    running: int, pending: int, finished: int, most: int, shares: tuple[int, int, int]
-) -> None:
-    trials = [trial_of(number, how=None) for number in range(running)]
-    trials += [make_trial(number) for number in range(100, 100 + pending)]
-    trials += [trial_of(number) for number in range(200, 200 + finished)]
-    chosen, left_out = choose_rows(by_state(trials), most, [])
-    first, second, third = shares
-    assert numbers(chosen) == [
-        *range(first),
-        *range(100, 100 + second),
-        *range(200 + finished - third, 200 + finished),
-    ]
-    missing = {"running": running - first, "pending": pending - second, "finished": finished - third}
-    assert left_out == {state: count for state, count in missing.items() if count}
-
-
 def test_the_best_of_those_that_have_ended_come_first() -> None:
     trials = [trial_of(number, loss) for number, loss in enumerate((3.0, 1.0, 2.0, 4.0))]
     ranked = LOSS.ranked(trials)
     assert numbers(best_first(trials, ranked)) == [1, 2, 0, 3]
     assert numbers(best_first(trials, ranked[:1])) == [1, 0, 2, 3], "the others keep their order"
-    chosen, left_out = choose_rows(by_state(trials), 3, ranked)
-    assert (numbers(chosen), left_out) == ([1, 2, 0], {"finished": 1})
 
 
 def test_the_best_are_followed_by_failures_that_are_not_among_them() -> None:

@@ -1,18 +1,16 @@
-"""The parts of status blocks: tables of trials, single lines, errors."""
+"""A run in a few lines: its best trial, how its trials ended, their errors by kind; and as HTML for a notebook."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from minitune import clock
 from minitune.base.table import MAX_ROWS, Part, as_html, curve, format_cell, left_out_line
-from minitune.base.text import counted, date, number_text, one_line
+from minitune.base.text import counted, number_text, one_line
 from minitune.error import ProgramError
 from minitune.experiment import states
 from minitune.experiment.goal import Best, Goal
@@ -20,7 +18,6 @@ from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.output.rows import (
     ENDED_LOOK,
-    fact_table,
     last_line,
     metric_columns,
     shown_params,
@@ -33,83 +30,11 @@ from minitune.result import (
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
-_ROWS_PER_STATE = 5
-_FEW_ROWS = 20
-"""If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each state."""
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
 _VALUES = re.compile(r"\d+|'[^']*'" + r'|"[^"]*"')
 """What differs between two errors of one kind."""
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """The state of a run and its machine at one moment, without the trials.
-
-    Attributes:
-        totals: The resources by name, memory in bytes; empty if unknown.
-        ending: Why the run ends early, such as `interrupted by SIGINT`, or empty.
-        ended_before: How many trials had ended before; None: those before the first report.
-    """
-
-    path: str = ""
-    memory: tuple[int, int] | None = None
-    totals: Mapping[str, float] = field(default_factory=dict)
-    free: Mapping[str, float] = field(default_factory=dict)
-    scheduler: str | None = None
-    outputs: Sequence[str] = ()
-    ending: str = ""
-    importing: str = ""
-    ended_before: int | None = None
-
-    def lines(self, done: bool) -> list[str]:
-        """The lines that `ProgressReporter.report` gets as `sys_info`; `done` is whether the run is over."""
-        lines = []
-        if self.memory is not None:
-            lines = [f"Memory usage on this node: {self._memory_text(self.memory)}"]
-        if self.scheduler is not None:
-            lines.append(self.scheduler)
-        if self.totals:
-            # CPUs and GPUs come first, also if there are none.
-            names = dict.fromkeys(("CPU", "GPU", *self.totals))
-            lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
-        lines.append(f"Result logdir: {self.path}")
-        if self.ending and done:
-            lines.append(f"Ended early: {self.ending}")
-        elif self.ending:
-            lines.append(f"Ending: {self.ending}")
-        return lines
-
-    def used(self) -> list[str]:
-        """The resources as short texts, such as `2/4 CPUs`."""
-        # The text has one digit, so less memory would be shown as 0.0 GiB.
-        least = {"memory": 0.05 * 2**30}
-        names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
-        texts = [self._used_text(name) for name in names]
-        if self.memory is None:
-            return texts
-        return [*texts, f"memory {self._memory_text(self.memory)}"]
-
-    def _used(self, name: str) -> float:
-        return float(self.totals.get(name, 0) - self.free.get(name, 0))
-
-    def _used_text(self, name: str) -> str:
-        used = self._used(name)
-        total = self.totals.get(name, 0)
-        if name == "memory":
-            return f"{used / 2**30:.1f}/{total / 2**30:.1f} GiB memory"
-        if name in ("CPU", "GPU"):
-            name += "s"
-        return f"{round(used, 3) or 0}/{total:g} {name}"  # a rest of 1e-17 of fractions is shown as 0
-
-    @staticmethod
-    def _memory_text(memory: tuple[int, int]) -> str:
-        total, free = memory
-        warning = ""
-        if free < 0.1 * total:
-            warning = " (less than 10 % is free)"
-        return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
 
 
 def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -118,40 +43,6 @@ def by_state(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     for trial in trials:
         found[trial.state].append(trial)
     return found
-
-
-def choose_rows(
-    by_state: Mapping[str, Sequence[Trial]], max_rows: int, ranked: Sequence[Trial]
-) -> tuple[list[Trial], dict[str, int]]:
-    """Choose the trials that a table shows: all, or a fair share of each state, and count those that are left out. Of
-    trials that have ended without a failure, the `ranked` ones come first.
-    """
-    sizes = {state: len(by_state[state]) for state in states.STATES}
-    shares = dict.fromkeys(states.STATES, 0)
-    is_short = sum(sizes.values()) > max_rows
-    most = max_rows
-    if is_short and max_rows <= _FEW_ROWS:
-        most = _ROWS_PER_STATE
-    left = max_rows
-    previous = -1
-    # One row for each state in turn, so that many trials of one state leave rows for the few of another.
-    while left > 0 and left != previous:
-        previous = left
-        for state in states.STATES:
-            if left > 0 and shares[state] < min(most, sizes[state]):
-                shares[state] += 1
-                left -= 1
-    chosen: list[Trial] = []
-    for state in states.STATES:
-        ordered = list(by_state[state])
-        if ranked and state in (states.FINISHED, states.STOPPED, states.INTERRUPTED):
-            chosen += best_first(ordered, ranked)[: shares[state]]
-        # The earliest of these have waited longest. Of the others, the latest are news.
-        elif state in (states.RUNNING, states.PENDING, states.NOT_STARTED):
-            chosen += ordered[: shares[state]]
-        else:  # the latest trials that have ended
-            chosen += ordered[len(ordered) - shares[state] :]
-    return chosen, {state: sizes[state] - shares[state] for state in states.STATES if sizes[state] > shares[state]}
 
 
 def early_end(trials: Sequence[Trial]) -> str:
@@ -260,47 +151,12 @@ def last_values(trials: Iterable[Trial], metric: str) -> list[tuple[float, float
     return [(number, value) for number, value in values if value is not None]
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------
-def time_line(running_s: float) -> str:
-    """The line `Current time: ... (running for 00:00:01.23)`."""
-    minutes, hundredths = divmod(round(max(0.0, running_s) * 100), 6000)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    ran = f"{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
-    if days:
-        ran = f"{days} days, {ran}"
-    return f"Current time: {date(clock.current.time())} (running for {ran})"
-
-
 def total_time_line(total_s: float, loop_s: float) -> str:
     """The last line of a run."""
     return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
-def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
-    """The failed trials with their numbers of failures and error files; empty if none has failed."""
-    failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
-    if not failed:
-        return []
-    shown = failed[:max_rows]
-    head = f"Number of errored trials: {len(failed)}"
-    if len(failed) > len(shown):
-        head += f" ({len(shown)} shown)"
-    rows = [
-        {
-            "Trial name": trial.name,
-            "# failures": f"{trial.num_failures}{'' if trial.status == ERROR else '*'}",
-            "error file": trial.error_file,
-        }
-        for trial in shown
-    ]
-    parts: list[Part] = [head, fact_table(rows, rows[0], 10_000)]
-    if any(trial.status == TERMINATED for trial in shown):
-        parts.append("* The trial finished after a retry.")
-    return parts
-
-
 def retried_text(trials: Iterable[Trial]) -> list[str]:
     """A line on the trials that have finished after a retry; empty if there are none."""
     retried = [trial for trial in trials if trial.num_failures and trial.status == TERMINATED]
