@@ -81,14 +81,14 @@ def read_sweep(path: str, num_samples: int | None = None) -> SweepFile:
 
 def _load(path: str) -> Any:
     try:
-        import yaml
-    except ImportError:
-        raise ImportError("a sweep file needs PyYAML: pip install PyYAML") from None
-    try:
         with open_to_read(path) as file:
             data = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no sweep file {path}") from None
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError("a sweep file needs PyYAML: pip install PyYAML") from None
     try:
         return yaml.safe_load(data.decode("utf-8-sig"))
     except RecursionError:

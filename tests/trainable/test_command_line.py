@@ -19,7 +19,7 @@ from minitune.trainable.command_line import (
     read_domain,
     slot_of,
 )
-from minitune.trainable.program import Program, _ProgramCheckpoint
+from minitune.trainable.program import _ProgramCheckpoint
 
 
 def filled(words: list[str], config: dict[str, Any], is_for_shell: bool = False) -> list[str]:
@@ -163,27 +163,6 @@ def test_a_domain_takes_arguments_by_place_and_by_name() -> None:
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_code_of_a_program_is_that_of_the_files_among_its_first_words(tmp_path: Path) -> None:
-    for name, content in (
-        ("a.py", "one"),
-        ("b.py", "two"),
-        ("large.py", "x" * 1_000_001),
-        ("exact.py", "x" * 1_000_000),
-    ):
-        (tmp_path / name).write_text(content)
-
-    def code(*words: str) -> bytes:
-        return Program(read_command(words, {"n": 1} if "{n}" in words else {})[0], str(tmp_path)).code()
-
-    assert code("python", "a.py") == b"one"
-    assert code("python", "b.py", "a.py", "b.py") == b"twoone"
-    assert code("python", "large.py", "a.py") == b"one"
-    assert len(code("exact.py")) == 1_000_000
-    assert code("python", "missing.py", ".", "\0") == b""
-    assert code("{n}", "a.py") == b"one"
-    assert code(str(tmp_path / "a.py")) == b"one"
 
 
 def test_the_directory_of_a_program_begins_empty_and_its_content_is_what_has_changed(tmp_path: Path) -> None:
