@@ -7,10 +7,8 @@ import os
 import shlex
 import signal
 import socket
-import stat
 import sys
 import time
-from collections.abc import Iterator
 
 from minitune.base import files
 from minitune.base.text import counted, echo
@@ -35,7 +33,6 @@ from minitune.record.stop_requests import ask_to_stop, is_heard
 _LOOK_S = 0.02
 _ANSWER_S = 5.0
 """So long `stop` waits for the end of a trial."""
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def add_parser(commands: Commands) -> None:
@@ -52,8 +49,7 @@ def add_parser(commands: Commands) -> None:
     set_command(parser, stop, "minitune stop valley", "minitune stop valley 3")
     parser = commands.add_parser(
         "rm",
-        description="Remove runs with all their files. The command says how much it removes, and asks first. A run "
-        "that goes on is refused.",
+        description="Remove runs with all their files. The command asks first. A run that goes on is refused.",
         epilog="The exit status is 1 if there is no such run, if one goes on, or if you decline, else 0.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
@@ -113,18 +109,13 @@ def rm(options: argparse.Namespace) -> int:
         if os.path.islink(path):
             raise ValueError(f"{path} is a link to {os.path.realpath(path)}: pass that path to remove the run")
         _refuse_live(path)
-    freed = 0
-    for path in paths:
-        sizes = list(_sizes(path))
-        echo(f"{path}: {counted(len(sizes), 'file')}, {_size_text(sum(sizes))}")
-        freed += sum(sizes)
-    if not options.yes and not _agrees(len(paths)):
+    if not options.yes and not _agrees(paths):
         note("nothing is removed")
         return 1
     for path in paths:
         with RunLock(RunDirectory(path).lock):  # so that no driver starts to work on it meanwhile
             files.remove_tree(path)
-    echo(f"removed {counted(len(paths), 'run')}; {_size_text(freed)} are free")
+    echo(f"removed {counted(len(paths), 'run')}")
     return 0
 
 
@@ -133,32 +124,11 @@ def _refuse_live(path: str) -> None:
         pass
 
 
-def _agrees(count: int) -> bool:
+def _agrees(paths: list[str]) -> bool:
     if not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask on: pass --yes to remove without a question")
-    echo(f"Remove {counted(count, 'run')}? [y/N] ", end="", flush=True)
+    echo(*paths, f"Remove {counted(len(paths), 'run')}? [y/N] ", sep="\n", end="", flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):  # Ctrl-D: the cursor stays behind the question
         echo()
     return answer.strip().lower() in ("y", "yes")
-
-
-def _sizes(directory: str) -> Iterator[int]:
-    """The bytes of each file below a directory that its removal frees. A link counts by itself."""
-    for parent, _, names in os.walk(directory):
-        for name in names:
-            try:
-                status = os.lstat(os.path.join(parent, name))
-            except FileNotFoundError:
-                continue
-            # A file with another name elsewhere stays on the disk.
-            yield status.st_size if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else 0
-
-
-def _size_text(size: float) -> str:
-    """A size as a text, such as `1.5 MB`."""
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size /= 1000
-        unit += 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -46,7 +46,6 @@ def told(minitune: Minitune, *arguments: str) -> dict[str, Any]:
         (["best", "run"], "`best`"),
         (["compare", "run", "run"], "`compare`"),
         (["explain", "run"], "`explain`"),
-        (["doctor"], "`doctor`"),
     ],
 )
 def test_the_object_has_the_keys_of_the_manual(minitune: Minitune, arguments: list[str], row: str) -> None:
@@ -65,7 +64,7 @@ def test_importances_have_the_keys_of_the_manual(minitune: Minitune, tmp_path: P
 
 def test_every_command_that_shows_data_has_it() -> None:
     have = {name for name in cli.COMMANDS if "--json" in cli.parser_of(name)._option_string_actions}
-    assert have == {"ls", "show", "best", "compare", "explain", "importance", "doctor"}
+    assert have == {"ls", "show", "best", "compare", "explain", "importance"}
 
 
 def test_the_whole_state_of_a_run_is_in_one_object(minitune: Minitune, storage: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import Minitune, fit_three, train
-from kit import Injured, Script, cut
+from kit import Script, cut
 
 from minitune import grid_search
 from minitune.record.layout import RunDirectory
@@ -96,20 +96,13 @@ def test_a_driver_that_hears_no_requests_is_left_alone(
 
 
 # -- rm ----------------------------------------------------------------------------------------------------------------
-def test_a_run_is_removed_and_its_size_is_shown(run: Minitune, tmp_path: Path) -> None:
+def test_a_run_is_removed_once_and_nothing_else(run: Minitune, tmp_path: Path) -> None:
     fit_three(tmp_path)
     fit_three(tmp_path, name="other")
-    (tmp_path / "run" / "large").write_bytes(bytes(3_000_000))
-    (tmp_path / "kept").write_bytes(bytes(5_000_000))
-    os.link(tmp_path / "kept", tmp_path / "run" / "linked")  # so its removal frees nothing
+    (tmp_path / "kept").touch()
+    os.link(tmp_path / "kept", tmp_path / "run" / "linked")
 
-    status, out, err = run("rm", "--yes", "run", tmp_path / "run")
-
-    assert (status, err) == (0, "")
-    first, last = out.splitlines()
-    assert first.startswith(f"{tmp_path / 'run'}: ")
-    assert first.endswith("3.0 MB")
-    assert last == "removed 1 run; 3.0 MB are free"
+    assert run("rm", "--yes", "run", tmp_path / "run") == (0, "removed 1 run\n", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]
 
 
@@ -122,7 +115,7 @@ def test_rm_removes_a_run_only_if_the_answer_is_yes(
 
     status, out, _ = run("rm", "run")
 
-    assert "Remove 1 run? [y/N] " in out
+    assert out.startswith(f"{tmp_path / 'run'}\nRemove 1 run? [y/N] ")
     assert ((tmp_path / "run").exists(), status) == (not is_removed, 0 if is_removed else 1)
 
 
@@ -174,15 +167,3 @@ def test_a_driver_that_does_not_answer_in_time_is_told(
         status, out, err = run("stop", "run", "0")
     assert (status, out, [pid for _, pid in asked]) == (0, "", [os.getpid()])
     assert "is asked to stop, and will when code of the user's in its driver comes back" in err
-
-
-def test_a_file_that_goes_away_while_it_is_counted_has_no_size(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit_three(tmp_path)
-    journal = tmp_path / "run" / "journal"
-    count = sum(path.is_file() for path in (tmp_path / "run").rglob("*"))
-    gone = Injured(os.lstat, FileNotFoundError(2, "gone"), where=lambda path, **_: str(path) == str(journal), at=[1])
-    monkeypatch.setattr(os, "lstat", gone)
-    status, out, _ = run("rm", "--yes", "run")
-    assert (status, f"{count - 1} files, " in out.splitlines()[0]) == (0, True)
