@@ -152,12 +152,6 @@ def test_every_command_is_in_the_table_of_commands(page: Path, besides: set[str]
     assert set(named) >= set(importlib.import_module("minitune.cli").COMMANDS) - besides
 
 
-def test_every_example_of_the_package_is_in_the_manual() -> None:
-    table = (MANUAL / "recipes.md").read_text(encoding="utf-8").partition("## Programs to copy")[2]
-    examples = {path.stem for path in (ROOT / "minitune" / "examples").glob("*.py")} - {"__init__"}
-    assert set(re.findall(r"^\| `(\w+)`", table, flags=re.MULTILINE)) == examples
-
-
 def test_continuous_integration_runs_the_readmes_own_commands() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     shown = [line for block in blocks(README) if block.language == "sh" for line in block.body.splitlines()]
