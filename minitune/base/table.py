@@ -104,7 +104,6 @@ class Column:
     values: Sequence[Any]
     max_length: int = 20
     least: int = 0
-    brief: Column | None = None
     colors: Sequence[str] = ()
 
     @cached_property
@@ -148,10 +147,7 @@ class Table:
     is_framed: bool = True
 
     def narrowed(self, width: int | None) -> tuple[Table, list[str]]:
-        """Return the table with the columns that fit, and the headers of those that do not.
-
-        If not all fit, the columns become brief.
-        """
+        """Return the table with the columns that fit, and the headers of those that do not."""
         if self.is_framed:
             space = 3
             left = (width or 0) - 1
@@ -160,20 +156,14 @@ class Table:
             left = (width or 0) + 2
         if width is None or not self.ranking or sum(column.width + space for column in self.columns) <= left:
             return self, []
-        columns = [column.brief or column for column in self.columns]
         shown: list[int] = []
         for c in self.ranking:
-            if columns[c].width + space > left and shown:
+            if self.columns[c].width + space > left and shown:
                 break
-            left -= columns[c].width + space
+            left -= self.columns[c].width + space
             shown.append(c)
-        left_out = [column.header for c, column in enumerate(columns) if c not in shown]
-        for c in reversed(shown):
-            more = self.columns[c].width - columns[c].width
-            if more <= left:
-                columns[c] = self.columns[c]
-                left -= more
-        return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=()), left_out
+        left_out = [column.header for c, column in enumerate(self.columns) if c not in shown]
+        return replace(self, columns=[self.columns[c] for c in sorted(shown)], ranking=()), left_out
 
     def lines(self, width: int | None = None, has_color: bool = False) -> list[str]:
         """The table as text of at most `width` columns (None: no limit); a wider one gets no frame and no colours."""

@@ -52,7 +52,8 @@ from minitune.experiment.goal import SCOPES, require_reported
 from minitune.output.colors import DAMAGED, has_color
 from minitune.output.comparison import ComparedRun
 from minitune.output.rows import (
-    LISTED_LOOK,
+    LISTED,
+    LISTED_CELL,
     USUAL_METRICS,
     fact_table,
     facts_of_trial,
@@ -258,15 +259,15 @@ def _trials(name: str) -> Listing:
     run, state = read_standing(existing_run(name))
     goal = run.setup.goal
     metrics = {name: name for name in metric_columns(run.trials, goal)}
-    params = {name: name for name in parameter_names(run.trials)}
+    params = {name: f"{CONFIG}/{name}" for name in parameter_names(run.trials)}
     counts = [counted(len(run.trials), "trial")]
     if run.not_drawn:
         counts.append(f"{run.not_drawn} more {state.undrawn}")
     return Listing(
         best_first(run.trials, goal.ranked(run.trials)),
         lambda trial: facts_of_trial(trial, goal),
-        lambda trials: trials_table(trials, LISTED_LOOK, goal, params, metrics),
-        ["trial", TRIAL_ID, "status", "ended", *(f"{CONFIG}/{name}" for name in params), *metrics],
+        lambda trials: trials_table(trials, LISTED, goal, params, metrics, LISTED_CELL),
+        ["trial", TRIAL_ID, "status", "ended", *params.values(), *metrics],
         f"{run.path}: {', '.join(counts)}, {state.text}",
         identity_of(run, state),
         "trials",
@@ -450,7 +451,7 @@ def compare(options: argparse.Namespace) -> int:
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
     cells = [
-        Column(head, [column.get(name) for name in names], LISTED_LOOK.cell)
+        Column(head, [column.get(name) for name in names], LISTED_CELL)
         for head, column in zip(heads, columns, strict=True)
     ]
     echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))

@@ -14,7 +14,7 @@ from minitune.base.text import colored, counted, cut, duration, one_line, printa
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
 from minitune.output.colors import color_of
-from minitune.output.rows import LIVE_LOOK, TrialRow, columns, values_text
+from minitune.output.rows import SHOWN, TrialRow, columns, values_text
 from minitune.result import TRAINING_ITERATION
 
 _BAR_COLUMNS = 30
@@ -111,7 +111,7 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
     if width >= _WIDE_COLUMNS:
         least = _METRIC_COLUMNS
     aims = Goal() if goal is None else Goal(*goal)
-    table = columns([*best, *running], LIVE_LOOK, aims, snapshot.params, snapshot.metrics, least)
+    table = columns([*best, *running], SHOWN, aims, snapshot.params, snapshot.metrics, _CELL_COLUMNS, least)
     titles = {}
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
@@ -121,7 +121,7 @@ def _trials_table(snapshot: RunSnapshot, best: Sequence[TrialRow], running: Sequ
             titles[len(best)] = "also running"  # no trial stands in both parts
     shown = [*table.columns, *_quiet_column([*best, *running])]
     ranking = [*table.ranking, *range(len(table.columns), len(shown))]
-    return replace(table, columns=shown, ranking=ranking, titles=titles)
+    return replace(table, columns=shown, ranking=ranking, titles=titles, is_framed=False)
 
 
 def _quiet_column(rows: Sequence[TrialRow]) -> list[Column]:

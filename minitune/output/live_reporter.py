@@ -32,9 +32,9 @@ from minitune.output.live import ErrorKind, RunSnapshot, best_row_text, progress
 from minitune.output.pace import pace_of, rest_of_run_s
 from minitune.output.reporters import ProgressReporter, RunInfo
 from minitune.output.rows import (
-    ENDED_LOOK,
     MAX_SHOWN_VALUES,
     METRICS_SHOWN,
+    SHOWN,
     USUAL_METRICS,
     TrialRow,
     last_line,
@@ -333,8 +333,8 @@ class LiveReporter(ProgressReporter):
         parts += best_line(trials, self._goal, list(self._parameter_columns))
         shown = best_and_failed(trials, self._goal, self.max_progress_rows, self.max_error_rows)
         if any(trial.progress.metrics for trial in shown):
-            look = replace(ENDED_LOOK, cell=self.max_column_length)
-            parts.append(trials_table(shown, look, self._goal, self._parameter_columns, columns))
+            params = self._parameter_columns
+            parts.append(trials_table(shown, SHOWN, self._goal, params, columns, self.max_column_length))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)

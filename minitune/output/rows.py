@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.base.numbers import known_number
-from minitune.base.table import Column, Table, format_cell, short_repr
+from minitune.base.table import Column, Table, short_repr
 from minitune.base.text import cut, one_line
 from minitune.experiment import states
 from minitune.experiment.goal import Goal
@@ -63,7 +63,6 @@ class TrialRow:
         number: Its position in the order of submission.
         state: Its state, see `Trial.state`.
         ended: The same with more about its end: `stopped at 4 by ASHA`.
-        ended_briefly: Without the scheduler, for a narrow terminal.
         error: Its error on one line; empty if it has none.
         params: Those that it has of the searched ones, or of those that were asked for, by path.
         metrics: Its latest values by flattened name, in the order of their columns.
@@ -77,7 +76,6 @@ class TrialRow:
     trial_id: str = ""
     state: str = ""
     ended: str = ""
-    ended_briefly: str = ""
     error: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -100,7 +98,6 @@ def row_of(trial: Trial, metrics: Iterable[str], params: Iterable[str] = ()) -> 
         name=trial.name,
         state=trial.state,
         ended=ended(trial),
-        ended_briefly=ended(trial, names_scheduler=False),
         error=last_line(trial),
         params=shown_params(trial, tuple(params) or parameter_names([trial])),
         metrics={name: value for name, value in values.items() if value is not None},
@@ -117,7 +114,7 @@ def rows_of(trials: Iterable[Trial], metrics: Collection[str], params: Collectio
 def facts_of_trial(trial: Trial, goal: Goal) -> dict[str, Any]:
     """A trial as a flat dict for programs, with all its metrics and its whole configuration.
 
-    The names are those of `LISTED_LOOK`. A metric with one of our own names is left out.
+    The names are those of `LISTED`. A metric with one of our own names is left out.
     """
     result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     aims = {name: shown_metric(trial, name) for name in goal.metrics}
@@ -151,14 +148,14 @@ def titled(trial: Trial) -> str:
 
 
 # -- how a trial has ended ---------------------------------------------------------------------------------------------
-def ended(trial: Trial, *, names_scheduler: bool = True) -> str:
+def ended(trial: Trial) -> str:
     """The state of a trial, with more about its end: `finished`, `stopped at 4 by ASHA`, `interrupted at 2`."""
     text = trial.state
     if text not in (states.STOPPED, states.INTERRUPTED):
         return text
     if TRAINING_ITERATION in trial.progress.metrics:
         text += f" at {trial.progress.metrics[TRAINING_ITERATION]}"
-    if names_scheduler and trial.stopped_by:
+    if trial.stopped_by:
         text += f" by {trial.stopped_by}"
     return text
 
@@ -173,113 +170,83 @@ def last_line(trial: Trial) -> str:
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Field:
-    """A fact about trials as a column.
-
-    Attributes:
-        rank: The position of its column among those that a narrow terminal keeps, from 0.
-        brief: Replaces it if the terminal is too narrow for all columns.
-        longest: The most characters of a cell; None: the table's.
-        is_state: Whether its cells are states, which have colours.
-    """
+class Field(NamedTuple):
+    """A fact about trials as a column. A narrow terminal keeps the columns of the lowest ranks."""
 
     name: str
     header: str
     rank: int
-    value: Callable[[TrialRow], Any]
-    brief: _Field | None = None
-    is_state: bool = False
-    longest: int | None = _WHOLE
+    get: Callable[[TrialRow], Any]
 
 
 # Of a narrow table, the user reads the objective and the parameters first. The user's other metrics say more than the
-# time, and the process says least.
-_NUMBER = _Field("trial", "trial", 0, lambda row: row.number)
-_NAME = _Field("name", "Trial name", 0, lambda row: row.name, _NUMBER)
-_ID = _Field(TRIAL_ID, "trial id", 7, lambda row: row.trial_id)
-_STATUS = _Field("status", "status", 4, lambda row: row.state, is_state=True)
-_BRIEF = _Field("ended", "status", 3, lambda row: row.ended_briefly, is_state=True)
-_ENDED_OR_STATE = _Field("ended", "status", 3, lambda row: row.ended, _BRIEF, is_state=True)
-_ENDED = _Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.state else None, is_state=True)
-_NODE = _Field(NODE_IP, "node", 7, lambda row: row.node, longest=None)
-_REPEATS = _Field("repeats", "repeats", 3, lambda row: row.repeats)
-_STATE_NAMES = ("status", "ended", "state")
-"""The facts whose cells have the colour of the state."""
+# time, and the node says least.
+_REPEATS = Field("repeats", "repeats", 3, lambda row: row.repeats)
+_NODE = Field(NODE_IP, "node", 7, lambda row: row.node)
 _OBJECTIVE_RANK = 1
 _PARAMETER_RANK = 2
 _METRIC_RANKS = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6}
 _OTHER_METRIC_RANK = 5
+_STATE_NAMES = ("status", "ended", "state")
+"""The facts whose cells have the colour of the state."""
 
-
-@dataclass(frozen=True)
-class Look:
-    """How a kind of table shows trials.
-
-    Attributes:
-        cell: The most characters of a value that is no number.
-        name: The same of a trial's name.
-        has_names: Whether the headers are the names that options of commands take.
-        is_framed: See `Table`.
-    """
-
-    begins: Sequence[_Field]
-    cell: int = 20
-    name: int = _WHOLE
-    has_names: bool = False
-    is_framed: bool = True
-
-
-ENDED_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS))
-"""The end of a run, and notebooks."""
-LIVE_LOOK = Look((_NAME, _ENDED_OR_STATE, _REPEATS), cell=16, name=32, is_framed=False)
-"""The live view, whose lines must not be wide."""
-LISTED_LOOK = Look((_NUMBER, _ID, _STATUS, _ENDED, _REPEATS), cell=40, has_names=True)
-"""The table of `minitune ls`."""
+SHOWN = (
+    Field("name", "Trial name", 0, lambda row: row.name),
+    Field("ended", "status", 3, lambda row: row.ended),
+    _REPEATS,
+)
+"""What the live view, the end of a run and notebooks show of a trial, before its parameters and metrics."""
+LISTED = (
+    Field("trial", "trial", 0, lambda row: row.number),
+    Field(TRIAL_ID, TRIAL_ID, 7, lambda row: row.trial_id),
+    Field("status", "status", 4, lambda row: row.state),
+    Field("ended", "ended", 3, lambda row: row.ended if row.ended != row.state else None),
+    _REPEATS,
+)
+"""What `minitune ls` shows of it, under the names that its options take."""
+LISTED_CELL = 40
+"""The most characters of a value in tables of commands."""
 
 
 def columns(
     rows: Sequence[TrialRow],
-    look: Look,
+    begins: Sequence[Field],
     goal: Goal,
     params: Mapping[str, str],
     metrics: Mapping[str, str],
+    cell: int = 20,
     least: int = 0,
 ) -> Table:
-    """A table of trials: the look's own columns, parameters, metrics, and the node if there are several.
+    """A table of trials: `begins`, parameters, metrics, and the node if there are several.
 
     Columns without a value are left out. In a narrow terminal, those of the trial, the objectives and the parameters
-    stay longest.
+    stay longest. A parameter or metric has at most `cell` characters, and a metric of the user's at least `least`.
     """
-    found = [each for each in look.begins if any(each.value(row) is not None for row in rows)]
-    for name, header in params.items():
-        if any(name in row.params for row in rows):
-            found.append(_Field(f"{CONFIG}/{name}", header, _PARAMETER_RANK, _from_params(name), longest=None))
-    shown = [name for name in metrics if any(name in row.metrics for row in rows)]
-    aims = goal.metrics or shown[:1]
-    leasts = [0] * len(found)
-    for name in shown:
-        rank = _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
-        if name in aims:
-            rank = _OBJECTIVE_RANK
-        found.append(_Field(name, metrics[name], rank, _from_metrics(name), longest=None))
-        leasts.append(0 if name in _METRIC_RANKS else least)
+    reported = [name for name in metrics if any(name in row.metrics for row in rows)]
+    aims = goal.metrics or reported[:1]
+    fields = [*begins]
+    fields += [Field(f"{CONFIG}/{name}", params[name], _PARAMETER_RANK, _from_params(name)) for name in params]
+    for name in reported:
+        rank = _OBJECTIVE_RANK if name in aims else _METRIC_RANKS.get(name, _OTHER_METRIC_RANK)
+        fields.append(Field(name, metrics[name], rank, _from_metrics(name)))
     if len({row.node for row in rows} - {None}) > 1:  # on a cluster
-        found.append(_NODE)
-        leasts.append(0)
-    order = sorted(range(len(found)), key=lambda position: found[position].rank)
-    made = [_column(each, rows, look, width) for each, width in zip(found, leasts, strict=True)]
-    return Table(made, order, is_framed=look.is_framed)
-
-
-def _column(each: _Field, rows: Sequence[TrialRow], look: Look, least: int) -> Column:
-    longest = each.longest or look.cell
-    if each is _NAME:
-        longest = look.name
-    header = each.name if look.has_names else format_cell(each.header, longest)
-    brief = None if each.brief is None else _column(each.brief, rows, look, 0)
-    colors = [color_of(row.state) for row in rows] if each.is_state else ()
-    return Column(header, [each.value(row) for row in rows], longest, least, brief, colors)
+        fields.append(_NODE)
+    made = []
+    ranks = []
+    for one in fields:
+        values = [one.get(row) for row in rows]
+        if all(value is None for value in values):
+            continue
+        width = least if one.name in reported and one.name not in _METRIC_RANKS else 0
+        most = cell
+        colors: Sequence[str] = ()
+        if one in begins:
+            most = _WHOLE
+            if one.name in _STATE_NAMES:
+                colors = [color_of(row.state) for row in rows]
+        made.append(Column(one.header, values, most, width, colors))
+        ranks.append(one.rank)
+    return Table(made, sorted(range(len(made)), key=ranks.__getitem__))
 
 
 def _from_params(name: str) -> Callable[[TrialRow], Any]:
@@ -297,7 +264,7 @@ def _from_metrics(name: str) -> Callable[[TrialRow], Any]:
     return lambda row: row.metrics.get(name)
 
 
-def fact_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str], longest: int = LISTED_LOOK.cell) -> Table:
+def fact_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Table:
     """A table of facts of trials or runs: the columns with these names that have a value. See `facts_of_trial`."""
     made = []
     for name in names:
@@ -306,7 +273,7 @@ def fact_table(rows: Sequence[Mapping[str, Any]], names: Iterable[str], longest:
         if name in _STATE_NAMES:
             colors = [color_of(row.get("status", row.get("state"))) for row in rows]
         if any(value is not None for value in values):
-            made.append(Column(name, values, longest, colors=colors))
+            made.append(Column(name, values, LISTED_CELL, colors=colors))
     return Table(made, range(len(made)))
 
 
@@ -319,14 +286,15 @@ def shown_fact(row: Mapping[str, Any], name: str) -> Any:
 
 def trials_table(
     trials: Sequence[Trial],
-    look: Look,
+    begins: Sequence[Field],
     goal: Goal,
     params: Mapping[str, str],
     metrics: Mapping[str, str],
+    cell: int = 20,
 ) -> Table:
     """A table of trials; see `columns`. By default it has all searched parameters."""
     params = params or {name: name for name in parameter_names(trials)}
-    return columns(rows_of(trials, metrics, params), look, goal, params, metrics)
+    return columns(rows_of(trials, metrics, params), begins, goal, params, metrics, cell)
 
 
 def parameter_names(trials: Iterable[Trial]) -> list[str]:

@@ -17,7 +17,7 @@ from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.output.rows import (
-    ENDED_LOOK,
+    SHOWN,
     last_line,
     metric_columns,
     shown_params,
@@ -124,7 +124,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     columns = metric_columns(trials, goal)
     if shown:
-        parts.append(trials_table(shown, ENDED_LOOK, goal, {}, columns))
+        parts.append(trials_table(shown, SHOWN, goal, {}, columns))
     # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
@@ -134,7 +134,7 @@ def front_html(trials: Sequence[Trial], goal: Goal) -> str:
     """The trials of a Pareto front as HTML, for a notebook."""
     shown = trials[:MAX_ROWS]
     head = f"Pareto front of {', '.join(goal.metrics)}: {counted(len(trials), 'trial')}"
-    table = trials_table(shown, ENDED_LOOK, goal, {}, {name: name for name in goal.metrics})
+    table = trials_table(shown, SHOWN, goal, {}, {name: name for name in goal.metrics})
     return as_html([head, table, *left_out_line(len(trials) - len(shown))])
 
 

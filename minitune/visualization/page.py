@@ -30,7 +30,7 @@ from minitune.base.table import format_cell
 from minitune.base.text import mebibytes, plain_number, plain_or_short
 from minitune.experiment.goal import Goal
 from minitune.output.pace import Pace, pace_of, times_of
-from minitune.output.rows import LISTED_LOOK, infer_metrics, shown_metric
+from minitune.output.rows import LISTED_CELL, infer_metrics, shown_metric
 from minitune.output.summary import error_groups, facts_of_errors, rerun_command
 from minitune.record.layout import last_error_text
 from minitune.record.standing import RUNNING_RUN
@@ -273,7 +273,7 @@ class RunData:
             first_s=history.first_s,
             total=story.total_samples,
             counts=history.counts(),
-            compared={name: format_cell(value, LISTED_LOOK.cell) for name, value in history.compared().items()},
+            compared={name: format_cell(value, LISTED_CELL) for name, value in history.compared().items()},
             best=None if best is None else best.number,
             best_config=None if best is None else _plain(best.trial.reported_config),
             errors=errors,

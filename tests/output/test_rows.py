@@ -14,9 +14,8 @@ from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Repeat, Trial, Usage
 from minitune.output.rows import (
-    ENDED_LOOK,
-    LISTED_LOOK,
-    LIVE_LOOK,
+    LISTED,
+    SHOWN,
     TrialRow,
     columns,
     ended,
@@ -49,24 +48,23 @@ def trial_of(number: int = 0, *results: dict[str, Any], params: Any = (), how: T
 
 # -- a row -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("kind", "facts", "reports", "text", "brief"),
+    ("kind", "facts", "reports", "text"),
     [
-        (None, {}, 2, "finished", "finished"),
-        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 2, "stopped at 2 by ASHA", "stopped at 2"),
-        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 0, "stopped by ASHA", "stopped"),
-        (EndKind.REQUEST, {}, 2, "stopped at 2", "stopped at 2"),
-        (EndKind.INTERRUPTED, {}, 1, "interrupted at 1", "interrupted at 1"),
-        (EndKind.MAX_T, {"scheduler": "ASHA"}, 2, "finished", "finished"),
+        (None, {}, 2, "finished"),
+        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 2, "stopped at 2 by ASHA"),
+        (EndKind.SCHEDULER, {"scheduler": "ASHA"}, 0, "stopped by ASHA"),
+        (EndKind.REQUEST, {}, 2, "stopped at 2"),
+        (EndKind.INTERRUPTED, {}, 1, "interrupted at 1"),
+        (EndKind.MAX_T, {"scheduler": "ASHA"}, 2, "finished"),
     ],
 )
 def test_the_end_of_a_trial_is_told_with_its_iteration_and_its_scheduler(
-    kind: EndKind | None, facts: dict[str, Any], reports: int, text: str, brief: str
+    kind: EndKind | None, facts: dict[str, Any], reports: int, text: str
 ) -> None:
     trial = trial_of(0, *[{"loss": 1.0}] * reports, how=Transition.STOP)
     trial.ending = None if kind is None else Ending.of(kind, **facts)
-    assert (ended(trial), ended(trial, names_scheduler=False)) == (text, brief)
     row = row_of(trial, ())
-    assert (row.ended, row.ended_briefly) == (text, brief)
+    assert (ended(trial), row.ended) == (text, text)
     assert row.state == text.partition(" ")[0]
     assert facts_of_trial(trial, LOSS)["ended"] == text
 
@@ -184,18 +182,16 @@ def test_a_table_has_a_column_for_each_fact_that_any_trial_has() -> None:
     rows = [row(0, params={"lr": 1}, metrics={"loss": 1}), row(1, params={"b": None}, metrics={"acc": 2})]
     params = {"b": "B", "lr": "rate", "none": "none"}
     metrics = {"acc": "accuracy", "loss": "loss", "none": "none"}
-    table = columns(rows, ENDED_LOOK, LOSS, params, metrics)
+    table = columns(rows, SHOWN, LOSS, params, metrics)
     assert headers(table) == ["Trial name", "status", "B", "rate", "accuracy", "loss"]
     assert [column.texts[1:] for column in table.columns[2:]] == [["", "None"], ["1", ""], ["", "2"], ["1", ""]]
-    assert headers(columns(rows, LISTED_LOOK, LOSS, params, metrics)) == [
-        *("trial", "trial_id", "status", "ended", "config/b", "config/lr", "acc", "loss")
-    ]
+    assert headers(columns(rows, LISTED, LOSS, params, metrics))[:4] == ["trial", "trial_id", "status", "ended"]
 
 
 def test_the_node_is_a_column_if_there_are_two() -> None:
     one, other, unknown = row(node="10.0.0.1"), row(node="10.0.0.2"), row()
     for rows, has_node in (([one, one, unknown], False), ([one, other], True), ([one, unknown], False)):
-        assert ("node" in headers(columns(rows, ENDED_LOOK, LOSS, {}, {}))) == has_node
+        assert ("node" in headers(columns(rows, SHOWN, LOSS, {}, {}))) == has_node
 
 
 @pytest.mark.parametrize(
@@ -212,30 +208,24 @@ def test_the_node_is_a_column_if_there_are_two() -> None:
 def test_a_narrow_table_keeps_objective_parameters_and_status_longest(goal: Goal, kept: list[str]) -> None:
     values = {"loss": 1, "acc": 2, "training_iteration": 3, "time_total_s": 4}
     metrics = {"loss": "loss", "acc": "acc", "training_iteration": "iter", "time_total_s": "total time (s)"}
-    table = columns([row(params={"lr": 1}, metrics=values)], ENDED_LOOK, goal, {"lr": "lr"}, metrics)
+    table = columns([row(params={"lr": 1}, metrics=values)], SHOWN, goal, {"lr": "lr"}, metrics)
     assert [headers(table)[position] for position in table.ranking] == kept
 
 
-def test_cells_of_a_look_have_their_lengths_and_metrics_a_least_width() -> None:
+def test_cells_have_their_lengths_and_metrics_a_least_width() -> None:
     long = "x" * 50
     rows = [TrialRow(name=long, params={"p": long}, metrics={"loss": long, "training_iteration": 1})]
     metrics = {"loss": "loss", "training_iteration": "iter"}
-    widths = {}
-    for name, look in (("ended", ENDED_LOOK), ("live", LIVE_LOOK), ("listed", LISTED_LOOK)):
-        table = columns(rows, look, LOSS, {"p": "p"}, metrics, least=60)
-        widths[name] = {column.header: column.width for column in table.columns}
-    assert (widths["ended"]["Trial name"], widths["ended"]["p"], widths["ended"]["loss"]) == (50, 20, 60)
-    assert (widths["live"]["Trial name"], widths["live"]["p"]) == (32, 16)
-    assert widths["listed"]["config/p"] == 40
-    assert widths["live"]["iter"] == 4, "counters and times keep no room"
-    assert [columns(rows, look, LOSS, {}, {}).is_framed for look in (ENDED_LOOK, LIVE_LOOK)] == [True, False]
+    table = columns(rows, SHOWN, LOSS, {"p": "p"}, metrics, cell=16, least=60)
+    widths = {column.header: column.width for column in table.columns}
+    assert widths == {"Trial name": 50, "status": 6, "p": 16, "loss": 60, "iter": 4}, "counters keep no room"
 
 
 def test_without_a_choice_a_table_has_all_searched_parameters_in_order() -> None:
     trials = [trial_of(0, params={"b": 1, "a": 2}), trial_of(1, params={"c": 3})]
     assert parameter_names(trials) == ["a", "b", "c"]
-    assert headers(trials_table(trials, ENDED_LOOK, LOSS, {}, {}))[2:] == ["a", "b", "c"]
-    assert headers(trials_table(trials, ENDED_LOOK, LOSS, {"c": "C"}, {}))[2:] == ["C"]
+    assert headers(trials_table(trials, SHOWN, LOSS, {}, {}))[2:] == ["a", "b", "c"]
+    assert headers(trials_table(trials, SHOWN, LOSS, {"c": "C"}, {}))[2:] == ["C"]
 
 
 def test_metrics_that_cannot_be_looked_at_are_none() -> None:
