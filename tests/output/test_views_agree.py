@@ -10,12 +10,10 @@ import re
 from typing import Any
 
 import pytest
-from kit import EndAfter, deciding, fit, listening, run_path, table_in
+from kit import EndAfter, deciding, fit, table_in
 
-from minitune import ResultGrid, TrialScheduler, choice, cli, grid_search, report
+from minitune import ResultGrid, TrialScheduler, cli, grid_search, report
 from minitune.base.text import number_text
-from minitune.output.live import best_row_text, render
-from minitune.output.live_reporter import default_reporter
 from minitune.visualization import RunHistory
 from minitune.visualization.page import RunData
 
@@ -147,60 +145,6 @@ def test_a_trial_without_a_last_value_is_best_by_the_value_that_views_show(
     assert (page["best"], page["trials"][0]["value"]) == (0, 0.25)
 
 
-def test_columns_and_their_order_are_the_same_in_all_views(
-    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid, printed = ended
-    call = Commands(grid, capsys)
-    page = page_of(grid)
-    parameters = ["case/number", "case/rate"]
-    metrics = ["loss", "whole", "eval/share", "eval/seen"]
-    table = ["Trial name", "status", *parameters, *metrics, "iter", "total time (s)"]
-
-    assert list(table_in(printed)[0]) == list(table_in(call("watch"))[0]) == table
-    assert list(html_table_in(grid._repr_html_())[0]) == table
-    listed = [f"config/{name}" for name in parameters]
-    assert list(table_in(call("ls"))[0]) == [
-        *("trial", "trial_id", "status", "ended", *listed, *metrics, "training_iteration", "time_total_s")
-    ]
-    assert (page["params"], [page["metric"], *page["metrics"]]) == (parameters, metrics)
-    assert [name for name in grid.get_rows()[0] if name in metrics] == metrics
-
-
-def test_numbers_have_the_same_text_in_all_views(
-    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid, printed = ended
-    call = Commands(grid, capsys)
-    listed = {row["trial"]: row for row in table_in(call("ls"))}
-    in_notebook = {row["Trial name"]: row for row in html_table_in(grid._repr_html_())}
-
-    for row in table_in(printed):
-        number = str(int(row["Trial name"].rpartition("_")[2]))
-        other = listed[number]
-        for shown, name in (("loss", "loss"), ("eval/share",) * 2, ("eval/seen",) * 2, ("whole",) * 2):
-            assert row[shown] == other[name] == in_notebook[row["Trial name"]][shown]
-        assert row["case/rate"] == other["config/case/rate"] == "1.23457e-05"
-        assert row["status"] == (other["ended"] or other["status"])
-        facts = call("show", number)
-        if row["loss"]:
-            assert f"  loss: {row['loss']}\n" in facts
-            assert "  whole: 20000\n" in facts
-        assert "  case/rate: 1.23457e-05\n" in facts
-
-
-def test_tables_have_the_best_trial_first_and_those_without_a_number_last(
-    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid, printed = ended
-    call = Commands(grid, capsys)
-    listed = [int(row["trial"]) for row in table_in(call("ls"))]
-    at_end = [int(row["Trial name"].rpartition("_")[2]) for row in table_in(printed)]
-
-    assert listed == [TIE, EQUAL, SILENT, CUT, SMALL, STOPPED, FAILS, ODD]
-    assert at_end == listed, "a failed trial counts with its last result"
-
-
 def test_a_trial_has_the_same_facts_in_the_tables_alone_and_on_the_page(
     ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,77 +212,6 @@ def test_runs_side_by_side_have_the_facts_of_the_other_views(
     assert {key: value for key, value in best.items() if key.startswith("config/")}.items() <= column.items()
     total_s = sum(result.metrics["time_total_s"] for result in grid if result.metrics)
     assert column["total time (s)"] == number_text(total_s)
-
-
-def test_all_views_count_the_same_trials_in_each_state(
-    ended: tuple[ResultGrid, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid, _ = ended
-    call = Commands(grid, capsys)
-    counts = page_of(grid)["counts"]
-    column = {row[""]: row[os.path.basename(grid.experiment_path)] for row in table_in(call("compare"))}
-    cli.main(["ls", str(run_path().parent), "--json"])
-    (listed,) = json.loads(capsys.readouterr().out)["runs"]
-
-    assert counts == {"finished": 5, "stopped": 1, "failed": 1, "interrupted": 1, "not started": 1}
-    assert told_in(call("show"))["trials"] == ", ".join(f"{count} {state}" for state, count in counts.items())
-    assert {state: listed[state.replace(" ", "_")] for state in counts} == counts
-    assert {state: int(column[state]) for state in ("failed", "not started")}.items() <= counts.items()
-    assert call("ls").startswith(f"{grid.experiment_path}: {column['trials']} trials, 1 more not started, ")
-
-
-def test_a_parameter_that_is_none_is_told_apart_from_one_that_a_trial_lacks(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    space = {"a": grid_search([None, {"deep": choice([None])}])}
-    grid = fit(lambda config: {"loss": 1.0}, space, verbose=1, **OBJECTIVE)
-    printed = capsys.readouterr().out
-    call = Commands(grid, capsys)
-
-    for views in (table_in(printed), html_table_in(grid._repr_html_())):
-        assert [(row["a"], row["a/deep"]) for row in views] == [("None", ""), ("{'deep': None}", "None")]
-    assert [row["config/a/deep"] for row in table_in(call("ls"))] == ["", "None"]
-    assert [trial["params"].get("a/deep", "") for trial in page_of(grid)["trials"]] == ["", None]
-
-
-def test_the_live_view_has_the_names_and_numbers_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    drawn: list[list[str]] = []
-    brief: list[str] = []
-    listed: list[dict[str, str]] = []
-
-    def draw(trials: list[Any], trial: Any, result: dict[str, Any], **info: Any) -> None:
-        if trial.number == 1 and result["training_iteration"] == 2:
-            reporter = default_reporter()
-            reporter.setup(**OBJECTIVE)
-            drawn.extend(re.split(" {2,}", line) for line in render(reporter._snapshot(trials), 200, 40))
-            brief.append(best_row_text(reporter._snapshot(trials).best[0]))
-            reporter.close()
-            cli.main(["ls", str(run_path())])
-            listed.extend(table_in(capsys.readouterr().out))
-
-    space = {
-        "case": {"number": grid_search([TIE, EQUAL]), "rate": 1e-5},
-        "flag": grid_search([True]),
-        "opt": grid_search(["adam"]),
-    }
-    fit(train, space, max_concurrent_trials=1, callbacks=[listening(on_trial_result=draw)], **OBJECTIVE)
-
-    head = next(cells for cells in drawn if cells[0] == "Trial name")
-    assert brief[0].endswith("case/number=1, flag=True, opt='adam'")
-    metrics = ["loss", "whole", "eval/share", "eval/seen"]
-    assert head == ["Trial name", "status", "case/number", "flag", "opt", *metrics, "iter", "total time (s)"]
-    for number, row in enumerate(listed):
-        live = next(dict(zip(head, cells, strict=True)) for cells in drawn if cells[0].endswith(f"_0000{number}"))
-        assert live["Trial name"] == f"train_{row['trial_id']}"
-        assert live["status"] == (row.get("ended") or row["status"])
-        for name in ("loss", "whole", "eval/share", "eval/seen"):
-            assert live[name] == row[name]
-        assert live["iter"] == row["training_iteration"]
-        if row["status"] == "finished":
-            assert live["total time (s)"] == row["time_total_s"]
-        else:
-            assert live["total time (s)"].isdecimal(), "whole seconds by the clock, while it runs"
-        assert (live["case/number"], live["flag"]) == (row["config/case/number"], row["config/flag"])
 
 
 @pytest.mark.parametrize(
