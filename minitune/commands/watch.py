@@ -183,7 +183,7 @@ def _show_file(follower: RunFollower, trial: Trial, name: str, *, follows: bool)
             raise FileNotFoundError(_why_missing(trial, path))
         if os.path.exists(path):
             with files.open_to_read(path) as file:
-                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been cut out
+                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # the trial may have truncated it
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):
                     position_bytes += len(data)

@@ -16,17 +16,8 @@ from minitune.experiment import states
 from minitune.experiment.goal import Best, Goal
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.rows import (
-    SHOWN,
-    last_line,
-    metric_columns,
-    shown_params,
-    trials_table,
-    values_text,
-)
-from minitune.result import (
-    flatten,
-)
+from minitune.output.rows import SHOWN, last_line, metric_columns, shown_params, trials_table, values_text
+from minitune.result import flatten
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""

@@ -620,7 +620,7 @@ def test_the_output_of_a_trial_that_has_ended_is_not_followed_while_the_run_goes
     assert told == [(0, "all of it", "")]
 
 
-def test_output_is_followed_on_after_its_middle_was_cut_out(
+def test_output_is_followed_on_after_its_trial_truncated_it(
     minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[int, str, str]] = []

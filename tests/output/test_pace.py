@@ -71,11 +71,6 @@ def view_of(trials: list[Trial], at_s: float) -> tuple[str, str]:
     return "\n".join(render(snapshot, 160, 40)), render_html(snapshot)
 
 
-def test_trials_that_the_search_has_not_drawn_are_pending() -> None:
-    texts = view_of([reporting(0, 1000.0, 4, 0.5)], 1008.0)
-    assert all("1 running, 3 pending" in text for text in texts)
-
-
 @pytest.mark.parametrize(("budget_s", "left"), [(30.0, "20 s"), (9000.0, "4 min 36 s")])
 def test_a_time_budget_limits_what_is_left(budget_s: float, left: str) -> None:
     now = VirtualClock()
