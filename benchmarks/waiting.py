@@ -91,7 +91,7 @@ WAITS = (
     Wait("best", COMMAND, ("best", "{large}"), most_cpu_s=1),
     Wait("show", COMMAND, ("show", "{large}"), most_cpu_s=1),
     Wait("explain", COMMAND, ("explain", "{large}", "7"), most_cpu_s=1),
-    Wait("report", COMMAND, ("report", "{large}", "--output", "{out}"), most_cpu_s=4, most_mb=250, most_out_mb=6),
+    Wait("report", COMMAND, ("report", "{large}", "--output", "{out}"), most_cpu_s=4, most_mb=250, most_out_mb=25),
     Wait("get_results", RESULTS, ("{large}",), most_cpu_s=1.5),
     Wait("get_dataframe", FRAME, ("{large}",), most_cpu_s=1.5 + 2),
     Wait("ls, a million", COMMAND, ("ls", "{million}", "--limit", "5"), most_cpu_s=5, most_mb=300),

@@ -67,7 +67,7 @@ def plain_number(value: Any) -> Any:
 
 
 def number_text(value: float) -> str:
-    """A number as all views show it: a whole one in full, any other rounded to six digits. `page.js` does the same."""
+    """A number as all views show it: a whole one in full, any other rounded to six digits. The page does the same."""
     # JavaScript, which draws the page, has one type for whole numbers and for others.
     if isinstance(value, float) and not (value.is_integer() and abs(value) < _LARGEST_WHOLE):
         return f"{value:.6g}"

@@ -2,7 +2,7 @@
 
 Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`.
 
-`history` reads a run, `page` fills `page_data` with it, `page.js` draws that, `server` serves it while the run goes on,
+`history` reads a run, `page` fills `page_data` with it, `script` draws that, `server` serves it while the run goes on,
 and `plots` shows parts of it.
 
 Examples:
@@ -21,7 +21,6 @@ from minitune.visualization.plots import (
     plot_contour,
     plot_edf,
     plot_intermediate_values,
-    plot_lineage,
     plot_optimization_history,
     plot_parallel_coordinate,
     plot_param_importances,
@@ -39,7 +38,6 @@ __all__ = [
     "plot_contour",
     "plot_edf",
     "plot_intermediate_values",
-    "plot_lineage",
     "plot_optimization_history",
     "plot_parallel_coordinate",
     "plot_param_importances",

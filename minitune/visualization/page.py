@@ -1,4 +1,4 @@
-"""The page: runs in one HTML file, as data (see `page_data`), which `page.js` draws.
+"""The page: runs in one HTML file, as data (see `page_data`), which the files of `script` draw.
 
 The same page is a file to mail (`write_report`), a plot in a notebook (`plots`), and what `minitune watch --web` serves
 (`server`). It needs no other file and no network.
@@ -17,7 +17,6 @@ import math
 import os
 import re
 import shlex
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -47,6 +46,7 @@ from minitune.visualization.page_data import (
     with_parts,
 )
 
+_SCRIPTS = ("core", "run", "filter", "chart", "cards", "table", "trial", "view", "list", "live")
 _METRICS_SHOWN = 12
 """The maximum number of metrics besides the objectives that the table has columns for."""
 _DECISIONS_SHOWN = 20
@@ -54,8 +54,6 @@ _OUTPUT_BYTES = 4000
 """The part of a trial's output that the page shows."""
 _FILE_OUTPUT_BYTES = 1_500_000
 """The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
-_MOST_JSON = 1_000_000
-"""The number of characters from which on the data of a page is deflated, to about a fifth."""
 _MORE = 1.25
 """Importances are computed again when so many times as many trials have values, and at the end of the run."""
 _DIGITS = 7
@@ -128,21 +126,16 @@ def _data_of(histories: Sequence[RunHistory], only: Mapping[str, Any] | None) ->
 
 def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
     """The page with this title and data, which is JSON. A live page may ask its own server for more."""
-    script = _part("page.js")
+    script = page_script()
     style = _part("page.css")
     policy = f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}"
     policy += "; base-uri 'none'; form-action 'none'"
     if is_live:
         policy += "; connect-src 'self'"
-    data_type = "application/json"
-    if len(data) > _MOST_JSON:
-        data_type = "application/deflate"
-        data = base64.b64encode(zlib.compress(data.encode(errors="replace"))).decode()
     texts = {
         "<!--POLICY-->": policy,
         "<!--TITLE-->": html.escape(title),
         "/*STYLE*/": style,
-        "DATA_TYPE": data_type,
         "/*DATA*/": data.replace("<", "\\u003c"),
         "/*SCRIPT*/": script,
     }
@@ -150,6 +143,12 @@ def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
     marks = "|".join(map(re.escape, texts))
     page = "".join(texts.get(part, part) for part in re.split(f"({marks})", _part("page.html")))
     return page.encode(errors="replace")  # a text of the user's may hold half a surrogate pair
+
+
+@cache
+def page_script() -> str:
+    """The script of the page: its files one after the other, since each uses what those before it define."""
+    return "".join(_part(os.path.join("script", f"{name}.js")) for name in _SCRIPTS)
 
 
 @cache

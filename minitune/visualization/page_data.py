@@ -1,4 +1,4 @@
-"""The data of the page: all fields that `page.js` reads. `page` fills them.
+"""The data of the page: all fields that the script of the page reads. `page` fills them.
 
 Facts that `--json` has, too, have the same names there.
 """

@@ -136,8 +136,3 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
 def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
     """When each trial had a worker, one row for each worker at a time, coloured by how the trial ended."""
     return _plot("timeline", read_histories([run], metric, mode))
-
-
-def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
-    """The lineage of a population: which trial continued from which trial's checkpoint, by training iteration."""
-    return _plot("lineage", read_histories([run], metric, mode))

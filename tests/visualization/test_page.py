@@ -10,7 +10,6 @@ import math
 import os
 import random
 import re
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization.history import RunHistory
-from minitune.visualization.page import RunData, fill_page
+from minitune.visualization.page import RunData
 from minitune.visualization.server import RunList
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
@@ -399,7 +398,6 @@ PLOTS: list[Callable[..., plots.Plot]] = [
     plots.plot_rank,
     plots.plot_edf,
     plots.plot_timeline,
-    plots.plot_lineage,
     plots.plot_param_importances,
 ]
 
@@ -553,12 +551,3 @@ def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
             plots.plot_pareto_front(stopped, metrics, modes)
     with pytest.raises(ValueError, match=r"no trial of 3 has reported 'sizes'; reported were: "):
         plots.plot_pareto_front(stopped, ["loss", "sizes"], ["min", "max"])
-
-
-def test_a_page_with_much_data_is_deflated() -> None:
-    data = json.dumps({"runs": [], "text": "<\ud800é" + "ab" * 1_000_000})
-    page = fill_page("many trials", data).decode()
-    packed = re.search(r'<script type="application/deflate" id="data">(.*?)</script>', page, re.DOTALL)
-    assert packed is not None
-    assert len(page) < 300_000
-    assert zlib.decompress(base64.b64decode(packed[1])).decode() == data

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitune.visualization import page_data
+from minitune.visualization.page import page_script
 from minitune.visualization.page_data import ListedRun, Page, PageImportances, PageRun, PageTrial, PageTrialDetails
 
-SCRIPT = (Path(page_data.__file__).parent / "page.js").read_text(encoding="utf-8")
+SCRIPT = page_script()
 
 
 def names_of(kind: Any) -> set[str]:

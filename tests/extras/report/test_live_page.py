@@ -76,7 +76,7 @@ def test_reports_come_to_the_page_while_it_is_open(chromium: Browser, width: int
                 page.wait_for(f"{POINTS} === {trials}")
                 assert page.run("document.querySelector('[type=search]').value") == "x > -1"
                 assert page.run("document.querySelector('[data-view=history] svg') === window.was")
-                assert page.run("document.querySelector('[data-view=history] svg').dataset.y") == "log"
+                assert page.run("document.querySelector('[data-view=history]').card.charts[0].spec.y.isLog")
             assert page.run("document.querySelector('.badge').textContent") == "running"
             for _ in range(9):
                 steps.may_go_on.release()

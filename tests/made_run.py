@@ -1,0 +1,69 @@
+"""A run that is made by hand, as the page gets it."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import Any
+
+LOG = {"kind": "log", "low": 0.001, "high": 10}
+TRIAL = {
+    "name": "train_t0000",
+    "status": "finished",
+    "ended": "finished",
+    "why": "",
+    "error": "",
+    "params": {},
+    "metrics": {},
+    "curve": [],
+    "others": None,
+    "steps": None,
+    "spans": [],
+    "working_s": None,
+    "counted_s": 0.0,
+    "since_s": None,
+    "reported_s": None,
+    "copies": [],
+    "facts": {},
+}
+RUNNING = {"status": "running", "ended": "running"}
+RUN = {
+    "name": "made",
+    "path": "/runs/made",
+    "trainable": "train",
+    "state": "finished",
+    "state_text": "finished",
+    "is_live": False,
+    "now_s": 1_000_000_100.0,
+    "rest_s": None,
+    "total": None,
+    "best_config": None,
+    "errors": [],
+    "resume": None,
+    "metric": "loss",
+    "mode": "min",
+    "objectives": {},
+    "metrics": [],
+    "scales": {},
+    "seed": 7,
+    "begun_s": 1_000_000_000.0,
+    "first_s": 1_000_000_000.0,
+    "worked_s": 100.0,
+    "best": None,
+    "earlier_best": "",
+    "importances": {},
+}
+
+
+def run_of(trials: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
+    """A run as the page gets it; a trial's number is its position."""
+    whole = []
+    for number, trial in enumerate(trials):
+        known = copy.deepcopy(trial)
+        whole.append({**TRIAL, "number": number, "value": [None, *trial.get("curve", ())][-1], **known})
+    for trial in whole:
+        trial["counted_s"] = trial["counted_s"] or sum(end - begin for begin, end in trial["spans"])
+        trial["since_s"] = trial["working_s"]
+    params = list(dict.fromkeys(name for trial in whole for name in trial["params"]))
+    counts = Counter(trial["status"] for trial in whole)
+    return {**RUN, "params": params, "trials": whole, "counts": counts, **facts}
