@@ -10,7 +10,7 @@
     run          run; `sweep` and `sweep_parameters` read sweep files
     health       doctor
     manual       help
-    completion   completion, from the parsers of the other modules
+    completion   completion
     selecting    the run and the trial that arguments name
 
 `cli.main` imports only the module of a command, and calls its `add_parser`. A parser has the default `command`, and
