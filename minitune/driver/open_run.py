@@ -21,7 +21,7 @@ from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal import Journal, MemoryJournal, RecordHook, ToldJournal
+from minitune.record.journal import Journal, MemoryJournal, RecordHook
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
 from minitune.record.recorder import Recorder
@@ -87,11 +87,9 @@ class OpenRun:
             stack.callback(self._housekeeper.close)
             self._housekeeper.start()  # before the first record: without its thread, nothing has begun
             self._prepare()
-            where = self.run.journal, self._housekeeper, self._lock
-            if self._listen is None:
-                self._journal = Journal(*where, is_new=self._is_new)
-            else:
-                self._journal = ToldJournal(*where, is_new=self._is_new, listen=self._listen)
+            self._journal = Journal(
+                self.run.journal, self._housekeeper, self._lock, is_new=self._is_new, listen=self._listen
+            )
             stack.callback(self._journal.close)
             self._housekeeper.disk_failed = self._sync_failed
             # A lost journal must not become a new run, which would use the directories of the old one.
@@ -151,26 +149,19 @@ class OpenRun:
     def keeper(self, hooks: Hooks, loaded: Snapshot) -> SnapshotKeeper:
         """Takes snapshots of the run's plug-ins, which have loaded their states from `loaded`."""
         past = self.of_kind(records.STATE)
-        self._journal.forget_index()  # nothing else is read of the records of earlier drivers
         return SnapshotKeeper(self.run, self.recorder, hooks, loaded, past)
 
     def read(self) -> Iterator[records.Record]:
         """The records so far, with unpickled objects, which executes code."""
         return journal.read(self.run.journal, unpickle=True)
 
-    def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
-        """Like `read`, but yields each record with its offset, in bytes. Results of trials that ended before
-        `listened_from` (None: of all) may be left out if a sum covers them.
-        """
-        path = self.run.journal
-        if listened_from == 0:
-            return journal.scan(path, unpickle=True)
-        return journal.pick(path, self._journal.new_index().spans(until=listened_from), unpickle=True)
+    def scan(self) -> Iterator[tuple[int, records.Record]]:
+        """Like `read`, but yields each record with its offset, in bytes."""
+        return journal.scan(self.run.journal, unpickle=True)
 
     def of_kind(self, kind: str) -> list[records.Record]:
-        """The records of one kind about the run itself so far, with pickled objects."""
-        found = journal.pick(self.run.journal, self._journal.new_index().of_run)
-        return [record for _, record in found if record[records.KIND] == kind]
+        """The records of one kind so far, with pickled objects."""
+        return list(journal.of_kinds(self.run.journal, kind))
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------------

@@ -68,12 +68,11 @@ class Replay(Story):
         self.to_end: list[tuple[Trial, Ending]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
 
-    def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
+    def run(self, scan: Callable[[], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
 
         Args:
-            scan: Yields the records in order, each with its offset, and every result from the given offset on (None:
-                from none).
+            scan: Yields the records in order, each with its offset.
             choice: What to do with finished, failed and unfinished trials.
 
         Raises:
@@ -84,7 +83,8 @@ class Replay(Story):
         is_loaded = False
         self.hooks.context.is_replaying = True
         try:
-            for offset, record in scan(self._listens_from()):
+            self.hooks.tell_all_but(snapshot.states)
+            for offset, record in scan():
                 if not is_loaded and offset >= snapshot.offset:
                     self._load()
                     is_loaded = True
@@ -101,14 +101,6 @@ class Replay(Story):
                 queue.push(trial)
         finally:
             self.hooks.context.is_replaying = False
-
-    def _listens_from(self) -> int | None:
-        """The offset from which a plug-in hears each result; None if none does. Mutes those that load a state."""
-        hears_results = self.hooks.hears_results
-        self.hooks.tell_all_but(self.snapshot.states)
-        if not hears_results:
-            return None
-        return 0 if self.hooks.hears_results else self.snapshot.offset
 
     def _load(self) -> None:
         """Let the plug-ins load their states. From now on, all are told."""
@@ -129,9 +121,6 @@ class Replay(Story):
         effect = super().apply(record)
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
-        elif kind == records.STATUS and effect.trial is not None and records.SUM in record:
-            # Results that a sum covers may have been skipped, so the count of the sum takes the place of ours.
-            self.reports[record["trial"]] = effect.trial.progress.num_reports
         elif kind == records.EXTEND:
             self.hooks.search_alg.add_samples(record["samples"])
         return effect

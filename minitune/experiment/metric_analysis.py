@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,6 @@ _ROWS = 32
 _SHAPES_KEPT = 256
 # The statistics of a metric without a value.
 _UNKNOWN = [-math.inf, math.inf, 0, 0, []]
-_DECODER = json.JSONDecoder()
 
 
 class MetricAnalysis:
@@ -32,11 +30,9 @@ class MetricAnalysis:
     Bools and the keys of `DEBUG_METRICS` are ignored. NaN becomes neither a maximum nor a minimum.
     """
 
-    __slots__ = ("_encoded", "_metrics", "_rows", "_shape")
+    __slots__ = ("_metrics", "_rows", "_shape")
 
     def __init__(self) -> None:
-        # Statistics that are still JSON. They are decoded one metric at a time: a table reads one metric of each trial.
-        self._encoded = ""
         # key -> [max, min, sum, count, last values (at most 10)], without the rows. The list of last values is replaced
         # and never changed, so that copies may share it.
         self._metrics: dict[str, list[Any]] = {}
@@ -62,11 +58,10 @@ class MetricAnalysis:
         self._take_in()
         return {key: known.copy() for key, known in self._metrics.items()}
 
-    def set_state(self, state: Mapping[str, list[Any]] | str) -> None:
-        """Restore a state from `get_state`, or from its JSON without spaces."""
+    def set_state(self, state: Mapping[str, list[Any]]) -> None:
+        """Restore a state from `get_state`."""
         self._rows = []
-        self._encoded = state if isinstance(state, str) else ""
-        self._metrics = {} if isinstance(state, str) else {key: known.copy() for key, known in state.items()}
+        self._metrics = {key: known.copy() for key, known in state.items()}
 
     def copy(self) -> MetricAnalysis:
         """An independent copy, for a later rollback."""
@@ -81,9 +76,8 @@ class MetricAnalysis:
             key: The metric's flattened name.
             scope: `max`, `min`, `avg`, `last`, `last-5-avg` or `last-10-avg`.
         """
-        known = None if self._rows else self._metrics.get(key)
-        if known is None:
-            known = self._find(key)
+        self._take_in()
+        known = self._metrics.get(key)
         if known is None:
             return None
         return _STATISTICS[scope](known)
@@ -93,23 +87,7 @@ class MetricAnalysis:
         self._take_in()
         return {key: _statistics(known) for key, known in self._metrics.items()}
 
-    def _find(self, key: str) -> list[Any] | None:
-        if self._rows or not self._encoded:
-            self._take_in()
-            return self._metrics.get(key)
-        name = f"{json.dumps(key)}:["
-        # JSON escapes a quote within a name, so these are found only where a name begins.
-        begin = max(self._encoded.find(f"{before}{name}") for before in "{,")
-        if begin < 0:
-            return None
-        known: list[Any] = _DECODER.raw_decode(self._encoded, begin + len(name))[0]
-        self._metrics[key] = known
-        return known
-
     def _take_in(self) -> None:
-        if self._encoded:
-            self._metrics = json.loads(self._encoded)
-            self._encoded = ""
         if self._rows:
             for key, is_plain, column in zip(
                 self._shape.metrics, self._shape.are_plain, zip(*self._rows, strict=True), strict=True

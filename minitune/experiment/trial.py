@@ -504,7 +504,7 @@ class Trial:
         return {"count": progress.num_reports, "last": progress.metrics, "analysis": progress.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
-        """Restore the state of `sum_up`; its statistics may be JSON."""
+        """Restore the state of `sum_up`."""
         metrics = total["last"]
         self.progress = Progress(total["count"], metrics, self.attempt.config)
         self.progress.analysis.set_state(total["analysis"])

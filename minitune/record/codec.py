@@ -83,11 +83,6 @@ _MARK = '{"$":'
 # The tag of a value in a file, as `_pickle_tag` writes it. A user's dict cannot look like it: its `$` is in a tag.
 _STORED = re.compile(r'\{"\$":"pickle","text":"(?:[^"\\]|\\.)*","python":"[^"]*","sha256":"([0-9a-f]{64})"')
 
-# The statistics are the last field of a sum of results, which is the last one of its record.
-_STATUS = f'{{"{records.KIND}":"{records.STATUS}",'
-_STATISTICS = ',"analysis":{'
-_METRICS = ',"metrics":'
-
 # The records whose objects are kept once loaded, since many trials share them.
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
@@ -95,7 +90,6 @@ plain_chunks = json_chunks(separators=(",", ":"))
 """A record without objects, as it is written."""
 
 _read_json = json_decoder()
-_read_json_at = json.JSONDecoder().raw_decode
 
 
 # -- large values, and objects that stay pickled -----------------------------------------------------------------------
@@ -532,7 +526,7 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
         TuneError: If an object cannot be unpickled.
     """
     try:
-        record = _read_sum(text) if text.startswith(_STATUS) else _read_json(text)
+        record = _read_json(text)
         if _MARK in text:
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
             record = _Reader(unpickle, objects, keep).value(record)
@@ -542,23 +536,3 @@ def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     if type(record) is not dict:
         raise ValueError(f"a record must be a JSON object, but got {type(record).__name__}")
     return record
-
-
-def decode_metrics(text: str, objects: ObjectStore) -> Any:
-    """The metrics in the JSON of a `result` record. Objects stay pickled, as with `decode`."""
-    if _MARK in text:
-        return decode(text, False, objects)["metrics"]
-    return _read_json_at(text, text.index(_METRICS) + len(_METRICS))[0]
-
-
-def _read_sum(text: str) -> Any:
-    """The JSON of a `status` record. Statistics stay JSON for `MetricAnalysis.set_state`: a view needs few of them."""
-    begin = text.rfind(_STATISTICS)
-    if begin >= 0 and _MARK not in text:
-        try:
-            record = _read_json(f"{text[:begin]}}}}}")
-            record[records.SUM]["analysis"] = text[begin + len(_STATISTICS) - 1 : -2]
-            return record
-        except (ValueError, LookupError, TypeError):
-            pass  # these are no statistics
-    return _read_json(text)

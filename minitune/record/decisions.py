@@ -16,7 +16,7 @@ from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.record import journal, records
-from minitune.record.reading import Listener, journal_version
+from minitune.record.reading import journal_version
 from minitune.record.story import Effect, Story
 from minitune.result import TRAINING_ITERATION
 
@@ -109,7 +109,7 @@ class _History:
         self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration, kind))
 
 
-class Decisions(Listener):
+class Decisions:
     """The decisions of a run. Call `tell` with each effect of its story."""
 
     def __init__(self) -> None:

@@ -3,11 +3,12 @@
 A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. Lines are
 written by one unbuffered write, and then survive the death of the process. The housekeeper syncs them soon after.
 
-If the disk refuses a write or a sync, the run ends. Once a second a write also checks that the file is at its path and
-as long as the written lines. If not, the run ends; `close` writes a removed file again, from its descriptor.
+If the disk refuses a write or a sync, the run ends, and also if the file is gone or was changed. `close` writes a
+removed file again, from its descriptor.
 
-A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
-moves it to a separate file. A bad line *before* good lines means a lost record: an error.
+A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them, or one with zeros
+in place of a page, whatever follows. The next open moves it to a separate file. Any other bad line means a lost record:
+an error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 import time
 import zlib
@@ -28,7 +28,15 @@ from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal_lines import BODY, LineIndex, blocks, body_of, each_line, is_good, line_at
+from minitune.record.journal_lines import (
+    BODY,
+    body_of,
+    each_line,
+    is_good,
+    lacks_pages,
+    summed_trial,
+    undecided_trial,
+)
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
@@ -97,17 +105,21 @@ class _JournalFile:
         os.close(self._directory)
 
 
+RecordHook = Callable[[records.Record], None]
+"""Called with each record of a run, in order."""
+
+
 class Journal:
     """The writer of a journal. Only one thread may use it, except for `sync`.
 
     Args:
         path: The file.
         lock: The run's lock. The run ends if it is removed.
+        listen: Called with each record when it has been added.
         is_new: Whether to create the file; if not, the constructor blocks while it checks the whole file, and moves a
             torn end away.
 
     Attributes:
-        index: Where the lines of an existing file are, until `forget_index`; else None.
         unwritten: The records for the next `write`, as `codec.encode` makes them.
         add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
@@ -123,20 +135,22 @@ class Journal:
         lock: RunLock | None = None,
         *,
         is_new: bool,
+        listen: RecordHook | None = None,
     ):
         path = os.path.abspath(path)
-        self.index: LineIndex | None = None
         try:
             if is_new:
                 descriptor = _create(path)
             else:
-                self.index = index_of(path)
-                descriptor = _open(path, self.index.end)
+                descriptor = _open(path, _end_of(path))
         except OSError as error:
             raise _os_error(path, "created" if is_new else "opened", error) from error
         self.objects = ObjectStore(_objects_directory(path))
         self.unwritten: list[str] = []
-        self.add_encoded: Callable[[str], object] | None = self.unwritten.append  # reports take no call of ours
+        self.add_encoded: Callable[[str], object] | None = None
+        if listen is None:
+            self.add_encoded = self.unwritten.append  # reports take no call of ours
+        self._listen = listen
         self._file = _JournalFile(path, descriptor, lock)
         self._next_look_s = 0.0
         self._failure: TuneError | None = None
@@ -165,17 +179,8 @@ class Journal:
             self.unwritten.append(codec.encode(record, self.objects))
         except OSError as error:
             raise self.fail(self.objects.directory, "written", error) from error
-
-    def new_index(self) -> LineIndex:
-        """`index`, with what was written since. Blocks while that is read."""
-        index = self.index or LineIndex()
-        with _reading(self._file.path) as file:
-            _extend(index, file, self._file.path)
-        return index
-
-    def forget_index(self) -> None:
-        """Free the memory of `index`."""
-        self.index = None
+        if self._listen is not None:
+            self._listen(record)
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """See `codec.by_reference`. DiskError: an object could not be stored."""
@@ -299,23 +304,6 @@ class Journal:
             raise self._failure
 
 
-RecordHook = Callable[[records.Record], None]
-"""Called with each record of a run, in order."""
-
-
-class ToldJournal(Journal):
-    """A journal that also passes each record to a listener, when it has been added."""
-
-    def __init__(self, *args: Any, listen: RecordHook, **options: Any):
-        super().__init__(*args, **options)
-        self.add_encoded = None
-        self._listen = listen
-
-    def add(self, record: dict[str, Any]) -> None:
-        super().add(record)
-        self._listen(record)
-
-
 class MemoryJournal:
     """Stands in for the journal of a run without files: records go to a listener only."""
 
@@ -374,138 +362,121 @@ def _reading(path: str) -> Iterator[BinaryIO]:
         raise _os_error(path, "read", error) from error
 
 
-def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
-    """Read the records of a journal, which another process may be writing, one after the other. Blocks. A torn end is
-    ignored. Pass `unpickle` only after `lock.check_trusted`.
+def lines(path: str | os.PathLike[str], begin: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset in bytes, line) of a journal, which another process may be writing, from the line at `begin` on.
+    Blocks. Each line is checked; a torn end is left out.
 
     Raises:
-        JournalCorruptError: If there is a bad line before good lines, or an object is damaged. It is raised there.
-        TuneError: If the file cannot be read, was written by a newer version, or an object cannot be unpickled.
+        JournalCorruptError: If there is a bad line before good lines. It is raised there.
+        TuneError: If the file cannot be read, or was written by a newer version.
     """
-    for _, record in scan(path, unpickle):
-        yield record
+    file_path = os.path.abspath(path)
+    with _reading(file_path) as file:
+        for offset, line in each_line(file, begin):
+            if not is_good(line):
+                _require_torn(file, file_path, offset, line)
+                return
+            # Whatever follows another first record is not ours to interpret.
+            if offset == 0:
+                _check_schema(file_path, line)
+            yield offset, line
 
 
 def scan(
     path: str | os.PathLike[str],
     unpickle: bool = False,
     begin: int = 0,
-    leaves_out: Callable[[int, bytes], bool] | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A good line for which
-    `leaves_out(offset, line)` holds is left out.
+    skip: Callable[[int, bytes], bool] | None = None,
+) -> Iterator[tuple[int, records.Record]]:
+    """Like `read`, but yields (offset in bytes, record), from the record at `begin` on. A line for which
+    `skip(offset, line)` holds is left out.
     """
     file_path = os.path.abspath(path)
-    objects = objects_of(file_path)
-    with _reading(file_path) as file:
-        for offset, line in each_line(file, begin):
-            try:
-                body = body_of(line)
-                if leaves_out is not None and leaves_out(offset, line):
-                    continue
-                record = codec.decode(body, unpickle, objects)
-            except ValueError:
-                _require_torn(file, file_path, offset)
-                return
-            except ObjectLostError as error:
-                raise _lost(file_path, error) from error
-            # Whatever follows another first record is not ours to interpret.
-            if offset == 0:
-                _check_schema(file_path, record)
-            yield offset, record
+    objects = _objects_of(file_path)
+    for offset, line in lines(file_path, begin):
+        if skip is not None and skip(offset, line):
+            continue
+        yield offset, _decode(file_path, offset, line, unpickle, objects)
 
 
-def index_of(path: str | os.PathLike[str]) -> LineIndex:
-    """Find the lines of a journal. Blocks for one reading, which checks each line. A torn end is left out.
+def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[records.Record]:
+    """Read the records of a journal, one after the other, as `lines`. Blocks. Pass `unpickle` only after
+    `lock.check_trusted`.
 
     Raises:
-        JournalCorruptError: If there is a bad line before good lines.
-        TuneError: If the file cannot be read, or was written by a newer version.
+        JournalCorruptError: See `lines`; or a line has no record, or an object is damaged.
+        TuneError: See `lines`; or an object cannot be unpickled.
     """
+    for _, record in scan(path, unpickle):
+        yield record
+
+
+def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[records.Record]:
+    """Read the records at some offsets, in bytes, without unpickling. Blocks, and raises as `read`."""
     file_path = os.path.abspath(path)
-    index = LineIndex()
+    objects = _objects_of(file_path)
     with _reading(file_path) as file:
-        _extend(index, file, file_path)
-    return index
+        for offset in offsets:
+            file.seek(offset)
+            line = file.readline()
+            if not is_good(line):
+                raise _no_record(file_path, offset, "it was changed while it was read")
+            yield _decode(file_path, offset, line, False, objects)
 
 
-def _extend(index: LineIndex, file: BinaryIO, path: str) -> None:
-    """Add the lines that are new in the file to an index; see `index_of` for the errors."""
-    if not index.end:
-        first = file.readline()
-        if is_good(first):
-            try:
-                record = codec.decode(body_of(first), False, objects_of(path))
-            except ValueError:
-                record = {}
-            _check_schema(path, record)
-    index.extend(file)
-    if index.has_bad:
-        _require_torn(file, path, index.end)
+def _decode(path: str, offset: int, line: bytes, unpickle: bool, objects: ObjectStore) -> records.Record:
+    """The record in the good line at `offset`."""
+    try:
+        return codec.decode(line[BODY:-1].decode("ascii"), unpickle, objects)
+    except ValueError as error:
+        raise _no_record(path, offset, str(error)) from error
+    except ObjectLostError as error:
+        raise JournalCorruptError(
+            f"{error}. Put back a copy; or {_way_out('the record that names it', path)}"
+        ) from error
 
 
-def pick(
-    path: str | os.PathLike[str], spans: Iterable[int], unpickle: bool = False
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the offset and the record of the lines at some spans of a `LineIndex`. Blocks.
-
-    Raises:
-        JournalCorruptError: If no good line is at a span any more, or an object is damaged.
-        TuneError: If the file cannot be read, or an object cannot be unpickled.
-    """
-    file_path = os.path.abspath(path)
-    objects = objects_of(file_path)
-    with _reading(file_path) as file:
-        descriptor = file.fileno()
-        for span in spans:
-            offset, line = line_at(descriptor, span)
-            try:
-                yield offset, codec.decode(body_of(line), unpickle, objects)
-            except ValueError as error:
-                raise _gone(file_path, offset) from error
-            except ObjectLostError as error:
-                raise _lost(file_path, error) from error
-
-
-def _gone(path: str, offset: int) -> JournalCorruptError:
+def _no_record(path: str, offset: int, why: str) -> JournalCorruptError:
     return JournalCorruptError(
-        f"{path} was changed while it was read: the record at byte {offset} is gone; read it again"
+        f"the journal {path} has no record at byte {offset}: {why}. Read it again, or put back a copy"
     )
 
 
-def _lost(path: str, error: ObjectLostError) -> JournalCorruptError:
-    return JournalCorruptError(f"{error}. Put back a copy; or {_way_out('the record that names it', path)}")
-
-
-def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
+def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[records.Record]:
     """Read only the records of some kinds, in order, without unpickling. Blocks. Bad lines are left out."""
-    objects = objects_of(os.path.abspath(path))
-    return (codec.decode(body_of(line), False, objects) for _, line in lines_of_kind(path, *kinds))
+    file_path = os.path.abspath(path)
+    objects = _objects_of(file_path)
+    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
+    with _reading(file_path) as file:
+        for offset, line in each_line(file):
+            if line.startswith(marks, BODY) and is_good(line):
+                yield _decode(file_path, offset, line, False, objects)
 
 
-def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """Yield (offset in bytes, line) of the records of some kinds, without decoding them. Blocks.
-
-    Bad lines, and lines without the text `holding`, are left out. TuneError: the file cannot be read.
+def summed_up(path: str | os.PathLike[str]) -> Callable[[int, bytes], bool]:
+    """A `skip` for a reader that needs the state of each trial: results without a decision that a later sum of their
+    trial covers. Blocks for one reading, which checks nothing.
     """
-    kind_marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
-    # One pattern: all kinds begin alike, so this takes as long as one search.
-    marks = re.compile(b"|".join(map(re.escape, (holding,) if holding else kind_marks)))
+    sums: dict[bytes, int] = {}  # by trial id as in JSON, the offset of the last sum
     with _reading(os.path.abspath(path)) as file:
-        for offset, block in blocks(file, 0):
-            for begin, line in _lines_with(marks, block):
-                # The checksum comes last: it takes most time.
-                if line.startswith(kind_marks, BODY) and is_good(line):
-                    yield offset + begin, line
+        for offset, line in each_line(file):
+            trial_id = summed_trial(line)
+            if trial_id:
+                sums[trial_id] = offset
+
+    def skips(offset: int, line: bytes) -> bool:
+        trial_id = undecided_trial(line)
+        return bool(trial_id) and offset < sums.get(trial_id, 0)
+
+    return skips
 
 
-def _lines_with(marks: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, line) of the lines of a block that have one of these texts, which few have."""
+def _end_of(path: str) -> int:
+    """Where the last good line ends, in bytes. Blocks, and raises as `lines`."""
     end = 0
-    while (found := marks.search(block, end)) is not None:
-        begin = block.rfind(b"\n", 0, found.start()) + 1
-        end = block.find(b"\n", found.start()) + 1 or len(block)
-        yield begin, block[begin:end]
+    for offset, line in lines(path):
+        end = offset + len(line)
+    return end
 
 
 def repair(path: str | os.PathLike[str]) -> str | None:
@@ -520,7 +491,7 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     file_path = os.path.abspath(path)
     try:
         with files.open_to_read(file_path) as file:
-            kept_bytes = _good_beginning(file, file_path, objects_of(file_path))
+            kept_bytes = _good_beginning(file, file_path, _objects_of(file_path))
         if kept_bytes == os.path.getsize(file_path):
             return None
         return _cut(file_path, kept_bytes)
@@ -532,11 +503,11 @@ def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore) -> int:
     """Length in bytes of the lines before the first one that is bad, or names a damaged or missing object."""
     length = 0
     checked: set[str] = set()
-    for offset, line in each_line(file, 0):
+    for offset, line in each_line(file):
         try:
             body = body_of(line)
             if offset == 0:
-                _check_schema(path, codec.decode(body, False, objects))
+                _check_schema(path, line)
             for name in set(codec.names_in(body)) - checked:
                 objects.check(name)
                 checked.add(name)
@@ -546,8 +517,10 @@ def _good_beginning(file: BinaryIO, path: str, objects: ObjectStore) -> int:
     return length
 
 
-def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
-    """Raise JournalCorruptError if a good line follows the bad line at `offset`."""
+def _require_torn(file: BinaryIO, path: str, offset: int, line: bytes) -> None:
+    """Raise JournalCorruptError unless the bad line at `offset` begins a torn end."""
+    if lacks_pages(offset, line):
+        return
     later = next((position for position, line in each_line(file, offset) if is_good(line)), offset)
     if later == offset:  # no good line follows, or a writer has completed the line at `offset` meanwhile
         return
@@ -565,7 +538,8 @@ def _way_out(bad: str, path: str) -> str:
     )
 
 
-def _check_schema(path: str, record: dict[str, Any]) -> None:
+def _check_schema(path: str, first: bytes) -> None:
+    record = _decode(path, 0, first, False, _objects_of(path))
     if record.get(records.KIND) != records.RUN:
         raise JournalCorruptError(
             f"the journal {path} must begin with a record of kind {records.RUN!r}, but its first is of kind "
@@ -599,7 +573,7 @@ def _cut(path: str, length: int) -> str:
     return aside
 
 
-def objects_of(journal_path: str) -> ObjectStore:
+def _objects_of(journal_path: str) -> ObjectStore:
     """The store of a journal's large objects, for reading."""
     return ObjectStore.to_read(_objects_directory(journal_path))
 

@@ -1,7 +1,7 @@
 """Reading a run into a `Story`, once or again and again, without a lock: a driver may be writing.
 
-Each reader skips lines that it does not need: `read_overview` all results, `read_run` those of a trial whose last
-record has their sum, `Decisions` those without a decision. A `Listener` hears what a `RunFollower` reads.
+A reader may skip results that a table of trials does not need (`journal.summed_up`). A `Listener` hears what a
+`RunFollower` reads.
 
 Objects are unpickled only on request. A torn end is ignored: its record may still be on its way.
 """
@@ -9,11 +9,9 @@ Objects are unpickled only on request. A torn end is ignored: its record may sti
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from minitune.base.checks import require, shown
 from minitune.base.collecting import collector_paused
@@ -21,36 +19,13 @@ from minitune.base.files import local_path
 from minitune.error import JournalCorruptError
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import EarlierRun
-from minitune.record import codec, journal, journal_lines, records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, no_run, run_path
 from minitune.record.story import Effect, Story
 from minitune.result import own_metrics
 
-# An overview skips these records: they change neither the run nor the status of a trial, except for a result with which
-# its trial ends.
-_NOT_IN_OVERVIEW = frozenset(
-    kind.encode()
-    for kind in (
-        records.RESULT,
-        records.CHECKPOINT,
-        records.DROP,
-        records.ROLLBACK,
-        records.EXPLOIT,
-        records.CHANGE,
-        records.NOTE,
-        records.USAGE,
-        records.STATE,
-    )
-)
 # These records are about the run itself.
 _OF_RUN = (records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
-
-_ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
-
-
-def _is_not_in_overview(offset: int, line: bytes) -> bool:
-    """Whether an overview skips the line at `offset`."""
-    return journal_lines.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
 class Overview(Story):
@@ -73,8 +48,8 @@ def read_overview(path: str | os.PathLike[str]) -> Overview:
     is_empty = True
     damage = None
     try:
-        scan = journal.scan(run.journal, leaves_out=_is_not_in_overview)
-        for _ in story.follow(record for _, record in scan):
+        found = journal.scan(run.journal, skip=journal.summed_up(run.journal))
+        for _ in story.follow(record for _, record in found):
             is_empty = False
         if is_empty and has_trials:
             damage = run.lost_journal()
@@ -154,29 +129,29 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
     return found
 
 
-class Listener:
-    """Hears each effect of a story while its records are read.
-
-    Class attributes:
-        needs_results: Whether it also hears of the results that the story skips, by `tell_summed_up`.
-    """
-
-    needs_results = False
+class Listener(Protocol):
+    """Hears each effect of a story while its records are read."""
 
     def tell(self, effect: Effect) -> None:
-        """A record has been applied. Those of results without a decision may be skipped."""
-
-    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
-        """A result without a decision that a later sum of its trial covers."""
+        """A record has been applied."""
 
 
 class RunFollower:
     """Reads a run on which a driver may be running, and later only the new records. Takes no lock.
 
-    Pass `unpickle` only after `lock.check_trusted`.
+    Args:
+        unpickle: Only after `lock.check_trusted`.
+        listener: Hears the effect of each record that is read.
+        every_result: Whether results that `journal.summed_up` takes are read, too.
     """
 
-    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, listener: Listener | None = None):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        unpickle: bool = False,
+        listener: Listener | None = None,
+        every_result: bool = False,
+    ):
         directory = local_path(path)
         if os.path.isfile(directory):
             directory = os.path.dirname(directory)
@@ -187,6 +162,7 @@ class RunFollower:
         self.run = Story(directory)
         self._unpickle = unpickle
         self._listener = listener
+        self._every_result = every_result
         self._last: int | None = None  # the offset of the last applied record
         self._size_bytes = -1
 
@@ -205,15 +181,10 @@ class RunFollower:
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         listener = self._listener
-        found: Iterable[tuple[int, records.Record]]
-        if before is not None:
-            found = journal.scan(self._journal, self._unpickle, begin=before)
-        elif listener is not None and listener.needs_results:
-            summed_up = SummedUp(self._journal, listener.tell_summed_up)
-            found = journal.scan(self._journal, self._unpickle, leaves_out=summed_up.takes)
-        else:
-            spans = cached_index(*journal_version(self._directory.path)).spans(needs_decisions=listener is not None)
-            found = journal.pick(self._journal, spans, self._unpickle)
+        skip = None
+        if before is None and not self._every_result:
+            skip = journal.summed_up(self._journal)
+        found = journal.scan(self._journal, self._unpickle, before or 0, skip)
 
         def new_records() -> Iterator[records.Record]:
             for offset, record in found:
@@ -229,38 +200,6 @@ class RunFollower:
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before
-
-
-_NO_SUM = (0, "")
-
-
-class SummedUp:
-    """The results of a journal without a decision that a later sum of their trial covers. The constructor blocks."""
-
-    def __init__(self, path: str, tell: Callable[[str, dict[str, Any]], None]):
-        self._tell = tell
-        self._objects = journal.objects_of(path)
-        self._ends: dict[bytes, tuple[int, str]] = {}  # by trial id as in JSON, the offset of the last sum, and the id
-        for offset, line in journal.lines_of_kind(path, records.STATUS, holding=journal_lines.SUM):
-            written = journal_lines.head(line)[1]
-            self._ends[written] = offset, json.loads(b'"%b"' % written)
-
-    def takes(self, offset: int, line: bytes) -> bool:
-        """Whether the line at `offset` is such a result. Then its trial's id and its metrics are told."""
-        if not line.endswith(journal_lines.UNDECIDED):
-            return False
-        end, trial_id = self._ends.get(journal_lines.result_of(line), _NO_SUM)
-        if offset >= end:
-            return False
-        body = line[journal_lines.BODY : -1].decode("ascii")  # its checksum fits
-        self._tell(trial_id, codec.decode_metrics(body, self._objects))
-        return True
-
-
-@lru_cache(maxsize=1)  # so that results, and then the reports of their trials, take one reading
-def cached_index(file: str, size_bytes: int, changed_ns: int) -> journal_lines.LineIndex:
-    """The index of a journal in this version."""
-    return journal.index_of(file)
 
 
 def journal_version(path: str | os.PathLike[str]) -> tuple[str, int, int]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from minitune.record import journal, journal_lines, records
-from minitune.record.reading import cached_index, journal_version
+from minitune.record.reading import journal_version
 from minitune.record.story import Story
 from minitune.result import EXPERIMENT_TAG
+
+_RESULT = records.RESULT.encode()
+_START = records.START.encode()
+_CONFIGURES = frozenset(kind.encode() for kind in (records.TRIAL, records.CHANGE, records.EXPLOIT))
 
 
 def logged_reports(
@@ -31,17 +36,24 @@ def logged_reports(
 
 
 class Reports:
-    """The reports of each trial of a run.
+    """The reports of each trial of a run: where their records are, in bytes. The constructor blocks for one reading."""
 
-    It keeps where their records are; `of` then reads those of one trial.
-    """
-
-    def __init__(self, path: str, index: journal_lines.LineIndex):
+    def __init__(self, path: str):
         self._path = path
-        self._index = index
-        self._results = index.results()
-        starts = [record for _, record in journal.pick(path, index.starts)]
-        self._trial_ids = {record["directory"]: record["trial"] for record in starts if record.get("directory")}
+        self._results: defaultdict[bytes, array[int]] = defaultdict(_no_offsets)  # by trial id as in JSON
+        self._configures: defaultdict[bytes, array[int]] = defaultdict(_no_offsets)  # of what sets its configuration
+        starts = array("Q")
+        for offset, line in journal.lines(path):
+            kind, trial_id = journal_lines.head(line)
+            if kind == _RESULT:
+                self._results[trial_id].append(offset)
+            elif kind == _START:
+                starts.append(offset)
+            elif kind in _CONFIGURES:
+                self._configures[trial_id].append(offset)
+        self._trial_ids = {
+            record["directory"]: record["trial"] for record in journal.at(path, starts) if record.get("directory")
+        }
 
     def of(self, directory: str, last_only: bool = False) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
         """All reports of a trial in order, also of failed attempts: pairs of nested metrics and the configuration,
@@ -51,11 +63,15 @@ class Reports:
         if trial_id is None:
             return None
         written = json.dumps(trial_id)[1:-1].encode("ascii")
-        results = self._results.get(written, array("Q"))
+        results = self._results.get(written, _no_offsets())
         if last_only:
             results = results[-1:]
-        found = journal.pick(self._path, sorted([*results, *self._index.configures.get(written, ())]))
-        return [(metrics, config) for _, metrics, config in logged_reports(record for _, record in found)]
+        offsets = sorted([*results, *self._configures.get(written, ())])
+        return [(metrics, config) for _, metrics, config in logged_reports(journal.at(self._path, offsets))]
+
+
+def _no_offsets() -> array[int]:
+    return array("Q")
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports:
@@ -70,4 +86,4 @@ def read_reports(path: str | os.PathLike[str]) -> Reports:
 
 @lru_cache(maxsize=1)
 def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
-    return Reports(file, cached_index(file, size_bytes, changed_ns))
+    return Reports(file)

@@ -147,7 +147,7 @@ class RunHistory:
             goal = read_description(self.path).goal
             metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         self._reader = _HistoryReader(metric)
-        self._follower = RunFollower(self.path, listener=self._reader)
+        self._follower = RunFollower(self.path, listener=self._reader, every_result=True)
         _, self.state = read_on(self._follower)
         self.story = self._follower.run
         story = self.story
@@ -303,8 +303,6 @@ class _HistoryReader(Decisions):
     scheduler has changed.
     """
 
-    needs_results = True  # each is a point of a curve
-
     def __init__(self, metric: str | None):
         super().__init__()
         self._metric = metric
@@ -358,9 +356,6 @@ class _HistoryReader(Decisions):
             if kind == records.EXPLOIT:
                 step = history.steps[-1] if history.steps else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
-
-    def tell_summed_up(self, trial_id: str, metrics: dict[str, Any]) -> None:
-        self._on_point(self.trials[trial_id], metrics)
 
     def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = None

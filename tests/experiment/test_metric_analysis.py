@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import pickle
 import random
@@ -111,34 +110,6 @@ def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
 
     assert (found["max"], found["min"]) == (49.0, 0.0 if nan_at else 1.0)
     assert math.isnan(found["avg"])
-
-
-NAMES = ['x"loss', "a,loss", "loss", "ss", '{"loss":[', "é", "", "\\", "eval/loss"]
-
-
-@pytest.mark.parametrize("name", [*NAMES, "absent"])
-def test_a_statistic_is_found_in_the_json_of_a_state_whatever_the_names_are(name: str) -> None:
-    known = of([{each: float(index + step) for index, each in enumerate(NAMES)} for step in range(20)])
-    restored = MetricAnalysis()
-
-    restored.set_state(json.dumps(known.get_state(), separators=(",", ":")))
-
-    for scope in ("last", "min", "last-5-avg"):
-        assert restored.get(name, scope) == known.get(name, scope)
-    assert restored.as_dict() == known.as_dict()
-
-
-def test_a_trial_that_goes_on_after_its_state_was_restored_from_json_has_all_statistics() -> None:
-    results = [{"loss": float(number), "size": number} for number in range(50)]
-    restored = MetricAnalysis()
-    restored.set_state(json.dumps(of(results[:20]).get_state(), separators=(",", ":")))
-
-    assert restored.get("loss", "max") == 19
-    for result in results[20:]:
-        restored.update(result)
-
-    assert restored.get("loss", "max") == 49
-    assert restored.copy().as_dict() == of(results).as_dict()
 
 
 def test_values_that_are_no_numbers_have_no_statistics() -> None:

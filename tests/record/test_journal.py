@@ -48,6 +48,10 @@ def result(number: int) -> dict[str, Any]:
     return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, Decision(CONTINUE))
 
 
+def result_of(trial: str, number: int, **metrics: Any) -> dict[str, Any]:
+    return records.result(trial, 1, number, metrics, Decision(CONTINUE))
+
+
 def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
     """A journal with a run and `count` results."""
     written = [run_record(), *(result(number) for number in range(1, count + 1))]
@@ -158,6 +162,54 @@ def test_bad_bits_never_become_records(tmp_path: Path) -> None:
         assert len(read) < len(whole)
 
     assert outcomes == {"torn", "corrupt"}
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "is_torn"),
+    [(1000, 1024, True), (1024, 1536, True), (700, 2048, True), (600, 4000, True), (1030, 1500, False)],
+)
+def test_zeros_up_to_the_end_of_a_sector_begin_a_torn_end_whatever_follows(
+    tmp_path: Path, begin: int, end: int, is_torn: bool
+) -> None:
+    path = tmp_path / "journal"
+    write(path, 60)
+    data = bytearray(path.read_bytes())
+    data[begin:end] = bytes(end - begin)
+    path.write_bytes(data)
+    kept = bytes(data[: data.rindex(b"\n", 0, begin) + 1])
+
+    if not is_torn:
+        with pytest.raises(JournalCorruptError, match="bad line at byte"):
+            Journal(path, NoThread(), is_new=False)
+        return
+    assert len(list(journal.read(path))) == kept.count(b"\n")
+    Journal(path, NoThread(), is_new=False).close()
+    assert path.read_bytes() == kept
+    assert (tmp_path / "journal.torn-1").read_bytes() == bytes(data[len(kept) :])
+
+
+def test_a_reader_may_skip_results_without_a_decision_that_a_later_sum_covers(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    total = {"count": 4}
+    rows: list[tuple[dict[str, Any], bool]] = [
+        (run_record(), True),
+        (result_of("a", 1), False),
+        (result_of("b", 2), True),
+        (records.result("a", 1, 3, {"loss": 0.5}, Decision(CONTINUE, "rung 1")), True),
+        (records.result("a", 1, 4, {"loss": 0.5}, Decision.stop(Ending.of(EndKind.CRITERION))), True),
+        (result_of("a", 5, note='"sum_of_results":{'), False),
+        (records.status("a", "TERMINATED", Ending.of(EndKind.CRITERION), total), True),
+        (result_of("a", 6), True),
+        (records.status("b", "TERMINATED", Ending.of(EndKind.RETURNED)), True),
+    ]
+    path.write_bytes(b"".join(encode(record) for record, _ in rows))
+
+    found = [record for _, record in journal.scan(path, skip=journal.summed_up(path))]
+    assert found == [record for record, is_kept in rows if is_kept]
+
+    path.write_bytes(path.read_bytes().replace(b'"note"', b'"nite"'))  # a skipped line is checked nevertheless
+    with pytest.raises(JournalCorruptError, match="bad line at byte"):
+        list(journal.scan(path, skip=journal.summed_up(path)))
 
 
 def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> None:
