@@ -274,9 +274,11 @@ class Console:
         if not self.is_terminal():
             return None
         try:
-            return os.get_terminal_size((self._stream or sys.stdout).fileno()).columns - 1 or None
+            columns = os.get_terminal_size((self._stream or sys.stdout).fileno()).columns
         except (OSError, ValueError, AttributeError):
             return None
+        # A pseudo-terminal without a size, such as that of some CI services, has 0 columns.
+        return columns - 1 if columns > 1 else None
 
     def write(self, text: str) -> None:
         """Write `text`. The first failure is logged and ends all output. May block, as printing does."""

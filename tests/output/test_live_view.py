@@ -34,7 +34,7 @@ from terminal import Terminal
 
 import minitune as tune
 from minitune import Callback, cli, clock
-from minitune.base.text import cut, duration, one_line, width_of, without_codes
+from minitune.base.text import Console, cut, duration, one_line, width_of, without_codes
 from minitune.clock import VirtualClock
 from minitune.error import trial_error_of_text
 from minitune.executors.devices import Machine
@@ -415,6 +415,7 @@ def test_a_terminal_without_a_size_counts_as_one_of_80_columns(terminal: Termina
         terminal.resize(0, 0)
         screen = begin()
         assert screen.size() == (79, 22)
+        assert Console().columns() is None, "a table has all its columns"
         screen.close()
 
 
