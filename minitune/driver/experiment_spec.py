@@ -403,7 +403,7 @@ def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Check
 
 
 class HasToDict(Protocol):
-    """A search space of another library, such as ConfigSpace."""
+    """A search space of another library."""
 
     def to_dict(self) -> Any:
         """The space as a dict."""

@@ -23,15 +23,14 @@ class TuneBOHB(TPESearch):
     see `TPESearch`.
 
     Args:
-        space: A dict, or a `ConfigurationSpace` of ConfigSpace >= 1.0 without conditions and forbidden clauses; by
-            default the run's.
+        space: A dict; by default the run's.
         bohb_config: BOHB's own `min_points_in_model`, `top_n_percent` and `num_samples`. Other options have no effect,
             and cause a warning.
         points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
         max_concurrent: How many of its trials may run at once, without paused ones; 0 for any number.
 
     Raises:
-        ValueError: If an argument breaks its rule, or the space has a grid or a part without a counterpart here.
+        ValueError: If an argument breaks its rule, or the space has a grid or a distribution without a domain.
     """
 
     _TAKES_SEVERAL = False

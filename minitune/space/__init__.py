@@ -4,7 +4,7 @@
 
     domains        uniform, choice, ...: the domains that they return, and their samplers
     tree           a nested space or configuration: find domains, set values, merge, make a tag
-    distributions  domains of the distributions of SciPy, Optuna, HyperOpt and ConfigSpace
+    distributions  domains of the distributions of SciPy and Optuna
     variants       VariantTable: grid and random search, in a fixed order. `complete_config` draws what is left open
     parameters     the space as a searcher sees it: values as numbers on an axis
     guesses        points to evaluate, which may leave parameters open

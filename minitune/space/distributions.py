@@ -1,12 +1,11 @@
-"""Distributions of SciPy, Optuna, HyperOpt and ConfigSpace in a space: each becomes the domain with the same values.
+"""Distributions of SciPy and Optuna in a space: each becomes the domain with the same values.
 
-This module imports none of these libraries. It knows their objects by the module of their class. What has no
+This module imports neither library. It knows their objects by the module of their class. What has no
 counterpart is refused: a trial would get the distribution itself.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,8 +31,6 @@ def own_space(space: Any) -> dict[str, Any]:
     Raises:
         ValueError: If a distribution has no counterpart.
     """
-    if hasattr(space, "get_default_configuration"):  # ConfigSpace; it is a mapping, too
-        return _domains_of(space)
     own = dict(space)
     found = [*_foreign(own, ())]
     if found:
@@ -85,10 +82,8 @@ def _converter(value: Any) -> _Convert | None:
         return _of_scipy
     if library == "optuna" and rest == "distributions" and kind.__name__.endswith("Distribution"):
         return _of_optuna
-    if library == "hyperopt" and rest == "pyll.base":
-        return _of_hyperopt
-    if library == "ConfigSpace" and rest.startswith("hyperparameters"):
-        return _of_configspace
+    if (library == "hyperopt" and rest == "pyll.base") or (library == "ConfigSpace" and rest.startswith("hyper")):
+        return _not_taken
     return None
 
 
@@ -114,62 +109,14 @@ def _of_optuna(value: Any, name: str) -> Domain:
     # The values of a distribution begin at `low`, those of a domain with a step are its multiples.
     if is_int and low % step == 0:
         return qrandint(low, high, step)
-    return _multiples(value, name, low, high, step)
-
-
-def _of_hyperopt(value: Any, name: str) -> Domain:
-    node = value.pos_args[0] if value.name in ("float", "int", "switch") else value
-    if node.name == "hyperopt_param":
-        node = node.pos_args[1]
-    arguments: list[Any] = [getattr(each, "obj", None) for each in node.pos_args]
-    if value.name == "switch":
-        options = value.pos_args[1:]
-        if node.name == "randint" and all(each.name == "literal" for each in options):
-            return choice([each.obj for each in options])
-    elif node.name == "uniform":
-        return uniform(*arguments)
-    elif node.name == "loguniform":  # its bounds are logarithms
-        return loguniform(*map(math.exp, arguments))
-    elif node.name == "normal":
-        return randn(*arguments)
-    elif node.name == "randint":
-        return randint(*([0, *arguments][-2:]))
-    elif node.name == "quniform" and value.name == "float":
-        return _multiples(value, name, *arguments)
-    raise _refusal(value, name, "write a domain, or give the whole space to HyperOptSearch(space=...)")
-
-
-def _multiples(value: Any, name: str, low: float, high: float, step: float) -> Domain:
     try:
         return quniform(low, high, step)
     except ValueError:
         raise _refusal(value, name, "write the values as choice([...])") from None
 
 
-def _of_configspace(value: Any, name: str) -> Any:
-    kind = type(value).__name__
-    if kind == "UniformFloatHyperparameter":
-        return (loguniform if value.log else uniform)(float(value.lower), float(value.upper))
-    if kind == "UniformIntegerHyperparameter":
-        return (lograndint if value.log else randint)(int(value.lower), int(value.upper) + 1)
-    if kind == "CategoricalHyperparameter" and value.weights is None:
-        return choice(list(value.choices))
-    if kind == "OrdinalHyperparameter":
-        return choice(list(value.sequence))
-    if kind == "Constant":
-        return value.value
+def _not_taken(value: Any, name: str) -> Domain:
     raise _refusal(value, name, "write a domain, such as uniform(0, 1)")
-
-
-def _domains_of(space: Any) -> dict[str, Any]:
-    """The domains of a `ConfigurationSpace`, and the values of its constants."""
-    for kind in ("conditions", "forbidden_clauses"):
-        if getattr(space, kind):
-            raise ValueError(
-                f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted: give the space as a "
-                "dict, where a parameter that exists with one category only stands inside that category"
-            )
-    return {each.name: _of_configspace(each, each.name) for each in space.values()}
 
 
 def _refusal(value: Any, name: str, instead: str) -> ValueError:

@@ -360,25 +360,24 @@ class Function(Domain):
         return f"{getattr(self.func, '__name__', self.func)}()"
 
     def draw_call(self, config: Mapping[str, Any] | None) -> Any:
-        """Call the function with `config`, or in the old form with `spec`, where it reads `spec.config.name`."""
+        """Call the function with `config`, of which it may read parts as attributes."""
         if not self.pass_config:
             return self.func()
         if not isinstance(config, AttributeDict):
             config = AttributeDict(config or {})
-        # Both forms look alike until the function reads something. In the new form, `config.config` does not exist; in
-        # the old one, `spec.name` does not.
-        try:
-            return self.func(config)
-        except (AttributeError, KeyError) as error:
-            try:
-                return self.func(AttributeDict(config=config))
-            except (AttributeError, KeyError) as old_form_error:
-                # Neither form works. The missing name shows which form the function expects.
-                raise old_form_error if "'config'" in str(error) else error from None
+        return self.func(config)
 
 
 class AttributeDict(dict[str, Any]):
-    """A dict whose items can also be read as attributes, including the items of nested dicts."""
+    """A dict whose items can also be read as attributes, including the items of nested dicts.
+
+    If it has no item `config`, it is that itself: Ray's old functions read `spec.config.name`.
+    """
+
+    def __missing__(self, key: str) -> Any:
+        if key == "config":
+            return self
+        raise KeyError(key)
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)

@@ -33,21 +33,6 @@ def of_optuna(kind: str, low: Any, high: Any, step: Any = None, *, log: bool = F
     return made(f"optuna.distributions.{kind}Distribution", low=low, high=high, step=step, log=log)
 
 
-def node(name: str, *parts: Any, **attributes: Any) -> Any:
-    return made("hyperopt.pyll.base.Apply", name=name, pos_args=[literal(each) for each in parts], **attributes)
-
-
-def literal(value: Any) -> Any:
-    if hasattr(value, "pos_args"):
-        return value
-    return node("literal", obj=value)
-
-
-def drawn(outer: str, kind: str, *arguments: Any) -> Any:
-    return node(outer, node("hyperopt_param", "label", node(kind, *arguments)))
-
-
-CONFIGSPACE = "ConfigSpace.hyperparameters"
 TAKEN = [
     (frozen("uniform", 0, 2), uniform(0, 2)),
     (frozen("loguniform", 0.1, 2), loguniform(0.1, 2)),
@@ -63,22 +48,10 @@ TAKEN = [
     (of_optuna("Float", 1.0, 4.0, 1.0), quniform(1, 4, 1)),
     (of_optuna("Int", 2, 8, 2), qrandint(2, 8, 2)),
     (made("optuna.distributions.CategoricalDistribution", choices=("a", None)), choice(["a", None])),
-    (drawn("float", "uniform", 0, 1), uniform(0, 1)),
-    (drawn("float", "loguniform", 0, 1), loguniform(1, 2.718281828459045)),
-    (drawn("float", "normal", 0, 1), randn(0, 1)),
-    (drawn("float", "quniform", 0, 1, 0.5), quniform(0, 1, 0.5)),
-    (drawn("int", "randint", 5), randint(0, 5)),
-    (drawn("int", "randint", 2, 5), randint(2, 5)),
-    (node("switch", node("hyperopt_param", "label", node("randint", 2)), "a", 3), choice(["a", 3])),
-    (made(f"{CONFIGSPACE}.uniform_float.UniformFloatHyperparameter", lower=0, upper=1, log=False), uniform(0, 1)),
-    (made(f"{CONFIGSPACE}.u.UniformFloatHyperparameter", lower=1, upper=8, log=True), loguniform(1, 8)),
-    (made(f"{CONFIGSPACE}.u.UniformIntegerHyperparameter", lower=1, upper=8, log=True), lograndint(1, 9)),
-    (made(f"{CONFIGSPACE}.u.UniformIntegerHyperparameter", lower=1, upper=8, log=False), randint(1, 9)),
-    (made(f"{CONFIGSPACE}.c.Constant", value=7), 7),
-    (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=None), choice(["a", "b"])),
-    (made(f"{CONFIGSPACE}.o.OrdinalHyperparameter", sequence=(1, 2)), choice([1, 2])),
 ]
 NOT_TAKEN = [
+    (made("hyperopt.pyll.base.Apply"), "of hyperopt (Apply) for which there is no domain: write a domain, such as"),
+    (made("ConfigSpace.hyperparameters.constant.Constant"), "of ConfigSpace (Constant)"),
     (
         frozen("beta", 0, 1),
         "of scipy (any_gen) for which there is no domain: take uniform, loguniform, randint or norm",
@@ -92,10 +65,6 @@ NOT_TAKEN = [
         "of optuna (FloatDistribution) for which there is no domain: write the values as choice(",
     ),
     (of_optuna("Int", 1, 9, 2), "write the values as choice([...])"),
-    (drawn("float", "lognormal", 0, 1), "or give the whole space to HyperOptSearch(space=...)"),
-    (node("switch", node("hyperopt_param", "label", node("randint", 2)), node("dict"), 3), "of hyperopt (Apply)"),
-    (node("dict"), "of hyperopt (Apply)"),
-    (made(f"{CONFIGSPACE}.c.CategoricalHyperparameter", choices=("a", "b"), weights=(1, 2)), "write a domain"),
 ]
 
 
@@ -126,25 +95,3 @@ def test_a_run_and_a_study_draw_from_a_distribution() -> None:
     grid = fit(lambda config: {"x": config["x"]}, {"x": frozen("uniform", 3, 4)}, num_samples=3)
     assert all(3 <= result.metrics["x"] < 4 for result in grid)
     assert 3 <= Study({"x": frozen("uniform", 3, 4)}, mode="min").ask()["x"] < 4
-
-
-def configuration_space(*parameters: Any, **attributes: Any) -> Any:
-    given = {"conditions": [], "forbidden_clauses": [], "values": lambda: parameters, **attributes}
-    return made("ConfigSpace.space.ConfigurationSpace", get_default_configuration=None, **given)
-
-
-def test_a_configuration_space_becomes_a_dict_of_domains_and_constants() -> None:
-    space = configuration_space(
-        made(f"{CONFIGSPACE}.f.UniformFloatHyperparameter", name="lr", lower=0.5, upper=1, log=False),
-        made(f"{CONFIGSPACE}.c.Constant", name="kind", value="adam"),
-    )
-    own = own_space(space)
-    assert (list(own), repr(own["lr"]), own["kind"]) == (["lr", "kind"], repr(uniform(0.5, 1)), "adam")
-    with pytest.raises(ValueError, match="parameter 'x' is a distribution of ConfigSpace"):
-        own_space(configuration_space(made(f"{CONFIGSPACE}.n.NormalFloatHyperparameter", name="x")))
-
-
-@pytest.mark.parametrize("kind", ["conditions", "forbidden_clauses"])
-def test_a_space_with_conditions_is_refused(kind: str) -> None:
-    with pytest.raises(ValueError, match=f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted"):
-        own_space(configuration_space(**{kind: [1]}))
