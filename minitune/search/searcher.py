@@ -23,7 +23,7 @@ from minitune.experiment.goal import check_objectives
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import EarlierRun, Trial
 from minitune.result import DONE, flatten
-from minitune.space.tree import has_unresolved_values, overlay
+from minitune.space.tree import has_unresolved_values
 
 logger = logging.getLogger("minitune")
 
@@ -139,15 +139,13 @@ class Searcher:
         By default the searcher is asked for a suggestion, whose values are dropped, so that what it counts or draws
         goes on. Override this method to learn from the given values in any case.
         """
-        from minitune.space.difference import differences
+        from minitune.space.guesses import agrees
 
         for _ in range(_ASKS):
             suggestion = self.suggest(trial_id)
             if suggestion is not None:
                 break
-        is_known = isinstance(suggestion, dict) and (
-            has_unresolved_values(suggestion) or not differences(config, overlay(config, suggestion)[0])
-        )
+        is_known = isinstance(suggestion, dict) and (has_unresolved_values(suggestion) or agrees(suggestion, config))
         if not is_known:
             warn_once(
                 f"the searcher {type(self).__name__} proposes another configuration than before for trial {trial_id}: "
