@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,8 +95,8 @@ def run(
     Most arguments are fields of `TuneConfig`, `RunConfig`, `FailureConfig` or `CheckpointConfig`, with the same
     meaning. The others:
 
-    - `run_or_experiment`: A trainable, a registered name, an `Experiment`, or a list of these, which run together under
-      the name of the first one. What an `Experiment` sets has precedence.
+    - `run_or_experiment`: A trainable, its registered name, an `Experiment`, whose settings have precedence, or a list
+      of these, which run one after the other (`name`, `name_2`, ...).
     - `config`: The search space.
     - `resources_per_trial`: Such as `{"cpu": 2}`; not together with `with_resources`.
     - `restore`: The checkpoint from which every trial starts.
@@ -108,7 +109,7 @@ def run(
         The trials, with methods that find the best one.
 
     Raises:
-        TuneError: As by `Tuner.fit`, and if a trial did not finish.
+        TuneError: As by `Tuner.fit`, and at the end if a trial did not finish.
     """
     if old:
         from minitune.legacy.keywords import modern
@@ -163,32 +164,35 @@ def run(
         progress_reporter=progress_reporter,
         log_to_file=log_to_file,
     )
-    experiments: list[Experiment] = []
-    with_recorded_rule: list[int] = []  # experiments that keep checkpoints by the rule of the run that they resume
+    plans: list[Plan] = []
+    with_recorded_rule: list[bool] = []  # whether a plan keeps checkpoints by the rule of the run that it resumes
     for one in trainables:
         if isinstance(one, Experiment):
-            has_rule = one.has_checkpoint_config
-            experiment = one
+            with_recorded_rule.append(not one.has_checkpoint_config)
+            configs = _with_settings_of(one, tune_config, run_config)
+            plans.append(Plan(one, *configs))
         else:
-            has_rule = checkpoint_config is not None
+            with_recorded_rule.append(checkpoint_config is None)
             experiment = experiment_of(one, config, tune_config, run_config, resources_per_trial, restore)
-        if not has_rule:
-            with_recorded_rule.append(len(experiments))
-        experiments.append(experiment)
-    if isinstance(trainables[0], Experiment):
-        tune_config, run_config = _with_settings_of(trainables[0], tune_config, run_config)
-    plan = Plan(experiments, tune_config, run_config, raises=bool(raise_on_failed_trial))
+            plans.append(Plan(experiment, tune_config, run_config))
+    _name_apart(plans)
     choice = parse_resume(resume, resume_config)
-    with plan.start_ahead():
-        # imported now, while the parent process of the workers starts
-        from minitune.analysis.experiment_analysis import ExperimentAnalysis
+    outcomes: list[Outcome] = []
+    for plan, has_recorded_rule in zip(plans, with_recorded_rule, strict=True):
+        plan.raises = bool(raise_on_failed_trial)
+        with plan.start_ahead():
+            # imported now, while the parent process of the workers starts
+            from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
-        outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
-    analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
-    outcome.raise_failure()
-    if plan.raises and not outcome.interrupted:
-        _raise_incomplete(outcome)
-    elif plan.is_silent and [trial for trial in outcome.trials if trial.error is not None]:
+            outcomes.append(_driver(plan, choice, resume is True, has_recorded_rule).run())
+        outcomes[-1].raise_failure()
+        if outcomes[-1].interrupted or outcomes[-1].failed_fast is not None:
+            break
+    trials = [trial for outcome in outcomes for trial in outcome.trials]
+    analysis = ExperimentAnalysis(outcomes[0].run.path, trials=trials, default_metric=metric, default_mode=mode)
+    if raise_on_failed_trial and not outcomes[-1].interrupted:
+        _raise_incomplete(trials)
+    elif plans[0].is_silent and any(trial.error is not None for trial in trials):
         from minitune.analysis.summary import log_failures
 
         log_failures(analysis._run)
@@ -204,17 +208,16 @@ def run_experiments(
     resume_config: ResumeConfig | None = None,
     reuse_actors: bool = False,
     raise_on_failed_trial: bool = True,
-    concurrent: bool = True,
+    concurrent: bool | None = None,
     callbacks: Sequence[Any] | None = None,
     search_alg: Searcher | SearchAlgorithm | SearcherName | str | None = None,
     **old: Any,
 ) -> list[Trial]:
-    """Run several experiments. Blocks. The arguments that are not named here are those of `run`.
+    """Run experiments one after the other. Blocks. The arguments that are not named here are those of `run`.
 
     `experiments` is an `Experiment`, a list of these, or a dict with a spec (arguments of `Experiment`) for each name.
-    A function in `config` with the argument `spec` is called for each trial. With `concurrent`, all run together in one
-    directory, by the name, stopper, time budget and output files of the first one; else one after the other, each in
-    its own.
+    A function in `config` with the argument `spec` is called for each trial. `concurrent=True` has no effect but a
+    warning.
 
     Returns:
         The trials, in order of submission.
@@ -222,29 +225,28 @@ def run_experiments(
     Raises:
         TuneError: As by `run`; also if there are no experiments, or a spec is invalid.
     """
-    require_flag("concurrent", concurrent)
+    if concurrent is not None:
+        require_flag("concurrent", concurrent)
+    if concurrent:
+        warn_once("concurrent=True has no effect: experiments run one after the other, each with trials side by side")
     from minitune.legacy.keywords import with_called_functions
 
     found = convert_to_experiments(experiments)
     for experiment in found:
         experiment.param_space = with_called_functions(experiment.param_space)
-    return [
-        trial
-        for together in ([found] if concurrent else [[one] for one in found])
-        for trial in run(
-            together,
-            scheduler=scheduler,
-            verbose=verbose,
-            progress_reporter=progress_reporter,
-            resume=resume,
-            resume_config=resume_config,
-            reuse_actors=reuse_actors,
-            raise_on_failed_trial=raise_on_failed_trial,
-            callbacks=callbacks,
-            search_alg=search_alg,
-            **old,
-        ).trials
-    ]
+    return run(
+        found,
+        scheduler=scheduler,
+        verbose=verbose,
+        progress_reporter=progress_reporter,
+        resume=resume,
+        resume_config=resume_config,
+        reuse_actors=reuse_actors,
+        raise_on_failed_trial=raise_on_failed_trial,
+        callbacks=callbacks,
+        search_alg=search_alg,
+        **old,
+    ).trials
 
 
 def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
@@ -294,10 +296,21 @@ def _with_settings_of(
     return tune_config, run_config
 
 
-def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_recorded_rule: Sequence[int]) -> Driver:
+def _name_apart(plans: Sequence[Plan]) -> None:
+    """Give those plans whose name an earlier one has a number, so that a resume finds the run of each."""
+    taken: Counter[str] = Counter()
+    for plan in plans:
+        name = plan.experiment.name
+        if name is not None:
+            taken[name] += 1
+            if taken[name] > 1:
+                plan.experiment.name = f"{name}_{taken[name]}"
+
+
+def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, has_recorded_rule: bool) -> Driver:
     """The driver that resumes the run of this name, if that is wanted and possible; else of a new run.
 
-    There, the experiments with these numbers keep checkpoints by the recorded rule.
+    With `has_recorded_rule`, a resumed run keeps checkpoints as before.
     """
     from minitune.driver.driver import Driver
 
@@ -308,26 +321,24 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_re
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
         if found is not None:
-            _keep_checkpoints_as_before(plan, found, with_recorded_rule)
+            if has_recorded_rule:
+                _keep_checkpoints_as_before(plan, found)
             return ResumedDriver(plan, Resumption(found, choice or ResumeConfig()))
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new run starts", path)
     return Driver(plan)
 
 
-def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory, numbers: Sequence[int]) -> None:
-    if not numbers:
-        return
-    from minitune.record.run_files import load_checkpoint_configs
+def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
+    from minitune.record.run_files import load_checkpoint_config
 
-    recorded = load_checkpoint_configs(run)
-    for number in numbers:
-        if number < len(recorded):
-            plan.experiments[number].checkpoint_config = recorded[number]
+    recorded = load_checkpoint_config(run)
+    if recorded is not None:
+        plan.experiment.checkpoint_config = recorded
 
 
-def _raise_incomplete(outcome: Outcome) -> None:
-    incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
+def _raise_incomplete(trials: Sequence[Trial]) -> None:
+    incomplete = [trial for trial in trials if trial.status != TERMINATED]
     if incomplete:
         first = next((trial.error for trial in incomplete if trial.error is not None), None)
         raise TuneError("Trials did not complete", incomplete) from (None if first is None else as_cause(first))

@@ -301,9 +301,8 @@ class _SimulatedDriver(Driver):
             run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
             callbacks = self.components.callbacks
             self.components.callbacks = [one for one in callbacks if not isinstance(one, LoggerCallback)]
-            checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
             opened = MemoryRun(
-                run, checkpoints=checkpoints, metric=plan.goal.metric, mode=plan.goal.mode, listen=log.listen
+                run, checkpoints=first.checkpoints(), metric=plan.goal.metric, mode=plan.goal.mode, listen=log.listen
             )
         else:
             run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)

@@ -304,8 +304,8 @@ def _of_last_driver(recorded: TuneConfig, last: RunDescription) -> TuneConfig:
     changes: dict[str, Any] = {}
     if last.metric is not None:
         changes.update(metric=last.metric, mode=last.mode)
-    if last.num_samples is not None and len(last.num_samples) == 1:
-        changes["num_samples"] = last.num_samples[0]
+    if last.num_samples is not None:
+        changes["num_samples"] = last.num_samples
     return replace(recorded, **changes)
 
 

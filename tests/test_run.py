@@ -35,7 +35,6 @@ from minitune import (
     register_trainable,
     report,
     run,
-    run_experiments,
     uniform,
     with_resources,
 )
@@ -382,29 +381,6 @@ def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(
     (trial,) = run(FailsAtFive, resume="AUTO+ERRORED", **same, **again).trials
     assert trial.status == "TERMINATED"
     assert [saved.progress.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
-
-
-def test_each_experiment_of_a_resumed_run_keeps_its_own_checkpoints(tmp_path: Path) -> None:
-    def both(*configs: CheckpointConfig | None) -> list[Trial]:
-        experiments = [
-            Experiment(
-                "again",
-                FailsAtFive,
-                stop={"n": 8},
-                config={"marker": str(tmp_path / str(number))},
-                checkpoint_config=config,
-            )
-            for number, config in enumerate(configs)
-        ]
-        return run_experiments(experiments, resume="AUTO+ERRORED", raise_on_failed_trial=False, verbose=0)
-
-    every_step, every_fourth = (CheckpointConfig(checkpoint_frequency=n, checkpoint_at_end=False) for n in (1, 4))
-    both(every_step, every_fourth)
-    trials = both(None, None)
-    assert [[saved.progress.metrics["n"] for saved in trial.checkpoints] for trial in trials] == [
-        list(range(1, 9)),
-        [4, 8],
-    ]
 
 
 def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(

@@ -174,9 +174,9 @@ def _start_point(run: Story, trial: Trial) -> StartPoint:
 def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
     """The trainable of a script with these arguments; without a script, the one that the run has stored."""
     if script is None:
-        return load_trainable(RunDirectory(run.path), trial.experiment_number)
+        return load_trainable(RunDirectory(run.path))
     plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.setup.trainable_name)
-    return plan.experiments[trial.experiment_number].trainable
+    return plan.experiment.trainable
 
 
 @contextlib.contextmanager
@@ -397,11 +397,6 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     state = standing_of(run)
     if state.name == RUNNING_RUN:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
-    # Each experiment has its own trainable, and only the script knows which belongs to which.
-    if any(trial.experiment_number for trial in run.trials):
-        raise ValueError(
-            f"{path} consists of several experiments; resume it with its script: minitune resume SCRIPT.py"
-        )
     tuner = Tuner.restore(
         path,
         load_trainable(RunDirectory(path), way_out="resume it with its script: minitune resume {}"),

@@ -36,7 +36,6 @@ class TrialActions:
     def __init__(self, run: Run):
         self._run = run
         self._settings = run.state.settings
-        self._experiments = run.state.settings.experiments
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self.unwritten = run.recorder.unwritten
         self._warned_pause = False
@@ -112,7 +111,7 @@ class TrialActions:
                 where,
                 extra=about(trial),
             )
-        if not self._experiments[trial.experiment_number].saves:  # a function has saved when it reported
+        if not self._run.state.settings.saves:  # a function has saved when it reported
             self._run.hooks.tell("on_trial_save", trial)
         self.let_go(running)  # before the transition, because a PAUSED trial owns no actor
         take(self._run, trial, Transition.PAUSE, reason)
@@ -246,7 +245,7 @@ class TrialActions:
 
     def stop(self, trial: Trial, ending: Ending) -> None:
         """End a trial that may have a worker, between its reports or not."""
-        settings = self._experiments[trial.experiment_number]
+        settings = self._run.state.settings
         running = self._run.state.running.get(trial.attempt.actor_id)
         if running is None:
             self.remove(trial, ending)
@@ -266,7 +265,7 @@ class TrialActions:
         if running is None:
             if trial.phase is Phase.QUEUED:
                 take(self._run, trial, Transition.PAUSE, decision.reason)
-        elif running.idle and request.argument and self._experiments[trial.experiment_number].saves:
+        elif running.idle and request.argument and self._run.state.settings.saves:
             running.idle = False
             running.decision = decision
             self.save(running)

@@ -37,9 +37,9 @@ class RepeatSource:
         total: How many trials the run has on record, repeats included; None if its search has no end.
     """
 
-    def __init__(self, run: Run, makers: Sequence[TrialMaker], metric: str, mode: str, count: int, total: int | None):
+    def __init__(self, run: Run, maker: TrialMaker, metric: str, mode: str, count: int, total: int | None):
         self._run = run
-        self._makers = makers
+        self._maker = maker
         self._metric = metric
         self._mode = mode
         self._count = count
@@ -67,9 +67,8 @@ class RepeatSource:
             self._total = total
 
     def _repeat(self, trial: Trial) -> Trial:
-        maker = self._makers[trial.experiment_number]
-        tag = format_tag(maker.ids.count, {("repeats",): trial.trial_id})
-        made = maker.make(trial.current_config, trial.evaluated_params, tag)
+        tag = format_tag(self._maker.ids.count, {("repeats",): trial.trial_id})
+        made = self._maker.make(trial.current_config, trial.evaluated_params, tag)
         made.repeats = Repeat(trial.trial_id, self._metric, self._mode)
         return made
 

@@ -45,7 +45,7 @@ from minitune.driver.parts import (
 from minitune.driver.plan import Plan
 from minitune.driver.run import Run
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
-from minitune.driver.state import RunSettings, RunState, TrialSettings
+from minitune.driver.state import RunSettings, RunState
 from minitune.driver.tune_controller import LeftOver, TuneController
 from minitune.error import (
     CrashLoopError,
@@ -68,7 +68,7 @@ from minitune.plugin_calls import guarded
 from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
-from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
+from minitune.record.run_files import dump_trainable, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
 from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
@@ -180,7 +180,7 @@ class Driver:
         first = self.plan.experiment
         offer(plan)  # a command that only wants the plan of the script ends it here
         # An object that cannot be pickled must raise its error before there is a directory.
-        trainables = dump_trainables(plan.bare_trainables())
+        trainable = dump_trainable(*plan.bare_trainable())
         recorded = dump_tuner(plan.recorded())
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
@@ -190,7 +190,7 @@ class Driver:
         opened = self._closing.enter_context(open_run_of(plan, run, lock=lock))
         # Before the first record, so that each run with a record can be resumed.
         write_tuner_file(run, recorded, opened.objects)
-        write_trainable_file(run, trainables)
+        write_trainable_file(run, trainable)
         opened.begin(self.description(), run_record(plan, run, self.seed, self.known_total()))
         self.put_together(opened)
 
@@ -215,8 +215,8 @@ class Driver:
         """What this driver runs. Valid before `put_together`, which may add samples."""
         return RunDescription(
             *self.plan.goal.given,
-            num_samples=[experiment.num_samples for experiment in self.plan.experiments],
-            sources=[source_hash(experiment.trainable) for experiment in self.plan.experiments],
+            num_samples=self.plan.experiment.num_samples,
+            source=source_hash(self.plan.experiment.trainable),
         )
 
     def known_total(self) -> int | None:
@@ -345,9 +345,10 @@ class Driver:
         if plan.tune_config.confirm:
             from minitune.driver.confirming import RepeatSource
 
-            makers = [experiment.maker for experiment in plan.experiments]
             metric, mode = plan.goal.one(None, None)
-            repeats = RepeatSource(run, makers, str(metric), str(mode), plan.tune_config.confirm, self.known_total())
+            repeats = RepeatSource(
+                run, plan.experiment.maker, str(metric), str(mode), plan.tune_config.confirm, self.known_total()
+            )
         self.controller = TuneController(run, repeats)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
@@ -491,25 +492,27 @@ def open_run_of(
     listen: Callable[[records.Record], None] | None = None,
 ) -> OpenRun:
     """The run's directory as a context."""
-    creators = [experiment.trial_dirname_creator for experiment in plan.experiments]
+    experiment = plan.experiment
+    creator = experiment.trial_dirname_creator
     return OpenRun(
         run,
         lock=lock,
         is_new=lock is not None,
-        checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
+        checkpoints=experiment.checkpoints(),
         metric=plan.goal.metric,
         mode=plan.goal.mode,
-        dirname_creators=[creator and guarded(creator, "trial_dirname_creator") for creator in creators],
+        dirname_creator=creator and guarded(creator, "trial_dirname_creator"),
         time_budget_s=plan.tune_config.budget_s(),
-        limits=[experiment.stopping_criterion for experiment in plan.experiments],
+        limits=experiment.stopping_criterion,
         listen=listen,
     )
 
 
 # -- settings of the controller --------------------------------------------------------------------------------------
 def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
-    """The settings of the controller. The trainables are stored with the executor."""
+    """The settings of the controller. The trainable is stored with the executor."""
     tune = plan.tune_config
+    experiment = plan.experiment
     answered = None
     if tune.deterministic:
         from minitune.executors.logical_order import OrderedExecutor
@@ -520,14 +523,9 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
     return RunSettings(
         run_name=run_name,
-        experiments=[
-            TrialSettings(
-                executor.share(bind_parameters(experiment.trainable, executor.share)),
-                experiment.checkpoints(),
-                experiment.saves,
-            )
-            for experiment in plan.experiments
-        ],
+        trainable=executor.share(bind_parameters(experiment.trainable, executor.share)),
+        checkpoints=experiment.checkpoints(),
+        saves=experiment.saves,
         metric=tune.metric,
         seed=seed,
         failure=plan.failure_config,

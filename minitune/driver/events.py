@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, GO_ON, PAUSE, STOP, Decision
 from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
@@ -172,7 +171,7 @@ class ReportHandler:
         self._run = run
         self._actions = actions
         self._failures = failures
-        self._experiments = run.state.settings.experiments
+        self._checkpoints = run.state.settings.checkpoints
         # Looked up once: a run has more reports than anything else.
         self._hears_results = run.hooks.hears_results
         self._shows_results = run.hooks.shows_results
@@ -214,10 +213,9 @@ class ReportHandler:
         if self._stops_run and decision != STOP and state.ending is None and self._run.hooks.wants_all_stopped():
             decision = Decision.stop(self._run.hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
-        experiment = self._experiments[trial.experiment_number]
         is_to_be_saved = False
-        if experiment.saves:
-            is_to_be_saved = self._save_is_due(trial, experiment.checkpoints, result, decision)
+        if state.settings.saves:
+            is_to_be_saved = self._save_is_due(trial, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)
@@ -239,8 +237,7 @@ class ReportHandler:
             return None
         if decision == STOP and (running.ends_by_itself or not self._run.state.interrupted):
             return decision.ending
-        experiment = self._experiments[running.trial.experiment_number]
-        if decision == CONTINUE and has_returned and not experiment.checkpoints.checkpoint_at_end:
+        if decision == CONTINUE and has_returned and not self._checkpoints.checkpoint_at_end:
             return _RETURNED.ending
         return None
 
@@ -273,20 +270,20 @@ class ReportHandler:
         running.decision = _RETURNED
         if not trial.progress.num_reports:
             trial.returns()
-        elif self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end:
+        elif self._checkpoints.checkpoint_at_end:
             self._actions.save(running)
             return
         self._actions.end(running, _RETURNED.ending)
 
-    def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
+    def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
         """Whether to save a class trainable after this result, before its decision."""
         if decision == PAUSE and decision.exploit is not None and not decision.save:
             return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
-        if decision == STOP and (config.checkpoint_at_end or self._run.state.interrupted):
+        if decision == STOP and (self._checkpoints.checkpoint_at_end or self._run.state.interrupted):
             return True
-        frequency = config.checkpoint_frequency
+        frequency = self._checkpoints.checkpoint_frequency
         iteration = result.get(TRAINING_ITERATION)
         if not isinstance(iteration, int):  # a user may report any value under this name
             iteration = trial.progress.num_reports + 1

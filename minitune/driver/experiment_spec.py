@@ -24,7 +24,7 @@ from minitune.config import (
 )
 from minitune.error import InvalidArgumentError, TuneError
 from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialMaker
+from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
@@ -136,21 +136,21 @@ class Experiment:
             self.resources_per_trial = Resources.of(resources_per_trial)
             self._refuse_twice(self._declared_for_any())
         self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
-        # Only now, because it needs the checked resources. A run with several experiments gives them other makers.
+        # Only now, because it needs the checked resources. A run gives it another maker.
         self.maker = self.new_maker()
 
     # -- used by a run ---------------------------------------------------------------------------------------------
 
-    def new_maker(self, **numbering: Any) -> TrialMaker:
+    def new_maker(self, ids: TrialIds | None = None) -> TrialMaker:
         """A maker of this experiment's trials for one run."""
         return TrialMaker(
             self.trainable_name,
+            ids=ids,
             request=self.request if self._depends_on_config else self.request({}),
             stopping_criterion=self.stopping_criterion,
             max_failures=self.max_failures,
             name_creator=self.trial_name_creator,
             start_checkpoint=self.restore,
-            **numbering,
         )
 
     @property
@@ -184,18 +184,6 @@ class Experiment:
                 f"checkpoint_frequency and checkpoint_at_end must not be set for {what}, but got {asked}; {why}"
             )
         return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
-
-    def wants_other_limits(self, first: Experiment) -> bool:
-        """Whether this experiment sets a limit of the run to another value than the first one."""
-        stops_otherwise = self._has_stoppers and self.stop is not first.stop
-        budgets_s = {duration_s(one.time_budget_s, "time_budget_s") for one in (self, first)}
-        has_other_budget = self.time_budget_s is not None and len(budgets_s) > 1
-        return stops_otherwise or has_other_budget or self.output_names != first.output_names
-
-    @property
-    def _has_stoppers(self) -> bool:
-        """Whether `stop` has other stoppers than the limits of a dict."""
-        return bool(self.stop) and not isinstance(self.stop, Mapping)
 
     @property
     def static_request(self) -> Resources | None:
@@ -241,7 +229,7 @@ class Experiment:
     def stopper(self) -> Stopper | None:
         """The stoppers of `stop` and of the time budget as one, without a dict's limits; None without any."""
         parts = []
-        if self._has_stoppers:
+        if self.stop and not isinstance(self.stop, Mapping):  # limits of a dict are no stopper
             parts.append(make_stopper(self.stop))
         budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:

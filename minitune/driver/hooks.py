@@ -134,7 +134,7 @@ class Hooks:
         self._state = state
         self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
         self._call = self._caller.call
-        self._limits: dict[int, DictStopper] = {}
+        self._limits: DictStopper | None = None
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
         self._listeners: dict[str, _HookList] = dict.fromkeys((*_CALLBACK_HOOKS, _LOG), ())
         self.scheduler = scheduler
@@ -394,12 +394,10 @@ class Hooks:
                 self._call(searcher, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
-        """The trial's own stop criterion, one object for all trials of an experiment."""
-        limits = self._limits.get(trial.experiment_number)
-        if limits is None:
-            limits = DictStopper(trial.stopping_criterion)
-            self._limits[trial.experiment_number] = limits
-        return limits
+        """The trial's own stop criterion, one object for all of them."""
+        if self._limits is None:
+            self._limits = DictStopper(trial.stopping_criterion)
+        return self._limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a result to the callbacks other than `logs`. They may add and change metrics, but remove none."""

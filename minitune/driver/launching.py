@@ -158,7 +158,7 @@ class TrialLauncher:
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=run.executor.makes_directories)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
-        self._worker_kinds: dict[tuple[int, str, Resources], _WorkerKind] = {}  # by experiment, environment, resources
+        self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
@@ -296,13 +296,12 @@ class TrialLauncher:
         """The part of a start that many trials share."""
         env = trial.current_config.get("env")
         name = env if isinstance(env, str) and has_env_creator(env) else ""
-        number = trial.experiment_number
-        key = number, name, trial.resources
+        key = name, trial.resources
         kind = self._worker_kinds.get(key)
         if kind is None:
             creators = {name: self._run.executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {number}/{name}" if self._run.state.settings.reuse_actors else None
-            trainable = self._run.state.settings.experiments[number].trainable
+            reuse_key = f"trainable {name}" if self._run.state.settings.reuse_actors else None
+            trainable = self._run.state.settings.trainable
             factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
             kind = _WorkerKind(factory, reuse_key)
             self._worker_kinds[key] = kind

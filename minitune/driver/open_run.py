@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -34,7 +34,7 @@ class OpenRun:
     """A context in which a run's directory belongs to this driver. Entering takes the lock and opens the journal.
 
     Args:
-        dirname_creators: Functions for the names of trial directories, one for each experiment, or None.
+        dirname_creator: Names the directories of trials, or None.
         listen: Called with each record when it has been added to the journal.
         lock: The lock, if this process holds it already; None to take it.
 
@@ -53,12 +53,12 @@ class OpenRun:
         run: RunDirectory,
         *,
         is_new: bool,
-        checkpoints: Sequence[CheckpointConfig],
+        checkpoints: CheckpointConfig,
         metric: str | None,
         mode: str | None,
-        dirname_creators: Sequence[Callable[[Trial], str] | None],
+        dirname_creator: Callable[[Trial], str] | None,
         time_budget_s: float | None = None,
-        limits: Sequence[Mapping[str, Any]] = (),
+        limits: Mapping[str, Any] | None = None,
         listen: RecordHook | None = None,
         lock: RunLock | None = None,
     ):
@@ -69,12 +69,12 @@ class OpenRun:
         self._lock = lock or RunLock(run.lock)
         self._housekeeper = Housekeeper()
         self._manager = CheckpointManager(
-            *checkpoints,
+            checkpoints,
             metric=metric,
             mode=mode,
             housekeeper=self._housekeeper,
         )
-        self._dirname_creators = dirname_creators
+        self._dirname_creator = dirname_creator
         self._listen = listen
         self._closing = contextlib.ExitStack()
         self._origin = Origin()
@@ -95,7 +95,7 @@ class OpenRun:
             # A lost journal must not become a new run, which would use the directories of the old one.
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
-            directories = TrialDirectories(self.run, self._journal, self._dirname_creators)
+            directories = TrialDirectories(self.run, self._journal, self._dirname_creator)
             self.recorder = Recorder(self.run, self._journal, self._manager, directories)
             self._closing = stack.pop_all()
         return self
@@ -174,13 +174,13 @@ class MemoryRun:
         self,
         run: RunDirectory,
         *,
-        checkpoints: Sequence[CheckpointConfig],
+        checkpoints: CheckpointConfig,
         metric: str | None,
         mode: str | None,
         listen: RecordHook,
     ):
         self.run = run
-        manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
+        manager = CheckpointManager(checkpoints, metric=metric, mode=mode)
         self._journal = MemoryJournal(listen)
         self.recorder = Recorder(run, self._journal, manager, NoDirectories(run))
 

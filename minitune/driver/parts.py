@@ -109,7 +109,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
 def build_search_alg(
     plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
 ) -> SearchAlgorithm:
-    """The search algorithm: seeded, configured, limited in concurrency, and with the plan's experiments."""
+    """The search algorithm: seeded, configured, limited in concurrency, and with the plan's experiment."""
     tune = plan.tune_config
     experiment = plan.experiment
     search_alg = for_this_run(search_alg)
@@ -124,11 +124,8 @@ def build_search_alg(
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
     if tune.warm_start:  # only now, because the searcher must know the space and the metric
         search_alg.learn_from(tune.warm_start)
-    # All experiments of a run number their trials together, so that no two have one id.
-    ids = _trial_ids(plan, seed)
-    for number, one in enumerate(plan.experiments):
-        one.maker = one.new_maker(ids=ids, experiment_number=number)
-    search_alg.add_configurations(plan.experiments)
+    experiment.maker = experiment.new_maker(_trial_ids(plan, seed))
+    search_alg.add_configurations([experiment])
     return search_alg
 
 
@@ -276,15 +273,14 @@ def check_requests(plan: Plan, executor: TrialExecutor) -> None:
     Raises:
         TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs.
     """
-    requests = [experiment.static_request for experiment in plan.experiments]
-    for request in requests:
-        if request is not None:
-            executor.can_start(request)
-            check_room = getattr(executor, "check_room", None)  # only an `OrderedExecutor` has it
-            if check_room is not None:
-                check_room(request)
-    has_gpus = executor.resources()[0].get(GPU, 0)
-    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
+    request = plan.experiment.static_request
+    if request is None:
+        return
+    executor.can_start(request)
+    check_room = getattr(executor, "check_room", None)  # only an `OrderedExecutor` has it
+    if check_room is not None:
+        check_room(request)
+    if executor.resources()[0].get(GPU, 0) and not request.required_resources.get(GPU):
         where = "the cluster" if executor.has_queue else "this machine"
         logger.warning("%s has GPUs, but the trials do not ask for one; see with_resources", where)
 
@@ -309,11 +305,10 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
             yield f"{name}={getattr(tune, name)}"
     if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
         yield type(components.stopper).__name__
-    criteria = {name for one in plan.experiments for name in one.stopping_criterion}
-    for name in sorted(criteria.intersection(OF_THE_CLOCK)):
+    for name in sorted(set(plan.experiment.stopping_criterion).intersection(OF_THE_CLOCK)):
         yield f"the stop criterion {name!r}"
     for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
         if metric in OF_THE_CLOCK:
             yield f"the metric {metric!r}"
-    if any(one.max_failures < 0 for one in plan.experiments):
+    if plan.experiment.max_failures < 0:
         yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"

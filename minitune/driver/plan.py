@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from minitune import runtime
 from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
-from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.driver.experiment_spec import Experiment, as_space
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
     from minitune.base.shared_values import ObjectRef
     from minitune.executors.trial_executor import TrialExecutor
-    from minitune.record.run_files import BareTrainable, RecordedTuner
+    from minitune.record.run_files import RecordedTuner
 
 logger = logging.getLogger("minitune")
 
@@ -51,13 +50,13 @@ _before: dict[int, Any] = {}
 
 @dataclass
 class Plan:
-    """Experiments that run together, and their configs.
+    """An experiment and its configs.
 
     Attributes:
         zygote: The process that workers are forked from, until the executor takes it.
     """
 
-    experiments: list[Experiment]
+    experiment: Experiment
     tune_config: TuneConfig
     run_config: RunConfig
     id_prefix: str | None = None
@@ -66,8 +65,8 @@ class Plan:
     zygote: ZygoteProcess | None = None
 
     def __post_init__(self) -> None:
-        # shallow copies: one object may stand for two experiments, and users may change theirs later
-        self.experiments = [copy.copy(experiment) for experiment in self.experiments]
+        # shallow copies: users may change their objects later
+        self.experiment = copy.copy(self.experiment)
         self.tune_config = copy.copy(self.tune_config)
         self.run_config = copy.copy(self.run_config)
         if self.tune_config.warm_start is not None:
@@ -75,12 +74,6 @@ class Plan:
 
             # The record keeps the trials that were read, so a resume does not need the earlier runs.
             self.tune_config.warm_start = read_earlier(self.tune_config.warm_start)
-        for other in self.experiments[1:]:
-            if other.wants_other_limits(self.experiment):
-                warn_once(
-                    f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no "
-                    "effect: all experiments that run together use those of the first one"
-                )
 
     @classmethod
     def of(
@@ -93,27 +86,18 @@ class Plan:
     ) -> Plan:
         """The plan of one trainable."""
         experiment = experiment_of(trainable, param_space, tune_config, run_config, resources_per_trial)
-        return cls([experiment], tune_config, run_config)
+        return cls(experiment, tune_config, run_config)
 
-    @property
-    def experiment(self) -> Experiment:
-        """The first experiment."""
-        return self.experiments[0]
-
-    def bare_trainables(self) -> list[BareTrainable]:
-        """The trainable of each experiment without the values that are bound to it.
+    def bare_trainable(self) -> tuple[Any, bool]:
+        """The trainable without the values that are bound to it, and whether there are any.
 
         Raises:
             TypeError: If such a value cannot be sent to workers, with the path to the offending member.
         """
-        from minitune.record.run_files import BareTrainable
         from minitune.trainable.util import bind_parameters
 
-        found = []
-        for experiment in self.experiments:
-            bare = bind_parameters(experiment.trainable, _checked)
-            found.append(BareTrainable(bare, bare is not experiment.trainable))
-        return found
+        bare = bind_parameters(self.experiment.trainable, _checked)
+        return bare, bare is not self.experiment.trainable
 
     @property
     def goal(self) -> Goal:
@@ -127,7 +111,7 @@ class Plan:
 
     @property
     def checkpoint_config(self) -> CheckpointConfig:
-        """The checkpoint config of the first experiment, with all defaults."""
+        """The checkpoint config, with all defaults."""
         return self.experiment.checkpoints()
 
     @property
@@ -176,9 +160,9 @@ class Plan:
         tune = copy.copy(self.tune_config)
         tune.search_alg = before_any_run(tune.search_alg)
         tune.scheduler = before_any_run(tune.scheduler)
-        checkpoints = [experiment.checkpoint_config for experiment in self.experiments]
+        experiment = self.experiment
         return RecordedTuner(
-            self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config, checkpoints
+            experiment.trainable_name, experiment.param_space, tune, self.run_config, experiment.checkpoint_config
         )
 
     @property

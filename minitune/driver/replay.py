@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune.checkpoint import matches
@@ -40,7 +40,7 @@ class Replay(Story):
     """A `Story` that also calls the plug-ins. It fills the state of a run, and then prepares the trials that continue.
 
     Args:
-        makers: One for each experiment, which continue the ids of the run.
+        maker: Continues the ids of the run.
         snapshot: The states that plug-ins load, which are told only what was recorded after it.
 
     Attributes:
@@ -50,16 +50,14 @@ class Replay(Story):
         to_end: The RUNNING trials whose final result is recorded and whose end is not, with their endings.
     """
 
-    def __init__(
-        self, run: RunDirectory, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], snapshot: Snapshot
-    ) -> None:
+    def __init__(self, run: RunDirectory, state: RunState, hooks: Hooks, maker: TrialMaker, snapshot: Snapshot) -> None:
         super().__init__(run.path)
         # shared with the state, which keeps them and its other indices consistent
         self.trials = state.trials
         self.unfinished = state.unfinished
         self.state = state
         self.hooks = hooks
-        self.makers = makers
+        self.maker = maker
         self.run_directory = run
         self.snapshot = snapshot
         self.recorder = _Unrecorded()
@@ -128,7 +126,7 @@ class Replay(Story):
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
         if replaced is not None:
             return _anew(replaced, record["trial"])
-        maker = self.makers[record["experiment"]]
+        maker = self.maker
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
         if records.repeat_of(record) is None:
             self.hooks.adopt(record["trial"], record["config"])
@@ -182,7 +180,7 @@ class Replay(Story):
             wanted = choice.unfinished
         if wanted is ResumeType.RESTART:
             fresh = _anew(trial, Trial.generate_id())
-            creator = self.makers[trial.experiment_number].name_creator
+            creator = self.maker.name_creator
             if creator is not None:
                 fresh.set_name(str(creator(fresh)))
             self._add(fresh, replaced=trial)
@@ -255,7 +253,6 @@ def _anew(old: Trial, trial_id: str) -> Trial:
         max_failures=old.max_failures,
     )
     trial.start_checkpoint = old.start_checkpoint
-    trial.experiment_number = old.experiment_number
     trial.repeats = old.repeats
     trial.seed = old.seed
     return trial

@@ -36,7 +36,7 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
-from minitune.record.run_files import dump_trainables, load_param_space, load_tuner_file, offer, write_trainable_file
+from minitune.record.run_files import dump_trainable, load_param_space, load_tuner_file, offer, write_trainable_file
 from minitune.result import flatten
 from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
@@ -122,7 +122,7 @@ class ResumedDriver(Driver):
         check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)  # as in `Driver.open`
-        trainables = dump_trainables(plan.bare_trainables())
+        trainable = dump_trainable(*plan.bare_trainable())
         if has_other_space is None:
             changes = _changes(plan, run)
             has_other_space = bool(changes)
@@ -153,7 +153,7 @@ class ResumedDriver(Driver):
         if first is None:
             check_description(run, recorded.description, description)
         opened.begin(description, first)
-        write_trainable_file(run, trainables)
+        write_trainable_file(run, trainable)
         self.put_together(opened)
 
     def catch_up(self) -> LeftOver:
@@ -163,8 +163,7 @@ class ResumedDriver(Driver):
         snapshot = newest_snapshot(opened.run, opened.of_kind(records.STATE))
         self.snapshot = snapshot.only(self._components_to_load(snapshot))
         while True:
-            makers = [experiment.maker for experiment in self.plan.experiments]
-            replay = Replay(opened.run, self.state, self.hooks, makers, self.snapshot)
+            replay = Replay(opened.run, self.state, self.hooks, self.plan.experiment.maker, self.snapshot)
             try:
                 replay.run(opened.scan, self._wanted.choice)
                 break

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,18 +35,12 @@ GRACE_S = 10.0
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
-class TrialSettings(NamedTuple):
-    """The settings of all trials of one experiment."""
-
-    trainable: ObjectRef
-    checkpoints: CheckpointConfig = CheckpointConfig()
-    saves: bool = False
-
-
 class RunSettings(NamedTuple):
     """The settings of a run that the controller needs.
 
     Attributes:
+        trainable: The trainable, stored with the executor.
+        saves: Whether the trainable is a class that can be saved between two steps.
         metric: The metric, a list, or None.
         max_ahead: How many trials may wait for a worker; None: it depends on the machine.
         reuse_actors: Whether the worker of a finished trial runs the next one.
@@ -59,7 +53,9 @@ class RunSettings(NamedTuple):
     """
 
     run_name: str = ""
-    experiments: Sequence[TrialSettings] = ()
+    trainable: ObjectRef = ObjectRef("")
+    checkpoints: CheckpointConfig = CheckpointConfig()
+    saves: bool = False
     metric: Metric = None
     seed: int = 0
     failure: FailureConfig = FailureConfig()

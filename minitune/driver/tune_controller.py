@@ -290,7 +290,7 @@ class TuneController:
             running = self._run.state.running.get(trial.attempt.actor_id)
             if running is None:
                 self._actions.remove(trial, ending)
-            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(trial, resumable)):
+            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(resumable)):
                 # It ends after the report or save in flight, and is saved before. The deadline above is the limit.
                 running.requested = Decision.stop(ending)
             else:
@@ -313,10 +313,10 @@ class TuneController:
         if self._run.state.ending is None and self._run.hooks.wants_all_stopped():
             self.end_run(self._run.hooks.ending_by_stopper())
 
-    def _saves(self, trial: Trial, resumable: bool) -> bool:
+    def _saves(self, resumable: bool) -> bool:
         """Whether a trial that ends with the run is saved."""
-        experiment = self._run.state.settings.experiments[trial.experiment_number]
-        return experiment.saves and (resumable or bool(experiment.checkpoints.checkpoint_at_end))
+        settings = self._run.state.settings
+        return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
 
     def _confirm(self) -> None:
         """Add the repeats of the best trials, unless something else has ended the run."""
@@ -335,7 +335,7 @@ class TuneController:
         If it must be saved at its end and was not, it continues from its last checkpoint.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
-        if self._saves(trial, resumable=False) and not is_saved:
+        if self._saves(resumable=False) and not is_saved:
             self._run.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
         take(self._run, trial, Transition.STOP, ending)

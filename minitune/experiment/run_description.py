@@ -1,4 +1,4 @@
-"""What a driver runs, as far as a resume needs it: the objective, the numbers of samples, the source of the trainables.
+"""What a driver runs, as far as a resume needs it: the objective, the number of samples, the source of the trainable.
 
 Each driver records its description. A resume refuses another objective, warns of another source, and adds samples if
 there are more than before. It compares nothing else: what the script says now holds.
@@ -7,7 +7,7 @@ there are more than before. It compares nothing else: what the script says now h
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from zlib import crc32
@@ -21,14 +21,13 @@ class RunDescription:
     """What a driver runs. A field that is None is unknown.
 
     Attributes:
-        num_samples: By experiment.
-        sources: By experiment, the `source_hash` of its trainable.
+        source: The `source_hash` of the trainable.
     """
 
     metric: Metric = None
     mode: Metric = None
-    num_samples: Sequence[int] | None = None
-    sources: Sequence[int | None] | None = None
+    num_samples: int | None = None
+    source: int | None = None
 
     @classmethod
     def of_fields(cls, recorded: Mapping[str, Any]) -> RunDescription:
@@ -51,9 +50,9 @@ class RunDescription:
         return replace(self, metric=before.metric, mode=before.mode)
 
     def wants_more_than(self, before: RunDescription) -> bool:
-        """Whether an experiment has more samples than before."""
-        pairs = zip(before.num_samples or (), self.num_samples or (), strict=False)
-        return any(then != -1 and (now == -1 or now > then) for then, now in pairs)
+        """Whether there are more samples than before."""
+        then, now = before.num_samples, self.num_samples
+        return now is not None and then not in (None, -1) and (now == -1 or now > then)
 
     def has_other_objective(self, before: RunDescription) -> bool:
         """Whether both have an objective, and not the same one. A metric without a mode fits each mode."""
@@ -62,9 +61,8 @@ class RunDescription:
         return self.metric != before.metric or (None not in (self.mode, before.mode) and self.mode != before.mode)
 
     def has_other_source(self, before: RunDescription) -> bool:
-        """Whether the source of a trainable is known and was another one."""
-        pairs = zip(before.sources or (), self.sources or (), strict=False)
-        return any(None not in (then, now) and then != now for then, now in pairs)
+        """Whether the source of the trainable is known and was another one."""
+        return None not in (before.source, self.source) and before.source != self.source
 
 
 def source_hash(trainable: Any) -> int | None:

@@ -180,7 +180,6 @@ class Trial:
         "ending",
         "error",
         "evaluated_params",
-        "experiment_number",
         "experiment_path",
         "experiment_tag",
         "has_driver",
@@ -233,7 +232,6 @@ class Trial:
         self.trial_id = trial_id or self.generate_id()
         self.number = number
         self.trainable_name = trainable_name
-        self.experiment_number = 0  # the number of the run's experiment that it belongs to
         self.experiment_tag = experiment_tag
         self.evaluated_params = evaluated_params or {}
         self.set_config(config or {})

@@ -14,7 +14,7 @@ from minitune.settings import setting
 
 
 class TrialIds:
-    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments."""
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms."""
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix or setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5]
@@ -29,7 +29,6 @@ class TrialMaker:
         trainable_name: str,
         *,
         ids: TrialIds | None = None,
-        experiment_number: int = 0,
         request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
         stopping_criterion: Mapping[str, Any] | None = None,
         max_failures: int = 0,
@@ -38,7 +37,6 @@ class TrialMaker:
     ):
         self.trainable_name = trainable_name
         self.ids = ids or TrialIds()
-        self.experiment_number = experiment_number
         self.request = request if callable(request) else Resources.of(request)
         self.stopping_criterion = flatten(stopping_criterion or {})
         self.max_failures = max_failures
@@ -73,7 +71,6 @@ class TrialMaker:
 
     def adopt(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
-        trial.experiment_number = self.experiment_number
         trial.max_failures = self.max_failures
         trial.stopping_criterion = self.stopping_criterion
         trial.start_checkpoint = self.start_checkpoint

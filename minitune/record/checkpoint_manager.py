@@ -23,7 +23,7 @@ import math
 import os
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base.text import warn_once
@@ -83,11 +83,11 @@ class _Score:
 
 
 class _BestCheckpoints:
-    """The best checkpoints of each trial: as many as its experiment keeps, or one."""
+    """The best checkpoints of each trial: as many as are kept, or one."""
 
-    def __init__(self, configs: Sequence[CheckpointConfig], has_budget: bool):
-        self.num_to_keep = [config.num_to_keep for config in configs]
-        self._scores = [_Score.of_config(config) for config in configs]
+    def __init__(self, config: CheckpointConfig, has_budget: bool):
+        self.num_to_keep = config.num_to_keep
+        self._score = _Score.of_config(config)
         self._has_budget = has_budget
         # By trial id: its best k, the worst first, with their scores.
         self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
@@ -97,10 +97,9 @@ class _BestCheckpoints:
 
     def add(self, entry: _TrackedCheckpoint) -> _TrackedCheckpoint | None:
         """Add a checkpoint to its trial's best k, and return the one that drops out, if any."""
-        number = entry.trial.experiment_number
         metrics = entry.kept.progress.metrics
-        num_to_keep = self.num_to_keep[number]
-        score = self._scores[number]
+        num_to_keep = self.num_to_keep
+        score = self._score
         attribute = score.attribute
         if num_to_keep is None and not (self._has_budget and attribute):
             return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
@@ -134,14 +133,15 @@ class CheckpointManager:
 
     def __init__(
         self,
-        *configs: CheckpointConfig,
+        config: CheckpointConfig,
+        *,
         metric: str | None = None,
         mode: str | None = "max",
         housekeeper: Housekeeper | None = None,
     ):
-        self._budget_bytes = configs[0].max_total_bytes
-        self._best = _BestCheckpoints(configs, has_budget=self._budget_bytes is not None)
-        self._final_score = _Score.of_config(configs[0])
+        self._budget_bytes = config.max_total_bytes
+        self._best = _BestCheckpoints(config, has_budget=self._budget_bytes is not None)
+        self._final_score = _Score.of_config(config)
         if not self._final_score.attribute:
             self._final_score = _Score(metric, mode or "max")
         self._housekeeper = housekeeper
@@ -261,7 +261,7 @@ class CheckpointManager:
         entry = self._entries.get(key)
         if entry is None or self._is_needed(entry):
             return
-        if self._best.num_to_keep[entry.trial.experiment_number] is not None:
+        if self._best.num_to_keep is not None:
             heapq.heappush(self._doomed, entry)
         elif self._budget_bytes is not None:
             heapq.heappush(self._candidates, entry)

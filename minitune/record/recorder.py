@@ -94,7 +94,6 @@ class Recorder:
             name=trial.name,
             tag=trial.experiment_tag,
             evaluated_params=trial.evaluated_params,
-            experiment=trial.experiment_number,
             replaces=replaces,
             repeats=trial.repeats,
         )

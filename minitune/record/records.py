@@ -16,7 +16,7 @@ A record is a dict: first its kind, then the arguments of the function that make
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minitune import clock
@@ -107,7 +107,7 @@ def opened(
     boot_id: str,
     host: str,
     time_budget_s: float | None = None,
-    limits: Sequence[Mapping[str, Any]] = (),
+    limits: Mapping[str, Any] | None = None,
     description: RunDescription | None = None,
 ) -> Record:
     """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), boot and host tell people
@@ -126,8 +126,8 @@ def opened(
     }
     if time_budget_s is not None:
         record["time_budget_s"] = time_budget_s
-    if any(limits):
-        record["limits"] = list(limits)
+    if limits:
+        record["limits"] = limits
     if description is not None:
         record["description"] = description.as_fields()
     return record
@@ -151,7 +151,6 @@ def trial(
     name: str,
     tag: str = "",
     evaluated_params: Mapping[str, Any] | None = None,
-    experiment: int = 0,
     replaces: str = "",
     repeats: Repeat | None = None,
 ) -> Record:
@@ -169,7 +168,6 @@ def trial(
         "name": name,
         "tag": tag,
         "evaluated_params": evaluated_params or {},
-        "experiment": experiment,
         "replaces": replaces,
     }
     if repeats is not None:

@@ -1,25 +1,24 @@
 """The files from which a run is resumed: `tuner.pkl`, `trainable.pkl`, or the user's script.
 
 `tuner.pkl` holds the configs and the search space. Each component is pickled separately, so that one that cannot be
-loaded does not affect the others. `trainable.pkl` holds the trainables, so that a trial can be run again without the
+loaded does not affect the others. `trainable.pkl` holds the trainable, so that a trial can be run again without the
 script. Without it, the script is executed up to the `fit()` that would start the run.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, open_to_read, search_path
-from minitune.base.pickling import dumps_for_later, dumps_small, load, loads_referring, require_picklable
+from minitune.base.pickling import dumps_for_later, dumps_small, loads_referring, require_picklable
 from minitune.base.shared_values import ObjectStore, holds_code
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
@@ -31,7 +30,7 @@ from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
 
-_CHECKPOINTS = "checkpoint_configs"
+_CHECKPOINTS = "checkpoint_config"
 
 # The part with the version of Python that has pickled the others.
 _PYTHON = "python"
@@ -67,7 +66,7 @@ class RecordedTuner(NamedTuple):
     param_space: dict[str, Any]
     tune_config: TuneConfig
     run_config: RunConfig
-    checkpoint_configs: Sequence[CheckpointConfig] = ()
+    checkpoint_config: CheckpointConfig
     lost: tuple[str, ...] = ()
     objects: ObjectStore | None = None
 
@@ -84,7 +83,7 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
     _add(parts, large, "param_space", recorded.param_space)
-    parts[_CHECKPOINTS] = pickle.dumps(list(recorded.checkpoint_configs))
+    parts[_CHECKPOINTS] = pickle.dumps(recorded.checkpoint_config)
     for name in ("tune_config", "run_config"):
         config = getattr(recorded, name)
         for entry in fields(config):
@@ -178,15 +177,15 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
     return space
 
 
-def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
-    """The checkpoint config of each experiment; empty, after a warning, if it cannot be read.
+def load_checkpoint_config(run: RunDirectory) -> CheckpointConfig | None:
+    """The checkpoint config of a run; None, after a warning, if it cannot be read.
 
     This executes code of the file's author; UntrustedStateError: that may be another user.
     """
-    return (
-        _part(run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config")
-        or ()
+    config: CheckpointConfig | None = _part(
+        run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config"
     )
+    return config
 
 
 def _part(run: RunDirectory, name: str, text: str) -> Any:
@@ -241,33 +240,25 @@ class _TunerFile:
 # -- trainable.pkl -----------------------------------------------------------------------------------------------------
 
 
-class BareTrainable(NamedTuple):
-    """A trainable without the values that are bound to it, and whether there are any."""
+def dump_trainable(bare: Any, has_values: bool) -> bytes:
+    """The content of a `trainable.pkl`: the trainable, or the reason why it is not stored.
 
-    trainable: Any
-    has_values: bool
-
-
-def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
-    """The content of a `trainable.pkl`: each trainable, or the reason why it is not stored.
+    Args:
+        bare: The trainable without the values that are bound to it.
+        has_values: Whether there are any.
 
     Raises:
-        TypeError: If one cannot be pickled, with the path to the offending member.
+        TypeError: If it cannot be pickled, with the path to the offending member.
     """
-    # A pickle, and its buffers: earlier versions stored those apart, and now they are in the pickle.
-    kept: list[tuple[bytes, list[bytes]] | str] = []
-    for bare in trainables:
-        content = dumps_small(bare.trainable, "the trainable", _LIMIT_BYTES)
-        if content is None:
-            require_picklable(bare.trainable, "the trainable")
-            kept.append(_TOO_LARGE)
-        elif bare.has_values:
-            kept.append(_BOUND)
-        else:
-            kept.append((content, []))
+    kept: bytes | str | None = dumps_small(bare, "the trainable", _LIMIT_BYTES)
+    if kept is None:
+        require_picklable(bare, "the trainable")
+        kept = _TOO_LARGE
+    elif has_values:
+        kept = _BOUND
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script
-    parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
+    parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainable": kept}
     return pickle.dumps(parts)
 
 
@@ -284,9 +275,10 @@ def _not_begun(path: str, error: OSError) -> TuneError:
     return TuneError(f"{refusal(path, 'written', error)}; free some space, or choose another storage_path")
 
 
-def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:
-    """Load a trainable of a run. This executes code that its author chose, and extends `sys.path`. `way_out` is advice
-    for the error, with braces for the script's path.
+def load_trainable(run: RunDirectory, *, way_out: str = "pass its script: --script {}") -> Any:
+    """Load the trainable of a run. This executes code that its author chose, and extends `sys.path`.
+
+    `way_out` is advice for the error, with braces for the script's path.
 
     Raises:
         TuneError: If it was not stored or cannot be loaded, with a way out.
@@ -300,7 +292,7 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
     try:
         with open_to_read(run.trainable) as file:
             parts: dict[str, Any] = pickle.load(file)
-        kept = parts["trainables"][number]
+        kept = parts["trainable"]
         python = parts["python"]
         hint = way_out.format(parts["script"] or "FILE.py")
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
@@ -309,13 +301,12 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
         raise TuneError(f"the trainable is not in the run's directory: {kept}; {hint}")
     if python != PYTHON:
         raise TuneError(f"the trainable was pickled by Python {python}, and this is {PYTHON}; use that one, or {hint}")
-    data, buffers = kept
     # Find modules where the run's driver found them. Only the script's directory goes before the paths of this process.
     own, *others = parts["paths"] or [""]
     sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
     sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
     try:
-        return load(io.BytesIO(data), [memoryview(bytearray(buffer)) for buffer in buffers])
+        return pickle.loads(kept)
     except Exception as error:
         raise TuneError(f"the trainable cannot be loaded here ({type(error).__name__}: {error}); {hint}") from error
 

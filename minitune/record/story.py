@@ -114,14 +114,14 @@ class LastDriver:
 
     Attributes:
         time_budget_s: Seconds after which it ends the run; None without a limit.
-        limits: The stopping criterion of each experiment's trials; may be empty.
+        limits: The stopping criterion of the trials; may be empty.
         ended_before: The ids of the trials that had ended before.
         took_s: How long it ran, in seconds; None if it is running, or this is not on record.
     """
 
     opened_s: float = 0.0
     time_budget_s: float | None = None
-    limits: Sequence[dict[str, Any]] = ()
+    limits: Mapping[str, Any] = field(default_factory=dict)
     ended_before: set[str] = field(default_factory=set)
     ending: Ending | None = None
     took_s: float | None = None
@@ -287,7 +287,7 @@ class Story:
             earlier_s=self.worked_s,
             opened_s=record["at"],
             time_budget_s=record.get("time_budget_s"),
-            limits=record.get("limits", []),
+            limits=record.get("limits", {}),
             ended_before={trial.trial_id for trial in self.trials if trial.phase in ENDED_PHASES},
         )
         self._describe(record)
@@ -333,7 +333,6 @@ class Story:
         trial.set_config(record["config"])
         trial.seed = record["seed"]
         trial.repeats = records.repeat_of(record)
-        trial.experiment_number = record["experiment"]
         trial.evaluated_params = record["evaluated_params"]
         trial.experiment_tag = record["tag"]
         trial.experiment_path = self.path
@@ -485,13 +484,11 @@ class Story:
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        experiment = record["experiment"]
-        limits = None
-        if experiment < len(self.driver.limits):
-            limits = self.driver.limits[experiment]
-        resources = self._resources_of(record)
         return Trial(
-            self.setup.trainable_name, trial_id=record["trial"], resources=resources, stopping_criterion=limits
+            self.setup.trainable_name,
+            trial_id=record["trial"],
+            resources=self._resources_of(record),
+            stopping_criterion=self.driver.limits,
         )
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from minitune.base import files
 from minitune.base.disk import is_of_disk
@@ -37,10 +37,10 @@ _BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 class TrialDirectories:
     """Makes, checks and cleans the directories of a run's trials, and writes the files with their errors."""
 
-    def __init__(self, run: RunDirectory, journal: Journal, creators: Sequence[Callable[[Trial], str] | None]):
+    def __init__(self, run: RunDirectory, journal: Journal, creator: Callable[[Trial], str] | None):
         self._run = run
         self._journal = journal
-        self._creators = creators
+        self._creator = creator
         self._name_characters = identifier_limit()
 
     def prepare(self, trial: Trial, *, is_left: bool = False) -> str:
@@ -51,8 +51,7 @@ class TrialDirectories:
             DiskError: If the run's directory is gone.
         """
         if trial.custom_dirname is None:
-            creator = self._creators[trial.experiment_number]
-            name = create_trial_directory(self._run.path, trial, creator, self._name_characters, is_left=is_left)
+            name = create_trial_directory(self._run.path, trial, self._creator, self._name_characters, is_left=is_left)
             trial.set_directory(self._run.path, name)
         else:
             fault = self.fault(trial)

@@ -16,9 +16,8 @@ from minitune.base.checks import is_whole, require, require_flag, shown
 from minitune.base.seeds import random_generator
 from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
-from minitune.search.search_algorithm import Experiments, SearchAlgorithm, experiment_list
+from minitune.search.search_algorithm import Experiments, SearchAlgorithm, SearchedExperiment, only_experiment
 from minitune.search.searcher import checked_points
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
@@ -71,11 +70,10 @@ class BasicVariantGenerator(SearchAlgorithm):
         if random_state is not None:
             generator = random_generator(random_state)
         self._seed = generator.getrandbits(63)
-        # One for each experiment, in order.
-        self._tables: list[tuple[VariantTable, TrialMaker]] = []
+        self._experiment: SearchedExperiment | None = None
+        self._table = VariantTable({}, 0, (), False, "")  # of the experiment
         self._rules = Rules()
-        self._filters: list[Filter | None] = []  # None where the rules do not concern an experiment
-        self._current = 0  # the experiment whose trials are made now
+        self._filter: Filter | None = None  # None if the rules refuse nothing
         self._left_out = 0  # points of grids that no value fulfils
         self._live: set[str] = set()
         self._paused: set[str] = set()
@@ -87,14 +85,13 @@ class BasicVariantGenerator(SearchAlgorithm):
     @property
     def total_samples(self) -> int:
         """See `SearchAlgorithm.total_samples`. It leaves out grids that only a drawn value brings in."""
-        total = sum(table.total for table, _ in self._tables)
-        if math.isinf(total):
+        if math.isinf(self._table.total):
             return sys.maxsize
-        return int(total) - self._left_out
+        return int(self._table.total) - self._left_out
 
     @property
     def end_reason(self) -> str:
-        return "; ".join(one.end_reason for one in self._filters if one is not None and one.end_reason)
+        return "" if self._filter is None else self._filter.end_reason
 
     def set_rules(self, rules: Rules) -> None:
         self._rules = rules
@@ -102,35 +99,32 @@ class BasicVariantGenerator(SearchAlgorithm):
     def set_seed(self, seed: int) -> None:
         if not self._is_seeded_by_user:
             self._seed = seed
-            self._reseed_tables()
+            self._table.reseed(_draws_of(seed))
 
     def add_configurations(self, experiments: Experiments) -> None:
-        """Add experiments, whose trials are made in this order.
+        """See `SearchAlgorithm.add_configurations`.
 
         Raises:
-            ValueError: If a number of samples is out of range, or a point does not belong to a space or violates a
-                constraint.
+            ValueError: If there are several, or one was given before, the number of samples is out of range, or a point
+                does not belong to the space or violates a constraint.
         """
-        for experiment in experiment_list(experiments):
-            seed = f"{self._seed}/{len(self._tables)}"
-            table = VariantTable(
-                experiment.param_space, experiment.num_samples, self._points, self._constant_grid_search, seed
-            )
-            self._tables.append((table, experiment.maker))
-            one = None
-            if self._rules.refuse:
-                one = Filter(self._rules, experiment.param_space, experiment.num_samples)
-                one.check_points(table.points)
-            self._filters.append(one)
+        experiment = only_experiment(experiments, self._experiment)
+        space, num_samples = experiment.param_space, experiment.num_samples
+        table = VariantTable(space, num_samples, self._points, self._constant_grid_search, _draws_of(self._seed))
+        if self._rules.refuse:
+            self._filter = Filter(self._rules, space, num_samples)
+            self._filter.check_points(table.points)
+        self._table = table
+        self._experiment = experiment
 
     def next_trial(self) -> Trial | None:
         num_running = len(self._live) - len(self._paused)
         if self._finished or 0 < self.max_concurrent <= num_running:
             return None
         variant = self._next_variant()
-        if variant is None:
+        if self._experiment is None or variant is None:
             return None
-        maker = self._tables[self._current][1]
+        maker = self._experiment.maker
         tag = format_tag(maker.ids.count, variant.resolved_vars)
         trial = maker.make(variant.config, variant.evaluated_params, tag)
         self._live.add(trial.trial_id)
@@ -140,18 +134,13 @@ class BasicVariantGenerator(SearchAlgorithm):
         """See `SearchAlgorithm.adopt`. The trial takes the place of the next configuration."""
         self._next_variant()
         self._live.add(trial_id)
-        if self._current < len(self._tables) and (one := self._filters[self._current]) is not None:
-            one.note(dict(config))
+        if self._filter is not None:
+            self._filter.note(dict(config))
 
     def _next_variant(self) -> Variant | None:
-        while self._current < len(self._tables):
-            table, _ = self._tables[self._current]
-            one = self._filters[self._current]
-            variant = table.next() if one is None else self._next_admitted(table, one)
-            if variant is not None:
-                return variant
-            self._current += 1
-        return None
+        if self._filter is None:
+            return self._table.next()
+        return self._next_admitted(self._table, self._filter)
 
     def _next_admitted(self, table: VariantTable, one: Filter) -> Variant | None:
         """The next variant that the filter admits; None ends the table.
@@ -208,12 +197,10 @@ class BasicVariantGenerator(SearchAlgorithm):
         return None
 
     def is_finished(self) -> bool:
-        return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
+        return self._finished or self._table.is_exhausted()
 
     def add_samples(self, samples: int) -> None:
-        for table, _ in self._tables:
-            table.extend(samples)
-        self._current = 0
+        self._table.extend(samples)
         self._finished = False
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -231,44 +218,38 @@ class BasicVariantGenerator(SearchAlgorithm):
         return {
             "finished": self._finished,
             "seed": self._seed,
-            "current": self._current,
-            "positions": [asdict(table.position) for table, _ in self._tables],
+            "position": asdict(self._table.position),
             "live": sorted(self._live),
             "paused": sorted(self._paused),
             "left_out": self._left_out,
-            "filters": [None if one is None else one.get_state() for one in self._filters],
+            "filter": None if self._filter is None else self._filter.get_state(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `SearchAlgorithm.set_state`.
 
         Raises:
-            ValueError: If there are fewer experiments than in the state.
+            ValueError: If there is no experiment yet.
         """
-        if len(state["positions"]) > len(self._tables):
-            raise ValueError(
-                f"add_configurations must be called first, with the {len(state['positions'])} experiments of the "
-                f"state, but got {len(self._tables)}"
-            )
+        if self._experiment is None:
+            raise ValueError("add_configurations must be called first, with the experiment of the state")
         super().set_state(state)
         self._seed = state["seed"]
-        self._current = state["current"]
         self._live = set(state["live"])
         self._paused = set(state["paused"])
-        self._reseed_tables()
-        for (table, _), position in zip(self._tables, state["positions"], strict=False):
-            table.seek(Position(**position))
-        self._left_out = state.get("left_out", 0)
-        for one, known in zip(self._filters, state.get("filters", ()), strict=False):
-            if one is not None and known is not None:
-                one.set_state(known)
-
-    def _reseed_tables(self) -> None:
-        for number, (table, _) in enumerate(self._tables):
-            table.reseed(f"{self._seed}/{number}")
+        self._table.reseed(_draws_of(self._seed))
+        self._table.seek(Position(**state["position"]))
+        self._left_out = state["left_out"]
+        if self._filter is not None and state["filter"] is not None:
+            self._filter.set_state(state["filter"])
 
     def _encode(self, state: dict[str, Any]) -> bytes:
         return json.dumps(state).encode()
 
     def _decode(self, data: bytes) -> Any:
         return json.loads(data)
+
+
+def _draws_of(seed: int) -> str:
+    """The seed of a table."""
+    return f"{seed}/0"  # not the seed itself, so that a search draws what it has always drawn with it

@@ -56,7 +56,7 @@ class SearchedExperiment(Protocol):
 
 
 Experiments = SearchedExperiment | Iterable[SearchedExperiment] | Mapping[str, Mapping[str, Any]]
-"""One experiment, or several, or a dict of their arguments by name."""
+"""An experiment, a list of one, or a dict of its arguments by its name."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class SearchAlgorithm:
         raise cannot_learn(self)
 
     def add_configurations(self, experiments: Experiments) -> None:
-        """Add one experiment, or several, or a dict of their arguments by name. Their trials will be made."""
+        """Take over the experiment whose trials will be made: itself, a list of it, or its arguments by its name."""
         raise NotImplementedError(f"{type(self).__name__} must override add_configurations()")
 
     @property
@@ -166,7 +166,7 @@ class SearchAlgorithm:
         self._finished = True
 
     def add_samples(self, samples: int) -> None:
-        """Continue for so many more rounds, even if all trials have been made; 0 if the experiments themselves ask for
+        """Continue for so many more rounds, even if all trials have been made; 0 if the experiment itself asks for
         more.
 
         Raises:
@@ -194,11 +194,11 @@ class SearchAlgorithm:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """The state that is saved. It lacks the experiments: a new object gets them by `add_configurations`."""
+        """The state that is saved. It lacks the experiment: a new object gets it by `add_configurations`."""
         return {"finished": self._finished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over a state of `get_state`. Called after `add_configurations` with the same experiments."""
+        """Take over a state of `get_state`. Called after `add_configurations` with the same experiment."""
         self._finished = state["finished"]
 
     def has_checkpoint(self, dirpath: str) -> bool:
@@ -226,13 +226,25 @@ class SearchAlgorithm:
         return pickle.loads(data)
 
 
-def experiment_list(experiments: Experiments) -> list[SearchedExperiment]:
-    """The experiments as a list."""
+def only_experiment(experiments: Experiments, known: SearchedExperiment | None) -> SearchedExperiment:
+    """The experiment that a search algorithm is given; `known` is one that it was given before.
+
+    Raises:
+        ValueError: If there are several, or none.
+    """
+    given: list[SearchedExperiment]
     if isinstance(experiments, Mapping):
-        return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
-    if isinstance(experiments, Iterable):
-        return list(experiments)
-    return [experiments]
+        given = [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
+    elif isinstance(experiments, Iterable):
+        given = list(experiments)
+    else:
+        given = [experiments]
+    if known is not None or len(given) != 1:
+        raise ValueError(
+            f"a search algorithm serves exactly one experiment, but got {len(given) + (known is not None)}; "
+            "run the others separately, each with its own search algorithm"
+        )
+    return given[0]
 
 
 class SearchGenerator(SearchAlgorithm):
@@ -315,20 +327,15 @@ class SearchGenerator(SearchAlgorithm):
         self.searcher.set_seed(seed)
 
     def add_configurations(self, experiments: Experiments) -> None:
-        """Add the experiment. A searcher serves only one.
+        """See `SearchAlgorithm.add_configurations`.
 
         Raises:
             ValueError: If there are several, or one was given before.
         """
-        given = experiment_list(experiments)
-        if self._experiment is not None or len(given) != 1:
-            raise ValueError(
-                f"a searcher serves exactly one experiment, but got {len(given) + (self._experiment is not None)}; "
-                "run the others separately, each with its own searcher"
-            )
-        if given[0].num_samples < -1:
-            raise ValueError(f"num_samples must be -1 (endless) or >= 0, but got {given[0].num_samples}")
-        self._experiment = given[0]
+        experiment = only_experiment(experiments, self._experiment)
+        if experiment.num_samples < -1:
+            raise ValueError(f"num_samples must be -1 (endless) or >= 0, but got {experiment.num_samples}")
+        self._experiment = experiment
 
     def next_trial(self) -> Trial | None:
         if self._experiment is None or self.is_finished():

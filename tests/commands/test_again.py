@@ -31,7 +31,6 @@ from minitune import (
     with_parameters,
     with_resources,
 )
-from minitune._run import run_experiments
 from minitune.analysis import ExperimentAnalysis
 from minitune.schedulers import PopulationBasedTraining
 
@@ -496,16 +495,6 @@ def test_a_run_continues_with_its_kept_checkpoints(minitune: Minitune, tmp_path:
     assert [trial.status for trial in trials] == ["TERMINATED"] * 2
     same = [trial.trial_id == result.metrics["trial_id"] for trial, result in zip(trials, first, strict=True)]
     assert same == [True, option == "--errored"]
-
-
-def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minitune, tmp_path: Path) -> None:
-    """The run has stored only the trainable of the first experiment."""
-    run_experiments(
-        {"one": {"run": train_once, "storage_path": str(tmp_path)}, "two": {"run": train_once}},
-        verbose=0,
-    )
-    status, _, err = minitune("resume", tmp_path / "one")
-    assert (status, "several experiments; resume it with its script" in err) == (1, True)
 
 
 def train_once(config: dict[str, Any]) -> None:

@@ -48,8 +48,6 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "restart_errored": {("wrong", "nowhere"): "RunNotFoundError"},
     # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
-    # several experiments of one run share a directory
-    "run_experiments": {("directories",): ["five", "four", "one", "six", "three"]},
     # an unknown word is an error, even if there is nothing to resume
     "run_resume": {("NONSENSE",): "ValueError"},
     # a class's checkpoint has its iteration, so that its path is enough

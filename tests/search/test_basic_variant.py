@@ -1,4 +1,4 @@
-"""The default search algorithm: seeds, resuming, limits, several experiments."""
+"""The default search algorithm: seeds, resuming, limits."""
 
 from __future__ import annotations
 
@@ -67,17 +67,6 @@ def test_seeding_after_the_configurations_is_the_same() -> None:
     generator.add_configurations(FakeExperiment(SPACE, 3))
     generator.set_seed(7)
     assert configs(generator) == configs(basic(SPACE, 3, seed=7))
-
-
-def test_of_several_experiments_each_draws_for_itself_whenever_the_seed_comes() -> None:
-    before, after = BasicVariantGenerator(), BasicVariantGenerator()
-    before.set_seed(7)
-    for generator in (before, after):
-        generator.add_configurations([FakeExperiment({"x": uniform(0, 1)}), FakeExperiment({"x": uniform(0, 1)})])
-    after.set_seed(7)
-    first, second = configs(before)
-    assert first != second
-    assert configs(after) == [first, second]
 
 
 def test_a_table_is_the_same_in_every_process(script: Script) -> None:
@@ -165,21 +154,6 @@ def test_a_limit_does_not_change_the_table() -> None:
     assert found == free
 
 
-def test_several_experiments_run_in_order() -> None:
-    generator = BasicVariantGenerator()
-    generator.set_seed(1)
-    generator.add_configurations(
-        [FakeExperiment({"a": uniform(0, 1)}, 2, "aaaaa"), FakeExperiment({"a": uniform(0, 1)}, 0, "xxxxx")]
-    )
-    generator.add_configurations(FakeExperiment({"a": uniform(0, 1)}, 2, "bbbbb"))
-    assert generator.total_samples == 4
-    trials = all_trials(generator)
-    assert [trial.trial_id for trial in trials] == ["aaaaa_00000", "aaaaa_00001", "bbbbb_00000", "bbbbb_00001"]
-    assert len({trial.config["a"] for trial in trials}) == 4
-    assert generator.is_finished()
-    assert generator.next_trial() is None
-
-
 def test_a_search_knows_its_total_and_its_end() -> None:
     assert basic({"a": grid_search([1, 2])}, 3).total_samples == 6
     assert basic({"a": grid_search([1, 2])}, -1).total_samples == sys.maxsize
@@ -193,20 +167,6 @@ def test_a_search_knows_its_total_and_its_end() -> None:
     finished = basic({"a": 1}, 2)
     assert len(all_trials(finished)) == 2
     assert finished.is_finished()
-
-
-def test_a_state_of_an_earlier_version_goes_on() -> None:
-    space = {"a": grid_search([1, 2]), "x": uniform(0, 1)}
-    first, second = basic(space, 3), basic(space, 3)
-    whole = [trial.config for trial in all_trials(basic(space, 3))]
-    made = [first.next_trial() for _ in range(3)]
-    state = first.get_state()
-    for name in ("left_out", "filters"):
-        del state[name]
-    second.set_state(state)
-    assert second.total_samples == 6
-    rest = [trial.config for trial in all_trials(second)]
-    assert [trial.config for trial in made if trial] + rest == whole
 
 
 def test_bad_arguments_are_refused() -> None:

@@ -39,7 +39,6 @@ ACCEPTED = "nothing: it was accepted"
 LEFT_OUT = {
     "Experiment.new_maker": "for the library",
     "Experiment.request": "for the library",
-    "Experiment.wants_other_limits": "for the library",
     "Result.of": "for the library",
     "ExperimentAnalysis.dataframe": "get_rows in a frame; needs pandas",
     "ResultGrid.get_dataframe": "get_rows in a frame; needs pandas",

@@ -28,6 +28,7 @@ DIFFERENCES: dict[str, str] = {
         for reporter in ("CLIReporter", "JupyterNotebookReporter")
         for name in ("set_search_properties", "set_start_time", "set_total_samples")
     },
+    "tune.run_experiments": "concurrent=True has no effect but a warning",
     "shutdown": "there are no processes to wait for",
     "tune.Experiment.checkpoint_config": "an attribute of its instances",
     "tune.Experiment.checkpoint_dir": "old",
