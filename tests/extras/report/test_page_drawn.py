@@ -290,7 +290,7 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
     points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (2.0, 3.0), (0.5, None)]
     trials = [{"curve": [loss], "metrics": {"gain": gain}, "params": {"x": loss}} for loss, gain in points]
     trials.append({"curve": [0.0], "metrics": {"gain": 9.0}, "params": {"x": 0.0}, "status": "failed"})  # best in both
-    page = opened(chromium, tmp_path, run_of(trials, objectives=OBJECTIVES, metrics=["loss", "gain"]))
+    page = opened(chromium, tmp_path, run_of(trials, best=0, objectives=OBJECTIVES, metrics=["loss", "gain"]))
     dots, line, front = layers(page, "front")
     assert dots["points"] == [[1, 1], [2, 3], [3, 2], [2, 3]]
     assert line["lines"] == [front["points"]] == [[[1, 1], [2, 3], [2, 3]]]
@@ -298,6 +298,10 @@ def test_a_front_follows_the_modes_of_the_objectives(chromium: Browser, tmp_path
         "On the front: 3 of 4 trials (0, 1, 3)."
     )
     assert hits(page, "front")[0].startswith("on the front: loss 1, gain 1\n")
+    assert page.run("[...document.querySelectorAll('.best-of > .gain')].map((one) => one.textContent)") == [
+        "best loss: trial 0 loss 1, gain 1",
+        "best gain: trial 1 loss 2, gain 3",
+    ]
     assert hits(page, "front")[2].startswith("loss 3, gain 2\n")
     assert page.run("['loss', 'gain', 'x'].map((name) => tables[0].run.signOf(name))") == [1, -1, 1]
 
