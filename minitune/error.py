@@ -115,7 +115,10 @@ class CrashLoopError(TuneError):
 
 
 class DiskError(TuneError):
-    """The disk has refused a file of the run: it is full, read-only, or gone. The run can be resumed."""
+    """The system has refused a file of the run: the disk is full, read-only, or gone, or too many files are open.
+
+    The run can be resumed.
+    """
 
     run_path = ""
 

@@ -33,6 +33,7 @@ from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
 from minitune.base import processes
+from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits
 
 
@@ -139,6 +140,8 @@ class InterpreterLauncher(Launcher):
                 self._ensure_guard()  # first: no worker may live while there is nothing to outlive the driver
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
+                if has_too_many_open(error):
+                    raise
                 on_end(End("refused", with_limits(f"could not start a process: {error}")))
                 return
         worker = _Interpreter(token, marker, on_end, popen)

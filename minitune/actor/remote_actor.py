@@ -159,16 +159,13 @@ class RemoteActor:
 
     def start(self, boot: Boot, preload: bool = True, instead: NotReset | None = None) -> None:
         """Start the process. Started, CallRaised or Exited follows. `instead`: the NotReset of another process.
-        ValueError: the factory is too large.
+        ValueError: the factory is too large. OSError: no descriptor is free.
         """
         if instead is not None:
             self._first = instead.call
             if instead.is_told:
                 self._started = None
-        try:
-            self.process.start(self, encode(boot), preload)
-        except OSError as error:  # no file descriptor is free
-            self.on_end(End("refused", f"could not make a channel: {error}"))
+        self.process.start(self, encode(boot), preload)
 
     def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
         """Use a parked process within `timeout_s` seconds. Started follows; or NotReset, and the process is killed.

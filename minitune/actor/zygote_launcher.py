@@ -44,7 +44,7 @@ from minitune.actor.packets import Packet, receive_packet
 from minitune.actor.process_tree import Sweep, marker_of
 from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
-from minitune.base.descriptors import has_room_for_worker
+from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ZygoteLauncher(Launcher):
             worker.on_end = on_end
             worker.began_s = self._loop.time()
         # The next spare is asked for after this worker, so it does not delay it.
-        if self._lives_are_short and self._spare is None and zygote is not None and has_room_for_worker():
+        if self._lives_are_short and self._spare is None and zygote is not None:
             self._fork_ahead(zygote)
         return worker.token, *worker.ours
 
@@ -301,6 +301,8 @@ class ZygoteLauncher(Launcher):
         try:
             zygote = self._choose(preload)
         except OSError as error:
+            if has_too_many_open(error):
+                raise
             # Not at once: the caller of `launch` does not know the token yet.
             end = End("refused", with_limits(f"the zygote could not be started: {error}"))
             self._loop.call_later(0.0, lambda: self._finish(worker, end))

@@ -13,7 +13,6 @@
     snapshots             the file of the states of plug-ins
     preload               imports that the zygote does
     files, disk           paths and files; errors of a disk that end a run
-    descriptors           how many files may be open
     process_limits        why processes cannot start
     forks                 which process made an object
     processes, cgroups    what the system says about a process

@@ -1,6 +1,7 @@
 """Errors of the disk: a write, a sync or a rename in a run's directory that the system refuses ends the run.
 
-All that was acknowledged is on record for a resume.
+So does a driver with too many open files: the next file would be refused, too. All that was acknowledged is on record
+for a resume.
 """
 
 from __future__ import annotations
@@ -14,11 +15,22 @@ from minitune.error import DiskError
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 
 def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
     """Whether an error means that a disk is full, is read-only, or has failed."""
     return isinstance(error, OSError) and error.errno in _OF_DISK
+
+
+def has_too_many_open(error: OSError) -> bool:
+    """Whether an error means that this process, or the system, may open no other file."""
+    return error.errno in _TOO_MANY_OPEN
+
+
+def ends_run(error: OSError) -> bool:
+    """Whether an error of a file of the driver ends the run: the disk refuses it, or too many files are open."""
+    return is_of_disk(error) or has_too_many_open(error)
 
 
 def refuses_writes(error: OSError) -> bool:
@@ -33,6 +45,8 @@ def reason_of(error: OSError) -> str:
 
 def refusal(path: str, action: str, error: OSError) -> str:
     """An error as a sentence: `PATH could not be written: No space left on device (ENOSPC), 0 bytes are free`."""
+    if has_too_many_open(error):
+        return f"{path} could not be {action}: {reason_of(error)}"
     free = ""
     with contextlib.suppress(OSError):  # the directory may be gone
         system = os.statvfs(os.path.dirname(path))
@@ -42,11 +56,27 @@ def refusal(path: str, action: str, error: OSError) -> str:
 
 def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskError:
     """The error that ends a run. `action`, a participle, is what could not be done to `path`."""
-    if error.errno in _FULL:
+    if has_too_many_open(error):
+        way_out = _way_out_of_open_files()
+    elif error.errno in _FULL:
         way_out = "free some space"
     else:
         way_out = "check path and disk"
     return _ended(run_path, refusal(path, action, error), f"{way_out}, then ")
+
+
+def open_files_error(run_path: str, error: OSError) -> DiskError:
+    """The error that ends a run if the driver could not open another file or pipe, such as those of a worker."""
+    return _ended(
+        run_path, f"the driver could not open a file or pipe: {reason_of(error)}", f"{_way_out_of_open_files()}, then "
+    )
+
+
+def _way_out_of_open_files() -> str:
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return f"raise the limit of open files (ulimit -n, now {most}), or lower max_concurrent_trials"
 
 
 def gone_error(run_path: str, path: str) -> DiskError:

@@ -20,13 +20,11 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from minitune.base import descriptors
 from minitune.base.checks import shown
-from minitune.base.disk import disk_error, is_of_disk
+from minitune.base.disk import disk_error, ends_run, is_of_disk
 from minitune.error import DiskError
 
 logger = logging.getLogger("minitune")
@@ -402,15 +400,19 @@ def finish_append(descriptor: int, data: bytes, written: int) -> None:
         raise
 
 
+# How many files of one `AppendFiles` are open at a time. Not measured: with fewer, lines of more trials open their file
+# again; with more, fewer descriptors are left for workers.
+_MOST_OPEN = 64
+
+
 class AppendFiles:
     """Files that grow line by line, each with a key. Only some are open at a time.
 
-    One system call writes a whole line, which survives a kill right after. Of more than the limit allows, the one that
-    was opened first is closed, until its next line. If descriptors run out anyway, all are closed.
+    One system call writes a whole line, which survives a kill right after. Of more than `_MOST_OPEN`, the one that was
+    opened first is closed, until its next line.
     """
 
     def __init__(self) -> None:
-        self._limit = descriptors.share(16, most=64)
         self._paths: dict[str, str] = {}
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
@@ -423,12 +425,9 @@ class AppendFiles:
         if key in self._paths:
             self.close(key)
         self._paths[key] = path
-        if len(self._open) >= self._limit:
+        if len(self._open) >= _MOST_OPEN:
             os.close(self._open.pop(next(iter(self._open))))
-        try:
-            descriptor = open_regular(path, TO_APPEND)
-        except OSError:  # perhaps no descriptor is free; any other reason comes again
-            descriptor = self.with_room(partial(open_regular, path, TO_APPEND))
+        descriptor = open_regular(path, TO_APPEND)
         self._open[key] = descriptor
         size = os.fstat(descriptor).st_size
         if not size:
@@ -455,7 +454,7 @@ class AppendFiles:
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
-        """Close a file that could not be written; if the disk has refused it, the run ends.
+        """Close a file that could not be written; if the disk has refused it, or too many files are open, the run ends.
 
         Otherwise, such as after the removal of the trial's directory, a warning for each path is enough.
 
@@ -463,7 +462,7 @@ class AppendFiles:
             DiskError: If the run ends.
         """
         self.close(key)
-        if is_of_disk(error):
+        if ends_run(error):
             raise disk_error(os.path.dirname(os.path.dirname(path)), path, "written", error) from error
         if path not in self._lapses:
             self._lapses.add(path)
@@ -472,17 +471,6 @@ class AppendFiles:
                 path,
                 error.strerror or error,
             )
-
-    def with_room(self, action: Callable[[], _T]) -> _T:
-        """Call `action`, which opens another file."""
-        try:
-            return action()
-        except OSError as error:
-            if not self._open or not descriptors.is_lack(error):
-                raise
-            while self._open:
-                os.close(self._open.popitem()[1])
-            return action()
 
     def close(self, key: str) -> None:
         """Close a file and remove its key, if there is one."""

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from minitune import clock, runtime
 from minitune._version import __version__
 from minitune.base.checks import duration_s
+from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.files import local_path
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
@@ -301,6 +302,11 @@ class Driver:
                 except DiskError:
                     self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
                     raise
+                except OSError as error:  # of files and pipes that belong to no trial; those that do were told already
+                    if not has_too_many_open(error):
+                        raise
+                    self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))
+                    raise open_files_error(self.opened.run.path, error) from error
                 except TrialStopped:  # of the trial that runs this run: a hook has reported in it
                     self._ending = Ending.of(EndKind.INTERRUPTED, "the trial that runs it was stopped")
                     raise

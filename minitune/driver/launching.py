@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
 from minitune.driver.actions import TrialActions
@@ -238,8 +237,6 @@ class TrialLauncher:
         try:  # before the record of the start, which names the directory
             directory = self._run.recorder.directories.prepare(trial, is_left=self._run.executor.makes_directories)
         except OSError as error:
-            if self._lacks_descriptors(error):
-                return False
             self._run.recorder.directories.raise_if_run_ends(error, self._run.recorder.run.path)
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
@@ -306,16 +303,6 @@ class TrialLauncher:
             kind = _WorkerKind(factory, reuse_key)
             self._worker_kinds[key] = kind
         return kind
-
-    def _lacks_descriptors(self, error: OSError) -> bool:
-        """Whether a trial cannot start only because too many files are open."""
-        if not descriptors.is_lack(error):
-            return False
-        cause = f"could not make a directory for a trial: {error.strerror}"
-        self._run.state.backoff.refused(cause, self._run.executor.clock.monotonic())
-        if self._run.state.backoff.is_untold(cause):
-            logger.warning("%s; it is started when resources are free", cause)
-        return True
 
 
 class _WorkerKind(NamedTuple):

@@ -165,7 +165,7 @@ class Backoff:
         return CrashLoopError(
             f"{len(self._in_vain)} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
             "times). Fix the cause, then resume the run. If processes cannot be started, look at the limits on "
-            "processes, memory and open files (ulimit -u, -v and -n, those of the container), or let fewer trials run "
+            "processes and memory (ulimit -u and -v, those of the container), or let fewer trials run "
             "at a time"
         )
 

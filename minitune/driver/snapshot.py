@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from minitune.base import descriptors, files
+from minitune.base import files
 from minitune.base.forks import Origin
 from minitune.base.pickling import by_value_pickler, loads_referring
 from minitune.base.snapshots import (
@@ -192,9 +192,6 @@ class SnapshotKeeper:
             except Exception as error:
                 if not self._recorder.is_ours:  # a forked child handles its own errors
                     raise
-                if descriptors.is_lack(error):  # a temporary fault, which the next snapshot may not have
-                    logger.debug("the state of the %s is not saved now: %s", component, error)
-                    continue
                 if isinstance(error, OSError):
                     self._recorder.directories.raise_if_run_ends(error, self._run.path)
                 self._unfit.add(component)
@@ -243,9 +240,6 @@ class SnapshotKeeper:
         try:
             files.atomic_write(path, data, files.BLOB_MODE)
         except OSError as error:
-            if descriptors.is_lack(error):
-                logger.debug("no snapshot is written now: %s", error)
-                return
             self._recorder.directories.raise_if_run_ends(error, path)
             logger.warning("no snapshot of the plug-ins can be written to %s: %s", path, error)
             return

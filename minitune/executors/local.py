@@ -21,7 +21,6 @@ from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset,
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
-from minitune.base import descriptors
 from minitune.base.files import OWN_DIRECTORY_MODE, search_path
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
@@ -174,7 +173,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._packer = _Packer(directory)
         self._workplaces = _Workplaces(output_names, changes_directory)
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
-        self._is_short = False  # whether the warning about descriptors was logged
 
     @property
     def importing(self) -> str:
@@ -191,21 +189,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """Warns once if this process has too few descriptors for one worker more."""
-        if not self._ledger.can_acquire(request, waiter):
-            return False
-        # The first worker is always allowed, and a parked one may be taken, or make room.
-        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
-            return True
-        if not self._is_short:
-            self._is_short = True
-            logger.warning(
-                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes up to three, the driver needs some. Raise the limit, or lower max_concurrent_trials",
-                len(self._actors),
-                descriptors.limit(),
-            )
-        return False
+        """See `TrialExecutor.can_start`."""
+        return self._ledger.can_acquire(request, waiter)
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -280,8 +265,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start the process of an actor, perhaps for a parked one that could not be reset."""
-        if self._parked and not descriptors.has_room_for_worker():
-            self._drop_parked()
         workplace = self._workplaces.of(actor)
         preload = not actor.allocation.gpu_ids and _has_one_thread(workplace.env)
         is_reusable = actor.spec.reuse_key is not None
@@ -318,14 +301,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
                 return actor
             actor.remote.stop(0.0)
         return None
-
-    def _drop_parked(self) -> bool:
-        """Stop one parked process to make room; False if there is none."""
-        parked = next((parked for parked in self._parked.values() if parked), None)
-        if parked is None:
-            return False
-        parked.pop(0).remote.stop(0.0)
-        return True
 
     # -- events --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -115,7 +114,7 @@ class CSVLoggerCallback(LoggerCallback):
             if not trial.attempt.number:
                 trial.init_local_path()
             if self._files.open(key, path):
-                table = self._files.with_room(functools.partial(_read_table, path))
+                table = _read_table(path)
             else:
                 table = _Table(path)
         except OSError as error:
@@ -190,7 +189,7 @@ class CSVLoggerCallback(LoggerCallback):
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
         self._files.close(key)
-        self._files.with_room(lambda: self._write_with(table, columns, header))
+        self._write_with(table, columns, header)
         self._files.open(key, table.path)
         table.add_columns(columns)
         table.rewritten_at = table.rows

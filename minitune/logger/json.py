@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from minitune.base import json_text
@@ -70,7 +69,7 @@ class JsonLoggerCallback(LoggerCallback):
         """Write the parameter files; see `write_parameters`."""
         if config is trial.current_config:
             config = trial.recorded_config
-        self._files.with_room(partial(write_parameters, trial.local_path, config))
+        write_parameters(trial.local_path, config)
 
 
 def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from minitune.base import descriptors
 from minitune.base.json_text import scalar_of, short_text
 from minitune.base.numbers import number_or_flag
 from minitune.experiment.trial import Trial
@@ -22,8 +21,8 @@ logger = logging.getLogger("minitune")
 _PREFIX = "ray/tune/"
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
-# The largest number of open files, or less if the process may open only few. Each file takes two threads and four
-# descriptors, and any number of trials may be paused.
+# The largest number of open files. Each takes two threads and four descriptors, and any number of trials may be
+# paused.
 _MAX_OPEN = 32
 # A text or list that is longer is shortened in the table of hyperparameters.
 _MAX_TEXT = 1_000
@@ -48,7 +47,6 @@ class TBXLoggerCallback(LoggerCallback):
                 f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install tensorboardX"
             ) from error
         self._summary_writer_cls: Any = SummaryWriter
-        self._max_open = descriptors.share(64, most=_MAX_OPEN)
         self._trial_writer: dict[Trial, Any] = {}
         self._trial_result: dict[Trial, dict[str, Any]] = {}
         self._warned: set[str] = set()
@@ -76,7 +74,7 @@ class TBXLoggerCallback(LoggerCallback):
         if not trial.attempt.number:  # outside of a run only: in a run, a new directory would hide that it was removed
             trial.init_local_path()
         os.stat(trial.local_path)  # the writer would create a missing directory
-        if len(self._trial_writer) >= self._max_open:
+        if len(self._trial_writer) >= _MAX_OPEN:
             self._close(next(iter(self._trial_writer)))
         # The writer names a file by the current second, so another attempt within that second would overwrite it. The
         # number keeps the files in order, because they are read in the order of their names.

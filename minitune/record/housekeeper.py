@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 
 from minitune.base import files
-from minitune.base.disk import is_of_disk
+from minitune.base.disk import ends_run
 from minitune.base.process_limits import start_thread
 
 logger = logging.getLogger("minitune")
@@ -257,7 +257,7 @@ class Housekeeper:
         except FileNotFoundError:
             return False  # the checkpoint was dropped, or the user removed the directory
         except Exception as error:
-            if disk_failed is not None and is_of_disk(error):
+            if disk_failed is not None and isinstance(error, OSError) and ends_run(error):
                 disk_failed(path, error)
             else:
                 logger.warning("%s could not be %s: %s", path, what, error)

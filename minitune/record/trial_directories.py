@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from minitune.base import files
-from minitune.base.disk import is_of_disk
+from minitune.base.disk import ends_run
 from minitune.checkpoint import CheckpointRecord, matches
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import Phase
@@ -82,13 +82,14 @@ class TrialDirectories:
         return FileNotFoundError(f"{trial.local_path} no longer exists")
 
     def raise_if_run_ends(self, error: OSError, path: str) -> None:
-        """Raise the error that ends the run if the disk has refused `path`, or the run's directory is gone.
+        """Raise the error that ends the run if the disk has refused `path`, too many files are open, or the run's
+        directory is gone.
 
         Otherwise `error` concerns one trial, or one file that the run can do without.
         """
         # If the run's directory is gone, any error of its files means just that.
         self._journal.look()
-        if is_of_disk(error):
+        if ends_run(error):
             raise self._journal.fail(path, "written", error) from error
 
     def clean(self, trial: Trial) -> None:

@@ -172,16 +172,6 @@ def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
     assert (event.kind, event.cause) == ("refused", "the zygote had no free file descriptor")
 
 
-def test_no_worker_is_forked_ahead_where_there_is_no_room_for_it(
-    zygote: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("minitune.actor.zygote_launcher.has_room_for_worker", lambda: False)
-    for name in "abc":
-        zygote.start(name)
-        zygote.stop(name)
-    assert spares_of(zygote) == []
-
-
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS], ids=errno.errorcode.get)
 def test_where_forking_is_never_allowed_workers_are_new_interpreters(
     zygote: Driver, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture

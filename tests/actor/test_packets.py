@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -104,3 +106,21 @@ def test_packets_to_a_dead_receiver_are_lost_without_an_error(ends: Ends) -> Non
     assert not outbox.unsent
     assert theirs.fileno() < 0
     ours.close()
+
+
+def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way() -> None:
+    class Full:
+        """A socket that takes no descriptor now."""
+
+        def __init__(self, end: socket.socket):
+            self._end = end
+
+        def sendmsg(self, data: Any, rights: Any, flags: int) -> None:
+            if rights:
+                raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+            self._end.sendmsg(data, rights, flags)
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        send_packet(Full(ours), ("fork", 1), [theirs.fileno()])  # type: ignore[arg-type]  # all that is used of one
+        assert receive_packet(theirs) == (("fork", 1), [])

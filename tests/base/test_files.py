@@ -428,7 +428,7 @@ def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
 
 def test_files_beyond_the_limit_are_closed_and_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.descriptors, "limit", lambda: 32)  # so two may stay open
+    monkeypatch.setattr(files, "_MOST_OPEN", 2)
     before = len(os.listdir("/dev/fd"))
     appended = files.AppendFiles()
     for round_ in range(2):
@@ -455,28 +455,6 @@ def test_a_key_that_is_opened_again_stands_for_the_new_file(tmp_path: Path) -> N
     appended.close("key")
     appended.close("key")
     assert len(os.listdir("/dev/fd")) == before
-
-
-def test_open_files_make_room_once_if_descriptors_run_out(tmp_path: Path) -> None:
-    appended = files.AppendFiles()
-    tries: list[int] = []
-
-    def lack() -> int:
-        tries.append(1)
-        if len(tries) == 1:
-            raise OSError(errno.EMFILE, "too many")
-        return 3
-
-    with pytest.raises(OSError, match="too many"):
-        appended.with_room(lack)  # there is none to close
-    tries.clear()
-    appended.open("a", str(tmp_path / "a"))
-    with pytest.raises(FileNotFoundError):
-        appended.with_room(lambda: os.open(tmp_path / "missing", os.O_RDONLY))
-    assert appended.with_room(lack) == 3
-    assert appended.append("a", b"still\n")
-    appended.close_all()
-    assert (tmp_path / "a").read_bytes() == b"still\n"
 
 
 def test_a_disk_that_refuses_a_line_ends_the_run(tmp_path: Path) -> None:

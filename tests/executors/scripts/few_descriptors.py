@@ -23,7 +23,12 @@ def trainable(config):
 
 run = RunConfig(name="run", verbose=0)
 tune, space = TuneConfig(reuse_actors=reuses), {"x": grid_search(list(range(trials)))}
-results = Tuner(trainable, param_space=space, tune_config=tune, run_config=run).fit()
+path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+if Tuner.can_restore(path):
+    tuner = Tuner.restore(path, trainable)
+else:
+    tuner = Tuner(trainable, param_space=space, tune_config=tune, run_config=run)
+results = tuner.fit()
 whole = 0
 for x, result in enumerate(results):
     with open(os.path.join(result.path, "result.json")) as file:
