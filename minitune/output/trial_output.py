@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -144,25 +145,27 @@ class TrialOutput(_OutputFiles):
 
 # -- large -------------------------------------------------------------------------------------------------------------
 class LargeOutputWarning(_OutputFiles):
-    """Warns once in a run when an output file has become large: a trial that prints without end fills the disk."""
+    """Warns once in a run when an output file has become large: a trial that prints without end fills the disk.
+
+    A thread looks, and not the driver's loop: a hook for each turn would cost every report, and a trial may print while
+    nothing else happens in the run.
+    """
 
     def __init__(self, names: tuple[str, str]):
         super().__init__(names)
         self._running: dict[str, Trial] = {}
-        self._looked_s = 0.0
         self._has_warned = False
-
-    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Look at the files of running trials now and then."""
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= _SIZE_LOOK_S:
-            self._looked_s = now_s
-            for trial in self._running.values():
-                self._look(trial)
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """From now on, there may be output."""
         self._running[trial.trial_id] = trial
+        if self._thread is None:
+            thread = threading.Thread(target=self._watch, name="minitune-large-output", daemon=True)
+            with suppress(RuntimeError):  # the system has no thread left; the next trial tries again
+                thread.start()
+                self._thread = thread
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial has finished."""
@@ -170,6 +173,18 @@ class LargeOutputWarning(_OutputFiles):
             self._look(trial)
 
     on_trial_error = on_trial_complete
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """All workers are gone."""
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(_SIZE_LOOK_S):
+            for trial in list(self._running.values()):
+                self._look(trial)
 
     def _look(self, trial: Trial) -> None:
         for path in self._paths(trial):
