@@ -92,6 +92,7 @@ class OpenRun:
             )
             stack.callback(self._journal.close)
             self._housekeeper.disk_failed = self._sync_failed
+            self._housekeeper.sync_records = self._journal.sync
             # A lost journal must not become a new run, which would use the directories of the old one.
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()

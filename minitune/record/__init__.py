@@ -11,7 +11,7 @@
     recorder            Recorder: writes all events of the trials
     trial_directories   makes, checks them
     checkpoint_manager  which checkpoints are kept
-    housekeeper         the thread that syncs and removes files
+    housekeeper         the threads that sync and remove files
     run_files           what else a resume needs
     story               Story: the state of a run, from its records
     reading             reads a run into a Story

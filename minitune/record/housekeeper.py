@@ -1,14 +1,18 @@
-"""Housekeeper: the thread of a run that syncs and deletes, so that slow disks do not delay the driver's loop."""
+"""Housekeeper: the threads of a run that sync and delete, so that slow disks do not delay the driver's loop.
+
+One syncs the journal, the other one does everything else: however long a checkpoint takes, records wait for nothing.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import closing
+from typing import Any
 
 from minitune.base import files
 from minitune.base.disk import ends_run
@@ -36,206 +40,184 @@ CLOSE_LIMIT_S = 10.0
 Sync = Callable[[], object]
 """Syncs everything written so far, such as `Journal.sync`. Blocks, and raises nothing."""
 
+_JOURNAL = "journal"
 
-class _CheckpointSyncs:
-    """Which checkpoints to sync, and when. The caller holds the housekeeper's condition.
 
-    A trial's checkpoints are synced one after the other, at most one in each `CHECKPOINT_PERIOD_S`, and only the newest
-    one that waits.
+class _Worker:
+    """Calls functions one after the other, each when it is due, on a thread that the first one starts and `close`
+    joins. It uses real time, also in a run with a virtual clock.
+
+    Attributes:
+        waiting: By key, when a function is due, the function, and the subject for which it is called. The caller holds
+            `changed`.
+        present: The subject of the function that is being called; None if there is none.
     """
 
-    def __init__(self) -> None:
-        self.due_s: dict[str, tuple[float, str]] = {}
-        # By the trial's directory: the newest synced checkpoint, and when the next one is due.
-        self._synced: dict[str, str] = {}
-        self._next_s: dict[str, float] = {}
-        self._present: str | None = None  # the checkpoint that is being synced now
+    def __init__(self, name: str):
+        self.changed = threading.Condition()
+        self.waiting: dict[str, tuple[float, Callable[[Any], object], Any]] = {}
+        self.present: Any = None
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._close_by: float | None = None  # not None while `close` waits for the thread
 
-    def add(self, directory: str) -> None:
-        """Let a checkpoint wait, in place of an older one of its trial."""
-        trial = os.path.dirname(directory)
-        self.due_s[trial] = (self._next_s.get(trial, 0.0), directory)
+    def call(self, key: str, function: Callable[[Any], object], subject: Any, due_s: float = 0.0) -> None:
+        """Call a function when it is due, in place of one with the same key that still waits."""
+        with self.changed:
+            self.waiting[key] = due_s, function, subject
+            self.start()
 
-    def needs(self, directory: str) -> bool:
-        """Whether a checkpoint is the newest synced one of its trial, or is being synced now."""
-        return directory in (self._present, self._synced.get(os.path.dirname(directory)))
+    def start(self) -> None:
+        """Start the thread, or wake it if it runs. TuneError: the system does not allow another one."""
+        with self.changed:
+            if self._thread is None:
+                # A daemon thread does not keep an interpreter alive that exits without `close`.
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                start_thread(thread)
+                self._thread = thread
+            self.changed.notify_all()
 
-    def take(self, *, at_once: bool) -> str | None:
-        """Begin the sync of a checkpoint that is due, or of any if `at_once`."""
-        now_s = time.monotonic()
-        for trial, (due_s, directory) in self.due_s.items():
-            if due_s <= now_s or at_once:
-                del self.due_s[trial]
-                self._present = directory
-                self._next_s[trial] = now_s + CHECKPOINT_PERIOD_S
-                return directory
-        return None
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until nothing is left to call. Blocks. Returns False if `timeout_s` seconds passed first."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.present is None and not self.waiting, timeout_s)
 
-    def end(self, directory: str, *, done: bool) -> None:
-        self._present = None
-        if done:
-            self._synced[os.path.dirname(directory)] = directory
+    def is_late(self) -> bool:
+        """Whether `close` has waited for its limit."""
+        return self._close_by is not None and time.monotonic() > self._close_by
+
+    def close(self, limit_s: float) -> None:
+        """Call what waits without delay, or give it up after `limit_s` seconds, and end the thread. Blocks."""
+        with self.changed:
+            thread = self._thread
+            self._close_by = time.monotonic() + limit_s
+            self.changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self.changed:
+            self._thread = None
+            self._close_by = None
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                self.present = None
+                self.changed.notify_all()
+                key = self._next()
+                if key is None:
+                    return
+                _, function, self.present = self.waiting.pop(key)
+            function(self.present)
+
+    def _next(self) -> str | None:
+        """Wait until a function is due; None if the thread should end. The caller holds the condition."""
+        while self._close_by is None:
+            delay_s = None
+            for key, (due_s, _, _) in self.waiting.items():
+                left_s = due_s - time.monotonic()
+                if left_s <= 0:
+                    return key
+                delay_s = left_s if delay_s is None else min(delay_s, left_s)
+            self.changed.wait(delay_s)
+        if self.is_late():
+            self.waiting.clear()
+        return next(iter(self.waiting), None)
 
 
 class Housekeeper:
-    """Does the chores of a run on one thread, which the first chore starts and `close` joins.
-
-    Between small steps it syncs, so that removing a large checkpoint delays no sync. It uses real time, also in a run
-    with a virtual clock.
+    """Syncs the journal and the checkpoints of a run, and removes files.
 
     Attributes:
+        sync_records: Syncs the journal. Called after the files of a checkpoint were synced: then its record is on the
+            disk, too, before an older checkpoint may go.
         disk_failed: Called with a path and an error if the disk refuses to sync a checkpoint. By default it is logged.
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._sync: Sync | None = None  # None if the journal has nothing to sync
-        self._sync_due_s = 0.0
-        self._last_sync_s = 0.0  # how long the last sync took
-        self._deletions: deque[str] = deque()
-        self._checkpoints = _CheckpointSyncs()
-        self._close_by: float | None = None  # not None while `close` waits for the thread
-        self._is_busy = False
+        self._records = _Worker("minitune-sync")
+        self._files = _Worker("minitune-housekeeper")
+        self._last_sync_s = 0.0  # how long the last sync of the journal took
+        # By the trial's directory: the newest synced checkpoint, and when the next one is due.
+        self._synced: dict[str, str] = {}
+        self._next_s: dict[str, float] = {}
+        self.sync_records: Sync | None = None
         self.disk_failed: Callable[[str, OSError], object] | None = None
 
     # -- chores ------------------------------------------------------------------------------------------------
 
     def sync_soon(self, sync: Sync) -> None:
         """Call `sync` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
-        with self._changed:
-            if self._sync is None:
+        with self._records.changed:
+            if _JOURNAL not in self._records.waiting:
                 delay_s = max(SYNC_DELAY_S, self._last_sync_s * (1 / SYNC_SHARE - 1))
-                self._sync_due_s = time.monotonic() + delay_s
-                self._sync = sync
-            self._wake()
+                self._records.call(_JOURNAL, self._sync, sync, time.monotonic() + delay_s)
 
     def forget_sync(self) -> None:
         """Do not sync any more, because the journal is about to sync and close itself."""
-        with self._changed:
-            self._sync = None
+        with self._records.changed:
+            self._records.waiting.pop(_JOURNAL, None)
 
     def delete(self, path: str) -> None:
         """Remove a path of the run in the background. A failure is logged."""
-        with self._changed:
-            self._deletions.append(path)
-            self._wake()
+        self._files.call(path, self._remove, path)
 
     def sync_checkpoint(self, directory: str) -> None:
-        """Sync the directory of a checkpoint to the disk in the background. Does not block.
+        """Sync the directory of a checkpoint, whose record was written, in the background. Does not block.
 
         A later checkpoint of the trial replaces one that still waits for its sync.
         """
-        with self._changed:
-            self._checkpoints.add(directory)
-            self._wake()
+        trial = os.path.dirname(directory)
+        self._files.call(trial, self._sync_checkpoint, directory, self._next_s.get(trial, 0.0))
 
     def needs(self, directory: str) -> bool:
-        """Whether a checkpoint must stay: it is the newest synced one of its trial, or is being synced now."""
-        with self._changed:
-            return self._checkpoints.needs(directory)
+        """Whether a checkpoint must stay: it is the newest of its trial that is on the disk with its record, or is
+        being synced now.
+        """
+        with self._files.changed:
+            return directory in (self._files.present, self._synced.get(os.path.dirname(directory)))
 
     # -- life --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread.
+        """Start the threads.
 
         Raises:
             TuneError: If the system does not allow another thread.
         """
-        with self._changed:
-            self._wake()
+        self._files.start()
+        self._records.start()
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until there are no chores, including those that wait for `CHECKPOINT_PERIOD_S`. Blocks. Returns False if
-        `timeout_s` seconds passed first.
+        one of the threads has not come to rest in `timeout_s` seconds.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._is_busy and not self._has_chores(), timeout_s)
+        return self._files.wait_idle(timeout_s) and self._records.wait_idle(timeout_s)
 
     def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
-        """Do the remaining chores without delay, and end the thread. Blocks. It gives up deletions and syncs of
-        checkpoints after `limit_s` seconds; a step may take longer. A later chore starts the thread again.
+        """Do the remaining chores without delay, and end the threads. Blocks. It gives up deletions and syncs of
+        checkpoints after `limit_s` seconds; a step may take longer. A later chore starts a thread again.
         """
-        with self._changed:
-            thread = self._thread
-            self._close_by = time.monotonic() + limit_s
-            self._changed.notify_all()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-        with self._changed:
-            self._thread = None
-            self._close_by = None
+        self._files.close(limit_s)
+        self._records.close(math.inf)
 
-    def _wake(self) -> None:
-        """Start the thread, or wake it if it runs. The caller holds the condition. See `start`."""
-        if self._thread is None:
-            # A daemon thread does not keep an interpreter alive that exits without `close`.
-            thread = threading.Thread(target=self._run, name="minitune-housekeeper", daemon=True)
-            start_thread(thread)
-            self._thread = thread
-        self._changed.notify_all()
+    # -- on the threads ----------------------------------------------------------------------------------------
 
-    def _has_chores(self) -> bool:
-        return self._sync is not None or bool(self._deletions or self._checkpoints.due_s)
-
-    # -- the thread --------------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._is_busy = False
-                self._changed.notify_all()
-                if not self._wait_for_chore():
-                    return
-                self._is_busy = True
-                # A sync frees older checkpoints, so it goes before removing them.
-                checkpoint = self._checkpoints.take(at_once=self._close_by is not None)
-                deletion = None
-                if self._deletions and checkpoint is None:
-                    deletion = self._deletions.popleft()
-            self._sync_due()
-            if checkpoint is not None:
-                self._do_checkpoint(checkpoint)
-            elif deletion is not None:
-                self._do_steps(files.remove_tree_steps, deletion, "removed")
-
-    def _wait_for_chore(self) -> bool:
-        """Wait until a chore is due; False if the thread should end. The caller holds the condition."""
-        while True:
-            if self._close_by is not None:
-                if not self._has_chores():
-                    return False
-                if time.monotonic() > self._close_by:
-                    self._deletions.clear()
-                    self._checkpoints.due_s.clear()
-                    return self._sync is not None
-                return True
-            due_s = [at_s for at_s, _ in self._checkpoints.due_s.values()]
-            if self._sync is not None:
-                due_s.append(self._sync_due_s)
-            delay_s = None
-            if due_s:
-                delay_s = min(due_s) - time.monotonic()
-            if self._deletions or (delay_s is not None and delay_s <= 0):
-                return True
-            self._changed.wait(delay_s)
-
-    def _sync_due(self) -> None:
-        with self._changed:
-            sync = self._sync
-            begin_s = time.monotonic()
-            if sync is None or (begin_s < self._sync_due_s and self._close_by is None):
-                return
-            # Before the call, so that a write during the sync can ask for another one.
-            self._sync = None
+    def _sync(self, sync: Sync) -> None:
+        begin_s = time.monotonic()
         sync()
         self._last_sync_s = time.monotonic() - begin_s
 
-    def _do_checkpoint(self, directory: str) -> None:
-        done = self._do_steps(files.sync_tree_steps, directory, "synced to the disk", self.disk_failed)
-        with self._changed:
-            self._checkpoints.end(directory, done=done)
+    def _sync_checkpoint(self, directory: str) -> None:
+        trial = os.path.dirname(directory)
+        self._next_s[trial] = time.monotonic() + CHECKPOINT_PERIOD_S
+        if not self._do_steps(files.sync_tree_steps, directory, "synced to the disk", self.disk_failed):
+            return
+        if self.sync_records is not None:
+            self.sync_records()
+        self._synced[trial] = directory
+
+    def _remove(self, path: str) -> None:
+        self._do_steps(files.remove_tree_steps, path, "removed")
 
     def _do_steps(
         self,
@@ -244,19 +226,17 @@ class Housekeeper:
         what: str,
         disk_failed: Callable[[str, OSError], object] | None = None,
     ) -> bool:
-        """Do a chore, with syncs between its steps; return whether it was completed. `what`, a participle, says for the
-        log what it does to `path`. `disk_failed` is called if the disk refuses it. An exception from it does not end
-        the thread.
+        """Do a chore until `close` has waited long enough; return whether it was completed. `what`, a participle, says
+        for the log what it does to `path`. `disk_failed` is called if the disk refuses it.
         """
         try:
             with closing(chore(path)) as steps:  # it may hold descriptors
                 for _ in steps:
-                    self._sync_due()
-                    if self._close_by is not None and time.monotonic() > self._close_by:
+                    if self._files.is_late():
                         return False
         except FileNotFoundError:
             return False  # the checkpoint was dropped, or the user removed the directory
-        except Exception as error:
+        except Exception as error:  # it must not end the thread
             if disk_failed is not None and isinstance(error, OSError) and ends_run(error):
                 disk_failed(path, error)
             else:

@@ -223,7 +223,8 @@ class Recorder:
             self._journal.add(
                 records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
             )
-        # After its record: until then a resume needs the previous checkpoint.
+        # After its record was written: until then a resume needs the previous checkpoint.
+        self.write()
         self._drop(self._checkpoints.add(trial, kept))
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:

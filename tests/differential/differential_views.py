@@ -23,7 +23,8 @@ from differential_plugins import Notes
 
 from minitune import ResultGrid, TuneError
 from minitune.error import STOP_SWALLOWED, TrialError
-from minitune.record import housekeeper, journal
+from minitune.record import journal
+from minitune.record.housekeeper import Housekeeper
 
 Views = dict[str, list[str]]
 """Lines by the name of what they show."""
@@ -61,7 +62,7 @@ def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     # Otherwise a slow run saves its state more often, and when a checkpoint is dropped depends on when another one has
     # been synced.
     rarely = patch.dict(os.environ, MINITUNE_GLOBAL_CHECKPOINT_S="3600")
-    at_close = patch.object(housekeeper._CheckpointSyncs, "add", _sync_at_close)
+    at_close = patch.object(Housekeeper, "sync_checkpoint", _sync_at_close)
     with _listening(outcome.log), rarely, at_close:
         tuner = plan.tuner(executor, storage, outcome.notes)
         try:
@@ -71,9 +72,10 @@ def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     return outcome
 
 
-def _sync_at_close(syncs: housekeeper._CheckpointSyncs, directory: str) -> None:
+def _sync_at_close(keeper: Housekeeper, directory: str) -> None:
     """Let a checkpoint wait for its sync until the housekeeper is closed."""
-    syncs.due_s[os.path.dirname(directory)] = (time.monotonic() + 3600.0, directory)
+    trial = os.path.dirname(directory)
+    keeper._files.call(trial, keeper._sync_checkpoint, directory, time.monotonic() + 3600.0)
 
 
 @contextmanager

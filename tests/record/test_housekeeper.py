@@ -46,7 +46,7 @@ class VirtualTime:
 
         class Condition(threading.Condition):
             def wait(self, timeout: float | None = None) -> bool:
-                if timeout is None or threading.current_thread().name != "minitune-housekeeper":
+                if timeout is None or threading.current_thread() is threading.main_thread():
                     return super().wait(timeout)
                 time_of.now_s += timeout
                 return False
@@ -141,26 +141,42 @@ def test_a_forgotten_journal_is_not_synced() -> None:
     assert journal.count == 0
 
 
-def test_a_large_deletion_does_not_hold_up_a_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Bound
+@pytest.mark.parametrize("chore", ["sync_tree_steps", "remove_tree_steps"])
+def test_a_record_is_synced_while_a_large_checkpoint_is_synced_or_removed(
+    monkeypatch: pytest.MonkeyPatch, bound_s: Bound, chore: str
 ) -> None:
-    journal, deleting = FakeJournal(), threading.Event()
+    journal, has_begun = FakeJournal(), threading.Event()
     was_synced: list[bool] = []
 
-    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
-        deleting.set()
-        while not journal.synced.is_set():
-            yield
-        was_synced.append(True)
+    def slow(path: str) -> Iterator[None]:
+        has_begun.set()
+        was_synced.append(journal.synced.wait(bound_s(10)))
+        yield
 
-    monkeypatch.setattr(files, "remove_tree_steps", endless)
+    monkeypatch.setattr(files, chore, slow)
     with closing(Housekeeper()) as housekeeper:
-        housekeeper.delete(str(tmp_path / "huge"))
-        assert deleting.wait(bound_s(10))
+        (housekeeper.sync_checkpoint if chore == "sync_tree_steps" else housekeeper.delete)("a/huge")
+        assert has_begun.wait(bound_s(10))
         housekeeper.sync_soon(journal.sync)
-        assert journal.synced.wait(bound_s(10))
         assert housekeeper.wait_idle(bound_s(10))
     assert was_synced == [True]
+
+
+def test_a_checkpoint_counts_as_synced_when_its_record_is_synced_after_its_files(tmp_path: Path) -> None:
+    directory = str(tree(tmp_path / "checkpoint_000000"))
+    seen: list[str] = []
+
+    def steps(path: str) -> Iterator[None]:
+        yield seen.append("files")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "sync_tree_steps", steps)
+        housekeeper = Housekeeper()
+        housekeeper.sync_records = lambda: seen.append("record")
+        housekeeper.sync_checkpoint(directory)
+        housekeeper.close()
+    assert seen == ["files", "record"]
+    assert housekeeper.needs(directory)
 
 
 def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,57 +303,17 @@ def test_the_newest_checkpoint_of_a_trial_is_synced_one_second_after_the_one_bef
     assert time.at == [("0", 0.0), ("1", 0.0), ("2", 1.0)]
 
 
-def test_a_record_is_synced_while_a_checkpoint_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    time = VirtualTime(monkeypatch)
-    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
-    with closing(Housekeeper()) as keeper:
-        keeper.sync_checkpoint("a/0")
-        assert keeper.wait_idle(BOUND_S)
-        with keeper._changed:  # so that the thread finds both
-            keeper.sync_checkpoint("a/1")
-            keeper.sync_soon(time.chore("record"))
-        assert keeper.wait_idle(BOUND_S)
-    assert [name for name, _ in time.at] == ["0", "record", "1"]
-    assert time.at[1][1] <= 0.1
-    assert time.at[2][1] == 1.0
-
-
-def test_the_end_waits_for_nothing_that_is_not_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    time = VirtualTime(monkeypatch)
-    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
-    keeper = Housekeeper()
-    with keeper._changed:  # so that the thread finds all of it at the end
-        keeper.sync_checkpoint("a/0")
-        keeper.sync_soon(time.chore("record"))
-        keeper._close_by = time.now_s
-    keeper.close()
-    assert sorted(time.at) == [("0", 0.0), ("record", 0.0)]
-
-
 def test_records_are_synced_at_the_end_also_if_there_is_no_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     time = VirtualTime(monkeypatch)
     monkeypatch.setattr(files, "sync_tree_steps", time.trees)
-    removed: list[str] = []
-    monkeypatch.setattr(files, "remove_tree_steps", lambda path: iter(removed.append(path) or ()))
-    keeper = Housekeeper()
-    with keeper._changed:
+    for limit_s, done in ((10.0, ["0", "1", "record"]), (-1.0, ["0", "record"])):
+        time.at.clear()
+        keeper = Housekeeper()
         keeper.sync_checkpoint("a/0")
-        keeper.delete("old")
-        keeper.sync_soon(time.chore("record"))
-        keeper._close_by = time.now_s - 1
-    keeper.close(limit_s=-1)
-    assert ([name for name, _ in time.at], removed) == (["record"], [])
-
-
-def test_a_checkpoint_is_synced_before_old_ones_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sync decides which of them may go."""
-    time = VirtualTime(monkeypatch)
-    monkeypatch.setattr(files, "sync_tree_steps", time.trees)
-    monkeypatch.setattr(files, "remove_tree_steps", time.trees)
-    with closing(Housekeeper()) as keeper:
-        with keeper._changed:
-            keeper.delete("a/old")
-            keeper.delete("a/older")
-            keeper.sync_checkpoint("a/new")
         assert keeper.wait_idle(BOUND_S)
-    assert [name for name, _ in time.at] == ["new", "old", "older"]
+        with keeper._files.changed, keeper._records.changed:  # so that the threads find it at the end
+            keeper.sync_checkpoint("a/1")
+            keeper.sync_soon(time.chore("record"))
+            keeper._files._close_by = time.now_s + limit_s
+        keeper.close(limit_s)
+        assert sorted(name for name, _ in time.at) == done
