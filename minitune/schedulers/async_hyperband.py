@@ -79,8 +79,8 @@ class Rung:
 
     Attributes:
         ranked: The entries of all trials that have reached the rung.
-        waiting: Only with promotion: the entries of trials that are paused here.
-        lost: Only with promotion: the entries of trials that failed for good.
+        waiting: The entries of trials that are paused here. Only ASHA's promotion and HyperBand pause any.
+        lost: Only with ASHA's promotion: the entries of trials that failed for good.
     """
 
     time: float
@@ -94,6 +94,11 @@ class Rung:
     def rank(self, entry: Entry) -> int:
         """The rank of a recorded value, 1 for the best, in O(log n)."""
         return bisect_left(self.ranked, entry) + 1
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether that entry is recorded here, in O(log n)."""
+        index = bisect_left(self.ranked, entry)
+        return index < len(self.ranked) and self.ranked[index] == entry
 
     def discard_waiting(self, entry: Entry) -> None:
         """Remove `entry` from `waiting`, if it is there, with O(log n) comparisons."""
@@ -139,6 +144,9 @@ class HalvingScheduler(MetricScheduler):
         self._stop_last_trials = bool(stop_last_trials)
         self._arrivals = 0
         self._num_stopped = 0  # before `max_t`
+
+    def debug_string(self) -> str:
+        return f"Using {self.short_name}: num_stopped={self._num_stopped}"
 
     def _new_entry(self, trial: Trial, result: dict[str, Any]) -> Entry:
         entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)

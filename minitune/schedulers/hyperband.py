@@ -10,20 +10,19 @@ must leave its bracket, or the others would wait for ever.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections import Counter
+from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.text import number_text
 from minitune.decision import Decision
-from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
-from minitune.schedulers.async_hyperband import Entry, HalvingScheduler, bracket_size
+from minitune.schedulers.async_hyperband import Entry, HalvingScheduler, Rung, bracket_size
 from minitune.schedulers.trial_scheduler import (
     SUPPLY_ENDED,
     SUPPLY_OPEN,
@@ -32,187 +31,110 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-_DROPPED = "it was not among the best when its rung ended"
-
-
 # -- brackets ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class BracketMember:
-    """One live trial in a bracket; `entry` is None while it trains towards its rung."""
-
-    rung: int = 0
-    time: float = -math.inf
-    entry: Entry | None = None
-
-
-class Closing(NamedTuple):
-    """The outcome of closing a rung: its time, how many trained towards it, and the entries that continue and that
-    stop, best first.
-    """
-
-    time: float
-    entered: int
-    kept: list[Entry]
-    dropped: list[Entry]
-
-    @property
-    def cutoff(self) -> float | None:
-        """The worst loss among those that continue."""
-        if self.kept:
-            return self.kept[-1].loss
-        return None
-
-    def rank(self, entry: Entry) -> int:
-        """The rank of an entry, 1 for the best, in O(log n)."""
-        index = bisect_left(self.kept, entry)
-        if index < len(self.kept):
-            return index + 1
-        return index + bisect_left(self.dropped, entry) + 1
 
 
 @dataclass
 class Bracket:
     """Some trials, of which each rung keeps the best 1/eta.
 
-    Trials that left in another way count as members of the rung, but cannot be kept.
+    A trial that passes several rungs at once is ranked at all of them. At a rung before the present one, the ranks are
+    final, and those wait that were kept and have not run again since.
 
     Attributes:
         index: Its number s in the paper: it has at most s rungs below the end.
         band: How many rounds of all brackets came before.
-        times: Its rungs, ascending; the last one is the end.
-        leaving: The ids of trials that were dropped and are not stopped yet.
-        ended: How many of its trials have ended, by status.
-        ready: The trials that were kept and have not run again since, best first, each with the rung's time, its rank
-            there, and the number of ranked trials.
-        entered: The number of trials that the present rung compares, with those that have left since.
-        arrived: The number of members that have arrived at their rung.
+        rungs: Its rungs, ascending. The last one is the end, where no trials are compared.
+        room: How many trials it still takes.
+        entered: How many trials the present rung compares, with those that have left since.
+        present: The index of the rung towards which the trials train.
+        members: The last entry of each trial that is left; None before its first rung.
     """
 
     index: int
     band: int
-    capacity: int
-    times: list[float]
-    eta: int | Fraction
-    is_open: bool = True
-    members: dict[str, BracketMember] = field(default_factory=dict)
-    rung: int = 0
-    ready: dict[str, tuple[float, int, int]] = field(default_factory=dict)
-    leaving: dict[str, None] = field(default_factory=dict)
-    ended: dict[str, int] = field(default_factory=dict)
+    rungs: list[Rung]
+    room: int
     entered: int = 0
-    arrived: int = 0
-
-    # -- members ---------------------------------------------------------------------------------------------------
-
-    @property
-    def num_moving(self) -> int:
-        """How many members train towards a rung."""
-        return len(self.members) - self.arrived
+    present: int = 0
+    members: dict[str, Entry | None] = field(default_factory=dict)
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has no trial left and gets no more."""
-        return not (self.is_open or self.members or self.leaving)
+    def rung(self) -> Rung:
+        """The rung at which the trials are compared next, or the end."""
+        return self.rungs[self.present]
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the members that are left train towards the end."""
-        return self.rung == len(self.times) - 1
+        """Whether the trials that are left train towards the end."""
+        return self.present == len(self.rungs) - 1
 
     @property
-    def time(self) -> float:
-        """Where the rung lies at which the trials are compared next, or the end."""
-        return self.times[self.rung]
+    def num_moving(self) -> int:
+        """How many trials train towards the present rung."""
+        return len(self.members) - len(self.rung)
 
     @property
-    def size(self) -> int:
-        """How many trials it takes while it is open; then, how many the present rung compares."""
-        if self.is_open:
-            return self.capacity
-        return self.entered
+    def ready(self) -> list[Entry]:
+        """The entries of trials that were kept and have not run again since, best first."""
+        if self.present == 0:
+            return []
+        return self.rungs[self.present - 1].waiting
 
     def add(self, trial_id: str) -> None:
-        """Take in a new trial; the last one fills the bracket."""
-        self.members[trial_id] = BracketMember()
+        """Take in a new trial."""
+        self.members[trial_id] = None
         self.entered += 1
-        if self.entered >= self.capacity:
-            self.is_open = False
+        self.room -= 1
 
-    def remove(self, trial_id: str, status: str) -> None:
-        """A trial has ended."""
-        member = self.members.pop(trial_id, None)
-        self.ready.pop(trial_id, None)
-        self.leaving.pop(trial_id, None)
-        self.arrived -= member is not None and member.entry is not None
-        self.ended[status] = self.ended.get(status, 0) + 1
+    def arrive(self, entry: Entry, time: float) -> None:
+        """A trial has reached the present rung, and perhaps others above it."""
+        self.members[entry.trial_id] = entry
+        for rung in self.rungs[self.present : -1]:
+            if time >= rung.time:
+                insort(rung.ranked, entry)
 
-    # -- rungs ----------------------------------------------------------------------------------------------------
+    def set_going(self, trial_id: str) -> None:
+        """A trial runs again."""
+        entry = self.members[trial_id]
+        if self.present and entry is not None:
+            self.rungs[self.present - 1].discard_waiting(entry)
 
-    def arrive(self, member: BracketMember, time: float, entry: Entry) -> None:
-        """A member has reached its rung."""
-        member.time = time
-        member.entry = entry
-        self.arrived += 1
+    def remove(self, trial_id: str) -> None:
+        """A trial has ended or is dropped. It still counts at the present rung, but cannot be kept there."""
+        self.set_going(trial_id)
+        entry = self.members.pop(trial_id)
+        for rung in self.rungs[self.present :]:
+            if entry is not None and rung.holds(entry):
+                rung.ranked.remove(entry)
 
-    def close(self) -> list[Closing]:
-        """Close every rung that can be closed: a trial may have passed several at once.
-
-        At the end no trials are compared.
-        """
-        closings = []
-        while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
-            arrived = sorted(member.entry for member in self.members.values() if member.entry is not None)
+    def close(self, eta: int | Fraction) -> list[tuple[Rung, int]]:
+        """Close every rung to which all trials have come: each with the number of those that it keeps."""
+        closed = []
+        while not self.room and self.members and self.num_moving == 0 and not self.is_at_end:
+            rung = self.rung
             # Those that have left since count, too: a failure does not change how many of the others go on.
-            quota = max(1, self.entered // self.eta)
+            quota = max(1, self.entered // eta)
             # None may be left: the bracket then has no member, and the loop ends.
-            kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
-            dropped = arrived[len(kept) :]
-            closings.append(Closing(self.time, self.entered, kept, dropped))
-            self.rung += 1
+            kept = [entry for entry in rung.ranked[:quota] if entry.loss < math.inf]
+            self.present += 1
             self.entered = len(kept)
-            self.arrived = 0
-            for entry in kept:  # they train towards the next rung, or have passed it already
-                member = self.members[entry.trial_id]
-                member.rung = self.rung
-                if member.time >= self.time:
-                    self.arrived += 1
-                else:
-                    member.entry = None
-            for entry in dropped:
-                del self.members[entry.trial_id]
-                self.leaving[entry.trial_id] = None
-        if closings:  # one that has passed the next rung, too, still waits there
-            self.ready = {}
-            last = closings[-1]
-            for rank, entry in enumerate(last.kept, 1):
-                if self.is_at_end or self.members[entry.trial_id].entry is None:
-                    self.ready[entry.trial_id] = last.time, rank, last.entered
-        return closings
+            rung.waiting = [entry for entry in kept if not self.rung.holds(entry)]
+            for entry in rung.ranked[len(kept) :]:
+                self.remove(entry.trial_id)
+            closed.append((rung, len(kept)))
+        return closed
 
     def get_state(self) -> dict[str, Any]:
         """The bracket as plain data. `dataclasses.asdict` takes twenty times as long."""
-        members = {
-            trial_id: (member.rung, member.time, member.entry and tuple(member.entry))
-            for trial_id, member in self.members.items()
-        }
-        state = {name: value for name, value in vars(self).items() if name not in ("eta", "arrived")}
-        state |= {"ready": dict(self.ready), "leaving": list(self.leaving), "ended": dict(self.ended)}
-        return {**state, "members": members}
+        members = {trial_id: entry and tuple(entry) for trial_id, entry in self.members.items()}
+        return {**vars(self), "rungs": [rung.get_state() for rung in self.rungs], "members": members}
 
     @classmethod
-    def of_state(cls, state: dict[str, Any], eta: int | Fraction) -> Bracket:
+    def of_state(cls, state: dict[str, Any]) -> Bracket:
         """The bracket that `get_state` has described."""
-        members = {
-            trial_id: BracketMember(rung, time, entry and Entry(*entry))
-            for trial_id, (rung, time, entry) in state["members"].items()
-        }
-        bracket = cls(**{**state, "eta": eta, "members": members, "ended": dict(state["ended"])})
-        bracket.arrived = sum(member.entry is not None for member in members.values())
-        bracket.ready = dict(state["ready"])
-        bracket.leaving = dict.fromkeys(state["leaving"])
-        return bracket
+        members = {trial_id: entry and Entry(*entry) for trial_id, entry in state["members"].items()}
+        return cls(**{**state, "rungs": [Rung.of_state(rung) for rung in state["rungs"]], "members": members})
 
 
 def rung_times(max_t: float, eta: float, index: int) -> list[float]:
@@ -265,7 +187,8 @@ class HyperBandScheduler(HalvingScheduler):
             self._largest = self._largest + 1
             power = power * self._reduction_factor
         self._brackets: list[Bracket] = []  # those that are not over, the oldest first
-        self._homes: dict[str, Bracket] = {}  # the bracket of each live trial
+        self._homes: dict[str, Bracket] = {}  # the bracket of each trial that is left in one
+        self._dropped: dict[str, tuple[str, dict[str, Any]]] = {}  # trials to be stopped, with the reason and its facts
         self._num_brackets = 0
 
     # -- hooks ---------------------------------------------------------------------------------------------------
@@ -280,71 +203,57 @@ class HyperBandScheduler(HalvingScheduler):
         if at is None:
             return decision.GO_ON
         bracket = self._home_of(trial)
-        member = bracket.members.get(trial.trial_id)
-        if member is None:  # dropped while it was saved, or by an earlier driver: it was not stopped yet
-            return Decision(decision.STOP, _DROPPED)
-        if bracket.ready:
-            bracket.ready.pop(trial.trial_id, None)  # it runs again
-        # Its own rung and not that of the bracket: after a leap over several rungs the two differ until all have come.
-        if at < bracket.times[member.rung]:
+        if bracket is None:  # dropped while it was saved, or by an earlier driver: it was not stopped yet
+            reason, facts = self._dropped[trial.trial_id]
+            return Decision(decision.STOP, reason, facts=facts)
+        bracket.set_going(trial.trial_id)
+        if at < bracket.rung.time:
             return decision.GO_ON
-        self._at_rung(result, bracket.times[member.rung])
+        self._at_rung(result, bracket.rung.time)
         if at >= self._max_t and self._stop_last_trials:
             return self._end(at, bracket=bracket.index, band=bracket.band)
-        if at >= self._max_t and bracket.is_at_end:
+        if bracket.is_at_end:
             return decision.GO_ON
-        if member.entry is not None:  # started again while it waited: its first entry counts
+        earlier = bracket.members[trial.trial_id]
+        if earlier is not None and bracket.rung.holds(earlier):  # started again while it waited: that entry counts
             return Decision(decision.PAUSE, "it is again at the rung where it waits for the others")
         entry = self._new_entry(trial, result)
-        bracket.arrive(member, at, entry)
-        closings = self._close(tune_controller, bracket, reporting=trial)
-        return self._decide(bracket, member, entry, at, closings)
+        bracket.arrive(entry, at)
+        closed = self._close(tune_controller, bracket)
+        return self._decide(bracket, entry, at, closed)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """The others do not wait for it any more."""
-        self._leave(tune_controller, trial, TERMINATED)
+        self._leave(tune_controller, trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self._leave(tune_controller, trial, TERMINATED)
+        self._leave(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         """A trial that has failed for good leaves its bracket; for one that is retried, the others wait."""
         if has_failed_for_good(trial):
-            self._leave(tune_controller, trial, ERROR)
+            self._leave(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """The oldest bracket comes first: trials that were kept, then new ones.
 
         None: a new trial may be drawn, since a free worker begins a bracket rather than wait for stragglers.
         """
-        for bracket in self._brackets:  # trials that were dropped while they were saved, or by an earlier driver
-            for trial_id in list(bracket.leaving):
-                trial = self._find(tune_controller, trial_id)
-                if trial is not None and trial.status != RUNNING:
-                    tune_controller.stop_trial(trial, _DROPPED)
+        for trial_id in list(self._dropped):
+            self._stop_dropped(tune_controller, trial_id)
         chosen = self._first_ready(tune_controller)
         if chosen is None and self._is_complete(tune_controller):
-            self._brackets[-1].is_open = False
+            self._brackets[-1].room = 0
             self._close(tune_controller, self._brackets[-1])
             chosen = self._first_ready(tune_controller)
         return chosen
 
     def why_chosen(self, trial: Trial) -> tuple[str, Mapping[str, Any]]:
         bracket = self._homes.get(trial.trial_id)
-        if bracket is None or trial.trial_id not in bracket.ready:
+        entry = bracket and bracket.members[trial.trial_id]
+        if bracket is None or entry is None or entry not in bracket.ready:
             return "", {}
-        time, rank, count = bracket.ready[trial.trial_id]
-        facts = {"rule": self._rule, "rung": time, "bracket": bracket.index, "band": bracket.band}
-        reason = f"rank {rank} of {count} at {self._time_attr} {number_text(time)}"
-        return reason, {**facts, "rank": rank, "of": count}
-
-    def debug_string(self) -> str:
-        lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
-        bands = [bracket.band for bracket in self._brackets] or [max(0, self._num_brackets - 1) // (self._largest + 1)]
-        for band in dict.fromkeys(bands):
-            lines.append(f"Round #{band}:")
-            lines += [f"  {self._describe(bracket)}" for bracket in self._brackets if bracket.band == band]
-        return "\n".join(lines)
+        return self._rank_at(bracket, bracket.rungs[bracket.present - 1], entry)
 
     def state(self) -> dict[str, int]:
         """The number of brackets so far, and of the trials that were stopped."""
@@ -357,6 +266,7 @@ class HyperBandScheduler(HalvingScheduler):
             "max_t": self._max_t,
             "reduction_factor": self._reduction_factor,
             "brackets": [bracket.get_state() for bracket in self._brackets],
+            "dropped": dict(self._dropped),
             "num_brackets": self._num_brackets,
             "num_stopped": self._num_stopped,
             "arrivals": self._arrivals,
@@ -370,10 +280,9 @@ class HyperBandScheduler(HalvingScheduler):
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
                 f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
             )
-        self._brackets = [Bracket.of_state(bracket, self._eta) for bracket in state["brackets"]]
-        self._homes = {
-            trial_id: bracket for bracket in self._brackets for trial_id in (*bracket.members, *bracket.leaving)
-        }
+        self._brackets = [Bracket.of_state(bracket) for bracket in state["brackets"]]
+        self._homes = {trial_id: bracket for bracket in self._brackets for trial_id in bracket.members}
+        self._dropped = dict(state["dropped"])
         self._num_brackets = state["num_brackets"]
         self._num_stopped = state["num_stopped"]
         self._arrivals = state["arrivals"]
@@ -383,53 +292,57 @@ class HyperBandScheduler(HalvingScheduler):
     def _at_rung(self, result: dict[str, Any], time: float) -> None:
         """A trial has reached its rung. A subclass may tell the search algorithm."""
 
-    def _home_of(self, trial: Trial) -> Bracket:
-        bracket = self._homes.get(trial.trial_id)
-        if bracket is None:
-            if not (self._brackets and self._brackets[-1].is_open):
-                band, index = divmod(self._num_brackets, self._largest + 1)
-                times = rung_times(self._max_t, self._reduction_factor, self._largest - index)
-                size = bracket_size(self._largest + 1, index, self._eta)
-                self._brackets.append(Bracket(self._largest - index, band, size, times, self._eta))
-                self._num_brackets += 1
-            bracket = self._brackets[-1]
-            self._homes[trial.trial_id] = bracket
-            bracket.add(trial.trial_id)
+    def _home_of(self, trial: Trial) -> Bracket | None:
+        """The bracket of a trial, which may be a new one; None for a trial that was dropped."""
         self._trials[trial.trial_id] = trial
+        if trial.trial_id in self._homes or trial.trial_id in self._dropped:
+            return self._homes.get(trial.trial_id)
+        if not (self._brackets and self._brackets[-1].room):
+            band, place = divmod(self._num_brackets, self._largest + 1)
+            index = self._largest - place
+            rungs = [Rung(time) for time in rung_times(self._max_t, self._reduction_factor, index)]
+            self._brackets.append(Bracket(index, band, rungs, bracket_size(self._largest + 1, place, self._eta)))
+            self._num_brackets += 1
+        bracket = self._brackets[-1]
+        self._homes[trial.trial_id] = bracket
+        bracket.add(trial.trial_id)
         return bracket
 
-    def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
+    def _close(self, context: SchedulerContext, bracket: Bracket) -> list[tuple[Rung, int]]:
         """Close the rungs of a bracket that can be closed, and stop the trials that are dropped."""
         if supply_of(context) == SUPPLY_ENDED:
-            bracket.is_open = False
-        closings = bracket.close()
-        for closing in closings:
-            self._num_stopped += len(closing.dropped)
-            for entry in closing.dropped:
-                trial = self._find(context, entry.trial_id)
-                # The reporting trial gets its answer. One that is being saved is RUNNING until then, and is stopped
-                # when the scheduler is asked next.
-                if trial is not None and trial is not reporting and trial.status != RUNNING:
-                    about = {"rung": closing.time, "rank": closing.rank(entry), "of": closing.entered}
-                    context.stop_trial(trial, self._why(closing, entry), {"rule": self._rule, **about})
-        if bracket.is_over:
+            bracket.room = 0
+        closed = bracket.close(self._eta)
+        for rung, kept in closed:
+            for entry in rung.ranked[kept:]:
+                del self._homes[entry.trial_id]
+                self._dropped[entry.trial_id] = self._outcome(bracket, rung, kept, entry)
+                self._num_stopped += 1
+                self._stop_dropped(context, entry.trial_id)
+        if not (bracket.room or bracket.members):
             self._brackets.remove(bracket)
-        return closings
+        return closed
 
-    def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """A trial has ended and leaves its bracket.
-
-        `stop_trial` in `_close` leads here again, but not within its loop: requests of a hook are met after the hook.
+    def _stop_dropped(self, context: SchedulerContext, trial_id: str) -> None:
+        """Ask to stop a trial that was dropped, unless it runs: one that reports gets its answer, and one that is being
+        saved is stopped when the scheduler is asked next.
         """
+        trial = self._find(context, trial_id)
+        if trial is not None and trial.status != RUNNING:
+            context.stop_trial(trial, *self._dropped[trial_id])
+
+    def _leave(self, context: SchedulerContext, trial: Trial) -> None:
+        """A trial has ended and leaves its bracket."""
         self._trials.pop(trial.trial_id, None)
+        self._dropped.pop(trial.trial_id, None)
         bracket = self._homes.pop(trial.trial_id, None)
         if bracket is not None:
-            bracket.remove(trial.trial_id, status)
+            bracket.remove(trial.trial_id)
             self._close(context, bracket)
 
     def _is_complete(self, context: SchedulerContext) -> bool:
         """Whether no more trials will come to the open bracket, or none before one that waits goes on."""
-        if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == SUPPLY_OPEN:
+        if not (self._brackets and self._brackets[-1].room) or supply_of(context) == SUPPLY_OPEN:
             return False
         if supply_of(context) == SUPPLY_ENDED:
             return True
@@ -444,8 +357,8 @@ class HyperBandScheduler(HalvingScheduler):
         """The first trial that can be started, and is not still being paused."""
         pending = context.first_pending()
         for bracket in self._brackets:
-            for trial_id in bracket.ready:
-                trial = self._find(context, trial_id)
+            for entry in bracket.ready:
+                trial = self._find(context, entry.trial_id)
                 if trial is not None and trial.status == PAUSED:
                     return trial
             if pending is not None and pending.trial_id in bracket.members:
@@ -454,58 +367,48 @@ class HyperBandScheduler(HalvingScheduler):
 
     # -- decisions -----------------------------------------------------------------------------------------------
 
-    def _decide(
-        self, bracket: Bracket, member: BracketMember, entry: Entry, at: float, closings: list[Closing]
-    ) -> Decision:
-        facts = self._facts(-entry.loss, at, bracket=bracket.index, band=bracket.band)
-        if not closings:
-            facts |= {"rung": bracket.time, "of": bracket.size}
+    def _decide(self, bracket: Bracket, entry: Entry, at: float, closed: list[tuple[Rung, int]]) -> Decision:
+        """The answer to a trial that has come to its rung, after the rungs that it has closed."""
+        if entry.trial_id in self._dropped:
+            verdict = decision.STOP
+            reason, about = self._dropped[entry.trial_id]
+        elif closed:
+            # This answer lets it go on. If it stayed in `ready`, `choose_trial_to_run` would choose it a second time.
+            bracket.set_going(entry.trial_id)
+            has_come = bracket.rung.holds(entry)  # to the next rung, too
+            verdict = decision.PAUSE if has_come else decision.CONTINUE
+            reason, about = self._outcome(bracket, *closed[-1], entry)
+        else:
+            verdict = decision.PAUSE
+            time = bracket.rung.time
             reason = (
-                f"at {self._time_attr} {number_text(bracket.time)} it waits for the others of its bracket "
+                f"at {self._time_attr} {number_text(time)} it waits for the others of its bracket "
                 f"({bracket.num_moving} still run): {self._metric}={self._shown(-entry.loss)}"
             )
-            return Decision(decision.PAUSE, reason, facts=facts)
-        last = next((closing for closing in closings if entry in closing.dropped), closings[-1])
-        reason = self._why(last, entry)
-        facts |= {"rung": last.time, "rank": last.rank(entry), "of": last.entered}
+            size = bracket.entered + bracket.room
+            about = {"rung": time, "bracket": bracket.index, "band": bracket.band, "of": size}
+        return Decision(verdict, reason, facts={**self._facts(-entry.loss, at), **about})
+
+    def _rank_at(self, bracket: Bracket, rung: Rung, entry: Entry) -> tuple[str, dict[str, Any]]:
+        """The rank of a trial at a closed rung of its bracket, as text and as facts."""
+        rank = rung.rank(entry)
+        reason = f"rank {rank} of {len(rung)} at {self._time_attr} {number_text(rung.time)}"
+        facts = {"rule": self._rule, "rung": rung.time, "bracket": bracket.index, "band": bracket.band}
+        return reason, {**facts, "rank": rank, "of": len(rung)}
+
+    def _outcome(self, bracket: Bracket, rung: Rung, kept: int, entry: Entry) -> tuple[str, dict[str, Any]]:
+        """Why a trial goes on from a closed rung, or is dropped there, as text and as facts."""
+        reason, facts = self._rank_at(bracket, rung, entry)
+        reason += f", where the best {kept} go on: {self._metric}={self._shown(-entry.loss)}"
         facts["cutoff"] = None
-        if last.cutoff is not None:
-            facts["cutoff"] = self._value(-last.cutoff)
-        if entry in last.dropped:
-            return Decision(decision.STOP, reason, facts=facts)
-        goes_on = bracket.is_at_end or member.entry is None  # else it has come to the next rung, too, and waits there
-        # This answer lets it go on. In `ready`, `choose_trial_to_run` would choose it a second time.
-        bracket.ready.pop(entry.trial_id, None)
-        return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
-
-    def _why(self, closing: Closing, entry: Entry) -> str:
-        cutoff = ""
-        if closing.cutoff is not None:
-            cutoff = f", cutoff {self._shown(-closing.cutoff)}"
-        return (
-            f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.time)}, "
-            f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}{cutoff}"
-        )
-
-    def _describe(self, bracket: Bracket) -> str:
-        statuses = Counter(bracket.ended)
-        statuses.update(
-            self._trials[trial_id].status
-            for trial_id in (*bracket.members, *bracket.leaving)
-            if trial_id in self._trials
-        )
-        counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
-        if bracket.is_over:
-            done = 1.0
-        else:  # a rung at which all wait counts half, because it is not closed
-            share = bracket.arrived / max(1, bracket.entered)
-            done = (bracket.rung + share / 2) / len(bracket.times)
-        return (
-            f"Bracket(Max Size (n)={bracket.size}, Rung (r)={number_text(bracket.time)}, "
-            f"completed={done:.1%}): {{{counts}}}"
-        )
+        if kept:
+            score = -rung.ranked[kept - 1].loss  # the worst of those that go on
+            reason += f", cutoff {self._shown(score)}"
+            facts["cutoff"] = self._value(score)
+        return reason, facts
 
 
+@explains_calls()
 class HyperBandForBOHB(HyperBandScheduler):
     """HyperBand for search algorithms that model each rung by itself.
 

@@ -11,8 +11,6 @@ from kit import FakeContext, make_trial, run_trial
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
-from minitune.schedulers.async_hyperband import Entry
-from minitune.schedulers.hyperband import Bracket
 
 
 class Band:
@@ -77,7 +75,11 @@ def rungs_of(**kwargs: Any) -> list[tuple[int, list[float]]]:
     """Size and rungs of each bracket of the first band."""
     band = Band([0.0] * 500, **kwargs)
     brackets = [b for b in band.scheduler.get_state()["brackets"] if b["band"] == 0]
-    return [(bracket["capacity"], bracket["times"]) for bracket in brackets]
+    return [size_and_times(bracket) for bracket in brackets]
+
+
+def size_and_times(bracket: dict[str, Any]) -> tuple[int, list[float]]:
+    return bracket["entered"] + bracket["room"], [rung["time"] for rung in bracket["rungs"]]
 
 
 def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
@@ -105,8 +107,7 @@ def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
 def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t: float, eta: float, first: Any) -> None:
     band = HyperBandScheduler(metric="score", mode="max", max_t=max_t, reduction_factor=eta)
     band.on_trial_add(FakeContext(), make_trial())
-    bracket = band.get_state()["brackets"][0]
-    assert (bracket["capacity"], bracket["times"]) == first
+    assert size_and_times(band.get_state()["brackets"][0]) == first
 
 
 def test_all_wait_at_a_rung_and_the_best_third_goes_on() -> None:
@@ -334,34 +335,6 @@ def test_decisions_tell_their_reasons_and_facts() -> None:
     assert last.reason == "training_iteration 9 has reached max_t=9"
 
 
-def test_debug_string_tells_how_far_the_brackets_are() -> None:
-    assert HyperBandScheduler().debug_string() == "Using HyperBand: num_stopped=0 total_brackets=0\nRound #0:"
-    band = Band([3, 2, 1, 0, 0, 0, 0, 0, 0, 0], supply="OPEN")
-    band.report_all(range(2), 1)
-    lines = band.scheduler.debug_string().splitlines()
-    assert lines[0] == "Using HyperBand: num_stopped=0 total_brackets=2"
-    assert lines[1] == "Round #0:"
-    assert lines[2] == "  Bracket(Max Size (n)=9, Rung (r)=1, completed=3.7%): {PAUSED: 2, PENDING: 7}"
-    assert lines[3] == "  Bracket(Max Size (n)=5, Rung (r)=3, completed=0.0%): {PENDING: 1}"
-
-
-@pytest.mark.parametrize(("brackets", "band"), [(0, 0), (3, 0), (4, 1), (6, 1), (7, 2)])
-def test_debug_string_tells_the_round_when_all_brackets_are_over(brackets: int, band: int) -> None:
-    scheduler = HyperBandScheduler(metric="score", mode="max", max_t=9, reduction_factor=3)
-    scheduler.set_state({**scheduler.get_state(), "num_brackets": brackets, "num_stopped": 5})
-    assert scheduler.debug_string() == f"Using HyperBand: num_stopped=5 total_brackets={brackets}\nRound #{band}:"
-    assert scheduler.state() == {"num_brackets": brackets, "num_stopped": 5}
-
-
-def test_debug_string_counts_the_trials_that_have_ended() -> None:
-    band = Band([5, 4, 3], max_t=3)
-    band.report(0, 1)
-    run_trial(band.trials[2])
-    band.fail(2, for_good=True)
-    line = band.scheduler.debug_string().splitlines()[2]
-    assert line.endswith(": {ERROR: 1, PAUSED: 1, PENDING: 1}"), line
-
-
 @pytest.mark.parametrize(("last", "rank"), [(9, 1), (4.5, 2), (3.5, 3)])
 def test_the_last_trial_at_a_rung_continues_with_its_rank(last: float, rank: int) -> None:
     band = Band([5, 4, 3, 2, 1, 0, 0, 0, last])
@@ -385,31 +358,6 @@ def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None
     assert 1 in band.asked_to_stop()
     answer = again.on_trial_result(band.context, band.trials[2], {"training_iteration": 2, "score": 1})
     assert answer == "STOP"
-
-
-def test_a_state_of_a_bracket_does_not_go_on_with_it() -> None:
-    bracket = Bracket(1, 0, 3, [1, 3], 3)
-    for number, name in enumerate("abc"):
-        bracket.add(name)
-        bracket.arrive(bracket.members[name], 1, Entry(float(number), number, name))
-    assert not bracket.is_open
-    assert bracket.num_moving == 0
-    (closing,) = bracket.close()
-    assert [closing.rank(entry) for entry in (*closing.kept, *closing.dropped)] == [1, 2, 3]
-    assert (closing.cutoff, bracket.time, bracket.size) == (0.0, 3, 1)
-    state = bracket.get_state()
-    before = repr(state)
-    again = Bracket.of_state(state, 3)
-    assert again == bracket
-    for each in (bracket, again):
-        each.remove("b", "TERMINATED")
-        each.remove("a", "ERROR")
-        assert not each.is_over
-        each.remove("c", "TERMINATED")
-        assert each.is_over
-        assert each.ended == {"TERMINATED": 2, "ERROR": 1}
-    assert repr(state) == before
-    assert list(state["leaving"]) == ["b", "c"]
 
 
 def test_a_state_of_other_brackets_is_refused() -> None:
