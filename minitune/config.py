@@ -278,12 +278,9 @@ class RunConfig(Config):
     error if you have not configured logging.
     """
     keep_descendants: bool = False
-    durability: Any = None
 
     def _check(self) -> None:
         require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
-        if self.durability is not None:
-            warn_once("durability has no effect: all runs lose the same at most in a power cut, see docs/crashes.md")
         refuse_out_of_scope(self.storage_filesystem, self.sync_config)
         if self.verbose is not None:
             good = isinstance(self.verbose, bool) or is_whole(self.verbose)

@@ -293,8 +293,3 @@ def test_a_refused_resume_changes_nothing_on_disk(tmp_path: Path, monkeypatch: p
         Tuner.restore(str(tmp_path / "run"), with_resources(trainable, {"gpu": 1})).fit()
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"} == before
-
-
-def test_the_durability_of_older_scripts_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
-    RunConfig(durability="strict")
-    assert "durability has no effect" in caplog.text

@@ -230,7 +230,6 @@ class _TunerFile:
     def config(self, name: str, default: Any) -> Any:
         """Load a config, with defaults for lost fields."""
         found = {field.name: f"{name}.{field.name}" for field in fields(default)}
-        found.pop("durability", None)  # runs of earlier versions have recorded it, and it has no effect
         return replace(
             default,
             **{field: self.load(part) for field, part in found.items() if self.parts.get(part, _LOST) != _LOST},

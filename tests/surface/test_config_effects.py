@@ -47,7 +47,6 @@ ELSEWHERE = {
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
     "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_trial_output_has_the_name_of_its_trial",
-    "RunConfig.durability": "tests/test_configs.py::test_the_durability_of_older_scripts_has_no_effect",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_chdir_to_trial_dir_names_its_variable",
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""
