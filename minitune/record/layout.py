@@ -34,7 +34,6 @@ NAME_LIMIT_BYTES = 255
 # This leaves room for a date and a suffix.
 _IDENTIFIER_BYTES = NAME_LIMIT_BYTES - 30
 
-_DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
@@ -190,7 +189,7 @@ def check_name(name: str, what: str) -> str:
 
     Raises:
         ValueError: If it is empty, absolute, `.` or `..`, has a separator or a control character, ends in a dot or a
-            space, is a reserved device name, is too long, or cannot be encoded.
+            space, is too long, or cannot be encoded.
         TypeError: If it is not a str.
     """
     if not isinstance(name, str):
@@ -221,8 +220,6 @@ def _broken_rule(name: str) -> str | None:
         return "hold no control character"
     if name[-1] in ". ":
         return "not end in a dot or a space"
-    if name.partition(".")[0].rstrip().upper() in _DEVICE_NAMES:
-        return "not be a reserved device name"
     try:
         length_bytes = len(os.fsencode(name))
     except UnicodeEncodeError:

@@ -74,7 +74,7 @@ NO_PATHS = ["", "a//b", "a/", "x" * 300, "ä" * 4000]
 
 HOSTILE = [
     *(" ", ".", "..", "../outside", "/tmp/outside", "a/../../outside", "back\\slash"),
-    *("nul\0byte", "new\nline", "\x7f", "del\x85", "\u2028", "\ud800", "dot.", "space ", "CON", "nul", "lpt1.txt"),
+    *("nul\0byte", "new\nline", "\x7f", "del\x85", "\u2028", "\ud800", "dot.", "space "),
 ]
 
 

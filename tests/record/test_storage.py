@@ -222,7 +222,7 @@ def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(
         create_trial_directory(str(tmp_path), trial)
 
 
-@pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("con", "con_run")])
+@pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("..", "_run")])
 def test_the_date_can_be_left_out_of_default_names_of_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainable: str, name: str
 ) -> None:
