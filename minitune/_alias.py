@@ -41,7 +41,6 @@ MOVED = {
     "base_trainer": "minitune.trainers",
     "cloudpickle": "cloudpickle",
     "data_parallel_trainer": "minitune.trainers",
-    "durable_trainable": "minitune.legacy.keywords",
     "exceptions": "minitune.error",
     "execution": "minitune.driver",
     "execution.placement_groups": "minitune.resources",
@@ -127,82 +126,62 @@ In a row `a.*`, both stars stand for the name of a module directly below `a`.
 
 OLD_NAMES = {
     "minitune": {
-        "Analysis": "analysis",
         "CheckpointUploadMode": "train",
         "ControllerError": "train",
         "TrainingFailedError": "train",
         "TrainingResult": "trainables",
         "WorkerGroupError": "train",
-        "DurableTrainable": "keywords",
-        "durable": "keywords",
         "function": "keywords",
         "is_session_enabled": "trainables",
     },
-    "minitune.analysis": {"Analysis": "analysis"},
-    "minitune.analysis.experiment_analysis": {"Analysis": "analysis"},
-    "minitune.integration.wandb": {"WandbLogger": "wandb"},
     "minitune.experiment.trial": {"ExportFormat": "trainables"},
-    "minitune.logger": dict.fromkeys(
-        ("CSVLogger", "DEFAULT_LOGGERS", "JsonLogger", "LegacyLoggerCallback", "Logger", "NoopLogger", "TBXLogger"),
-        "loggers",
-    ),
-    "minitune.logger.csv": {"CSVLogger": "loggers"},
-    "minitune.logger.json": {"JsonLogger": "loggers"},
-    "minitune.logger.logger": {"Logger": "loggers"},
-    "minitune.logger.tensorboardx": {"TBXLogger": "loggers"},
     "minitune.space.domains": {"_BackwardsCompatibleNumpyRng": "random_state"},
     "minitune.integration.lightgbm": {"LightGBMCheckpoint": "model_checkpoints"},
     "minitune.integration.xgboost": {"XGBoostCheckpoint": "model_checkpoints"},
     "minitune.trainers": dict.fromkeys(("TensorflowCheckpoint", "TorchCheckpoint"), "model_checkpoints"),
-    "minitune.utils": {"get_pinned_object": "keywords", "pin_in_object_store": "keywords"},
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
-    "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
 }
 """For each module, names that only scripts for Ray use, and the module of `minitune.legacy` that defines them."""
 
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
-_NO_CLUSTER = "minitune uses one machine and no cluster"
 _NO_SYNC = "minitune synchronises no files: mount the storage and pass its path"
 _INTERNAL = "it is internal to Ray"
 _SUBCLASS = "to use its library, write a minitune.search.Searcher with suggest() and on_trial_complete()"
 _COPY = "copy the helpers that you need into your script"
 _ALONE = "minitune has no distributed training: call the training library inside the trial, and report"
-_LOOP = "it is gone from Ray, too: use TorchTrainer, with a loop that calls the library's own Trainer"
-_SEVERAL = "with several workers, use a trainer of Ray in a trial with TuneConfig(executor='ray')"
 _PREDICT = "load the model from the checkpoint, and call it"
 _FILES = "save the model into a directory, and report(..., checkpoint=Checkpoint(directory))"
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
-_CALLBACK = "pass a minitune.Callback with on_trial_result and on_trial_error"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
+_LOGGERS = "result.json and progress.csv are always written; pass a LoggerCallback of your own in callbacks"
+_RESULTS = "use ExperimentAnalysis"
+_WANDB = "pass WandbLoggerCallback(...) in callbacks, or call setup_wandb(config) in the trial"
+_MLFLOW = "pass MLflowLoggerCallback(...) in callbacks, or call setup_mlflow(config) in the trial"
 
 NOT_HERE = {
+    "Analysis": _RESULTS,
     "DataConfig": _NO_DATA,
-    "RayTaskError": "there is no such error: an error of a trial is in Result.error",
-    "UserCallback": _CALLBACK,
+    "DurableTrainable": _NO_SYNC,
     "_Config": "any object with to_dict() can be a param_space",
     "_internal": _INTERNAL,
     "_make_scheduler": "use create_scheduler()",
     "_private": _INTERNAL,
     "actor.ActorHandle": _NO_TASKS,
     "air.util": _NO_DATA,
-    "automl": "give a dict of domains as the space, and search_alg='auto'",
-    "BackendConfig": _ALONE,
-    "backend": _ALONE,
+    "analysis.Analysis": _RESULTS,
     "batch_predictor": _ALONE,
-    "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
-    "cluster_utils": _NO_CLUSTER,
+    "cluster_utils": "minitune uses one machine and no cluster",
     "config.DatasetConfig": _NO_DATA,
     "config_parser": "it served RLlib's command line: use argparse",
     "constants.MODEL_KEY": _ALONE,
     "constants.PREPROCESSOR_KEY": _NO_DATA,
     "data": _NO_DATA,
-    "examples.mnist_ptl_mini": _COPY,
+    "durable": _NO_SYNC,
+    "durable_trainable": _NO_SYNC,
     "examples.mnist_pytorch": _COPY,
-    "examples.pbt_dcgan_mnist": _COPY,
     "examples.pbt_function": _COPY,
-    "examples.pbt_transformers": _COPY,
     "examples.utils": _COPY,
     "exceptions.GetTimeoutError": _NO_TASKS,
     "exceptions.RayTimeoutError": _NO_TASKS,
@@ -212,31 +191,28 @@ NOT_HERE = {
     "get_dataset_shard": _NO_DATA,
     "get_runtime_context": "use get_context() in a trial",
     "horovod": _ALONE,
-    "huggingface.AccelerateTrainer": _LOOP,
-    "huggingface.HuggingFaceTrainer": _LOOP,
     "huggingface.TransformersCheckpoint": _FILES,
-    "huggingface.TransformersPredictor": _PREDICT,
-    "huggingface.TransformersTrainer": _LOOP,
     "impl": _INTERNAL,
-    "integration.horovod": _ALONE,
+    "integration.mlflow.MLflowTrainableMixin": _MLFLOW,
+    "integration.mlflow.mlflow_mixin": _MLFLOW,
     "integration.mxnet": "call report() in a callback of your own",
-    "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
-    "jax": _ALONE,
+    "integration.wandb.WandbLogger": _WANDB,
+    "integration.wandb.WandbTrainableMixin": _WANDB,
+    "integration.wandb.wandb_mixin": _WANDB,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
-    "lightgbm.LightGBMConfig": "with one worker there is no group to configure: leave it out",
-    "lightgbm.LightGBMPredictor": _PREDICT,
-    "lightning.LightningCheckpoint": _FILES,
-    "lightning.LightningConfigBuilder": _LOOP,
-    "lightning.LightningPredictor": _PREDICT,
-    "lightning.LightningTrainer": _LOOP,
-    "lightning.RayDeepSpeedStrategy": f"with one worker, use DeepSpeedStrategy of Lightning itself; {_SEVERAL}",
-    "lightning.RayFSDPStrategy": f"with one worker, use FSDPStrategy of Lightning itself; {_SEVERAL}",
-    "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
-    "logger.UnifiedLogger": "give logger callbacks to RunConfig(callbacks=...)",
-    "make_checkpoint_dir": "write the files into a directory, and report(..., checkpoint=Checkpoint(directory))",
-    "mosaic": _ALONE,
+    "logger.CSVLogger": _LOGGERS,
+    "logger.DEFAULT_LOGGERS": _LOGGERS,
+    "logger.JsonLogger": _LOGGERS,
+    "logger.LegacyLoggerCallback": _LOGGERS,
+    "logger.Logger": _LOGGERS,
+    "logger.MLFLowLogger": _MLFLOW,
+    "logger.NoopLogger": _LOGGERS,
+    "logger.TBXLogger": _LOGGERS,
+    "logger.UnifiedLogger": _LOGGERS,
+    "make_checkpoint_dir": _FILES,
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
+    "mosaic": _ALONE,
     "predictor": _PREDICT,
     "progress_reporter.TrialProgressCallback": "subclass ProgressReporter or Callback",
     "ray_trial_executor": _EXECUTOR,
@@ -249,49 +225,42 @@ NOT_HERE = {
     "schedulers.pbt._fill_config": _EXPLORE,
     "schedulers.pbt.explore": _EXPLORE,
     "schedulers.pbt.make_experiment_tag": _EXPLORE,
-    "search.SigOptSearch": _SUBCLASS,
     "search.SkOptSearch": _SUBCLASS,
-    "search.SuggestionAlgorithm": _SUBCLASS,
     "search.dragonfly": _SUBCLASS,
     "search.flaml": _SUBCLASS,
     "search.hebo": _SUBCLASS,
     "search.sigopt": _SUBCLASS,
     "search.skopt": _SUBCLASS,
+    "search.suggestion.SuggestionAlgorithm": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
     "serve": "minitune does not serve models",
     "session.get_dataset_shard": _NO_DATA,
-    "sklearn.SklearnCheckpoint": _FILES,
-    "sklearn.SklearnPredictor": _PREDICT,
-    "sklearn.SklearnTrainer": "fit the model inside the trial and report, or use TuneSearchCV",
-    "sklearn.TuneGridSearchCV": "use TuneSearchCV with lists and n_iter, or scikit-learn's GridSearchCV",
     "sync_client": _NO_SYNC,
     "syncer.NodeSyncer": _NO_SYNC,
     "syncer.Syncer": _NO_SYNC,
     "syncer.wait_for_sync": _NO_SYNC,
     "tensorflow.TensorflowPredictor": _PREDICT,
-    "tensorflow.prepare_dataset_shard": _NO_DATA,
-    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
     "torch.TorchPredictor": _PREDICT,
-    "torch.accelerate": "use torch.autocast in the loop",
-    "torch.xla": _ALONE,
     "track": "use report({...}) for log(...), and get_context() for the trial's id, name and directory",
-    "trainer": "write a loop for DataParallelTrainer",
     "trainable.TrainableUtil": _CHECKPOINTS,
     "trainable.util.TrainableUtil": _CHECKPOINTS,
+    "trainer": "write a loop for DataParallelTrainer",
+    "tune.util.get_pinned_object": "use minitune.get()",
+    "tune.util.pin_in_object_store": "use minitune.put()",
     "util": f"{_NO_TASKS}: use joblib, queue or multiprocessing",
     "util.inspect_serializability": "use minitune.utils.diagnose_serialization()",
-    "utils.SafeFallbackEncoder": "use json.dumps(value, default=str)",
     "utils.mock": "minitune.testing has helpers for tests",
+    "utils.mock_trainable": "write a Trainable of your own",
     "utils.serialization": "read a run with ExperimentAnalysis or Tuner.restore().get_results()",
-    "v2.api.callback": _CALLBACK,
+    "utils.util.SafeFallbackEncoder": "use json.dumps(value, default=str)",
+    "utils.wait_for_gpu": "ask nvidia-smi in the trial, and sleep",
     "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
-    "xgboost.XGBoostConfig": "with one worker there is no group to configure: leave it out",
-    "xgboost.XGBoostPredictor": _PREDICT,
 }
-"""Names and modules of Ray that this package leaves out on purpose, and what to do instead.
+"""Names and modules of Ray that public scripts import and this package leaves out, and what to do instead.
 
-They have no `tune`, `train` or `air` at the front, but for `air.util`. A row also applies to all names below it.
+They have no `tune`, `train` or `air` at the front, but for `air.util` and `tune.util`. A row also applies to all names
+below it. Of any other name, Python itself says that the module of minitune has none.
 """
 
 

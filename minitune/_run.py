@@ -114,8 +114,7 @@ def run(
     if old:
         from minitune.legacy.keywords import modern
 
-        given = modern(run, old, frozenset({"callbacks", "num_samples", "resources_per_trial"}))
-        callbacks = [*(callbacks or ()), *given.get("callbacks", ())]
+        given = modern(run, old)
         num_samples = given.get("num_samples", num_samples)
         resources_per_trial = given.get("resources_per_trial", resources_per_trial)
     require_flag("raise_on_failed_trial", raise_on_failed_trial)
@@ -135,11 +134,6 @@ def run(
     trainables = list(run_or_experiment) if isinstance(run_or_experiment, (list, tuple)) else [run_or_experiment]
     if not trainables:
         raise TuneError("a trainable must be given, but got an empty list")
-    loggers = dict.fromkeys(logger for one in trainables if isinstance(one, Experiment) for logger in one.loggers)
-    if loggers:
-        from minitune.legacy.loggers import callbacks_of
-
-        callbacks = [*(callbacks or ()), *callbacks_of(loggers)]
     tune_config = TuneConfig(
         mode=mode,
         metric=metric,

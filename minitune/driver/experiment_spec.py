@@ -56,7 +56,7 @@ class Experiment:
         max_failures: How often a failed trial is tried again; -1 for no limit.
         restore: The checkpoint from which every trial starts.
         **old: Keywords of earlier versions: those of `run`, `checkpoint_freq`, `checkpoint_at_end`,
-            `keep_checkpoints_num` and `checkpoint_score_attr`. All trials get the same `loggers`.
+            `keep_checkpoints_num` and `checkpoint_score_attr`.
 
     Raises:
         TuneError: If there is no trainable, or resources are set twice.
@@ -91,14 +91,13 @@ class Experiment:
         **old: Any,
     ):
         # Old keywords first: they may set some of the arguments.
-        self.loggers = tuple(old.pop("loggers", None) or ())
         if old:
             from minitune.legacy.keywords import CHECKPOINT_KEYWORDS, modern, with_checkpoint_keywords
 
             checkpoints = {key: old.pop(key) for key in CHECKPOINT_KEYWORDS if key in old}
             if checkpoints:
                 checkpoint_config = with_checkpoint_keywords(checkpoint_config, **checkpoints)
-            given = modern(Experiment, old, frozenset({"num_samples", "resources_per_trial"}))
+            given = modern(Experiment, old)
             num_samples = given.get("num_samples", num_samples)
             resources_per_trial = given.get("resources_per_trial", resources_per_trial)
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)

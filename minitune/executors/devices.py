@@ -349,11 +349,7 @@ def _parse_listing(text: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)  # a failure raises an error, so it is not cached
 def _list_gpus(command: str) -> str:
-    return run_bounded(command, "-L")
-
-
-def run_bounded(command: str, *args: str) -> str:
-    """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
+    """Return what `nvidia-smi -L` says. May block for 10 s.
 
     A broken driver can make the process impossible to kill, so the output goes to a file, and every wait has a limit.
 
@@ -365,7 +361,7 @@ def run_bounded(command: str, *args: str) -> str:
 
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [command, *args],
+            [command, "-L"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.DEVNULL,
@@ -377,7 +373,7 @@ def run_bounded(command: str, *args: str) -> str:
             _kill(process)
             raise
         if code:
-            raise subprocess.CalledProcessError(code, [command, *args])
+            raise subprocess.CalledProcessError(code, [command, "-L"])
         output.seek(0)
         return output.read().decode("utf-8", "replace")
 

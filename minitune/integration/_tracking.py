@@ -9,7 +9,6 @@ tuning continues.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import logging
@@ -17,15 +16,14 @@ import os
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
 from minitune.base.numbers import number_or_flag
 from minitune.base.process_limits import start_thread
@@ -33,9 +31,6 @@ from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of
 from minitune.result import CONFIG, DONE, flatten
-from minitune.trainable.trainable import Trainable
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 logger = logging.getLogger("minitune")
 
@@ -285,51 +280,3 @@ def numbers_in(result: Mapping[str, Any]) -> dict[str, float]:
 def begins_with(name: str, heads: tuple[str, ...]) -> bool:
     """Whether a flattened name is one of `heads` or below one."""
     return any(name == head or name.startswith(f"{head}/") for head in heads)
-
-
-class TrackedTrainable:
-    """The base of Ray Tune's older mixins for class trainables. Each trial has a record.
-
-    A subclass defines `begin_record` and `end_record`. It comes before `Trainable` among the bases. It is no ABC, whose
-    metaclass would become that of the user's class.
-    """
-
-    def begin_record(self, config: dict[str, Any]) -> None:
-        """Open the trial's record, or continue it."""
-        raise NotImplementedError(f"{type(self).__name__} must define begin_record()")
-
-    def end_record(self) -> None:
-        """Close the trial's record."""
-        raise NotImplementedError(f"{type(self).__name__} must define end_record()")
-
-    def setup(self, config: dict[str, Any], **more: Any) -> None:
-        """See `Trainable.setup`."""
-        self.begin_record(config)
-        super().setup(config, **more)  # type: ignore[misc]  # Trainable has it, the next base
-
-    def cleanup(self) -> None:
-        """See `Trainable.cleanup`."""
-        try:
-            super().cleanup()  # type: ignore[misc]  # Trainable has it, the next base
-        finally:
-            self.end_record()
-
-
-def tracked(trainable: _F, name: str, mixin: type[TrackedTrainable], begin: Callable[[dict[str, Any]], Any]) -> _F:
-    """Wrap a trainable so that each trial has a record, as Ray Tune's older decorators do.
-
-    Raises:
-        TypeError: If `trainable` has another type.
-    """
-    if isinstance(trainable, type) and issubclass(trainable, Trainable):
-        return type(trainable.__name__, (mixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
-    if not callable(trainable):
-        raise TypeError(f"{name} must be given a function or a subclass of Trainable, but got {shown(trainable)}")
-    function: Callable[..., Any] = trainable
-
-    @functools.wraps(function)
-    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        begin(config)
-        return function(config, *args, **kwargs)
-
-    return train  # type: ignore[return-value]  # it has the same signature

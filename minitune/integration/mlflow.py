@@ -6,25 +6,22 @@ find the run by this tag and continue it.
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from minitune.integration._tracking import (
     RecordEnd,
-    TrackedTrainable,
     TrackerCallback,
     TrialFacts,
     check_installed,
     load_tracker,
     numbers_in,
     plain_config,
-    tracked,
 )
 from minitune.trainable.session import current_session
 
@@ -40,7 +37,6 @@ _LONGEST_NAME = 250
 _MOST_PARAMS = 100
 _MOST_METRICS = 1000
 """MLflow's limits: the characters of a value and of a name, and the number of values in a request."""
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass
@@ -265,27 +261,6 @@ def setup_mlflow(
     if session is not None:
         session.at_end.append(lambda has_failed: mlflow.end_run("FAILED" if has_failed else "FINISHED"))
     return mlflow
-
-
-def mlflow_mixin(trainable: _F) -> _F:
-    """An older decorator of Ray Tune: MLflow's active run is the trial's. `config["mlflow"]` has the arguments of
-    `setup_mlflow`.
-
-    Raises:
-        TypeError: If `trainable` has another type.
-    """
-    begin = functools.partial(setup_mlflow, create_experiment_if_not_exists=True)
-    return tracked(trainable, "mlflow_mixin", MLflowTrainableMixin, begin)
-
-
-class MLflowTrainableMixin(TrackedTrainable):
-    """An older base class of Ray Tune. In `class Mine(MLflowTrainableMixin, Trainable)`, the trial's run is active."""
-
-    def begin_record(self, config: dict[str, Any]) -> None:
-        setup_mlflow(config, create_experiment_if_not_exists=True)
-
-    def end_record(self) -> None:
-        load_tracker("mlflow", "mlflow_mixin").end_run()
 
 
 def _experiment_id(

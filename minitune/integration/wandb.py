@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from minitune.base.checks import require
 from minitune.integration._tracking import (
     RecordEnd,
-    TrackedTrainable,
     TrackerCallback,
     TrialFacts,
     begins_with,
@@ -22,7 +21,6 @@ from minitune.integration._tracking import (
     load_tracker,
     numbers_in,
     plain_config,
-    tracked,
 )
 from minitune.result import DONE, unflatten
 from minitune.trainable.session import current_session
@@ -31,7 +29,6 @@ _PROJECT = "WANDB_PROJECT_NAME"
 _GROUP = "WANDB_GROUP_NAME"
 """Variables that Ray Tune reads, too."""
 _EXIT_CODES = {RecordEnd.FINISHED: 0, RecordEnd.FAILED: 1, RecordEnd.INTERRUPTED: 130}
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class WandbLoggerCallback(TrackerCallback):
@@ -157,32 +154,6 @@ def setup_wandb(
     run = _init(facts, options, key, reinit="finish_previous", is_quiet=False)
     session.at_end.append(lambda has_failed: run.finish(exit_code=int(has_failed)))
     return run
-
-
-def wandb_mixin(trainable: _F) -> _F:
-    """An older decorator of Ray Tune: `wandb.log()` in the function writes to the trial's run. `config["wandb"]` has
-    the arguments of `setup_wandb`.
-
-    Raises:
-        TypeError: If `trainable` has another type.
-    """
-    return tracked(trainable, "wandb_mixin", WandbTrainableMixin, setup_wandb)
-
-
-class WandbTrainableMixin(TrackedTrainable):
-    """An older base class of Ray Tune: `class Mine(WandbTrainableMixin, Trainable)` has the run in `self.wandb`.
-
-    The configuration has the arguments of `setup_wandb` in `config["wandb"]`.
-    """
-
-    wandb: Any = None
-
-    def begin_record(self, config: dict[str, Any]) -> None:
-        self.wandb = setup_wandb(config)
-
-    def end_record(self) -> None:
-        if self.wandb is not None:
-            self.wandb.finish()
 
 
 def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback") -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,14 +11,10 @@ from typing import Any
 
 from minitune.base.calls import unknown_argument
 from minitune.base.checks import require_flag, require_metric
-from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, as_config, default_storage_path
-from minitune.resources import Resources
-from minitune.runtime import get, put
 from minitune.space.domains import sample_from
 from minitune.space.tree import assign_value, copy_tree, find_constants, path_text
-from minitune.trainable.trainable import Trainable
 
 DEFAULT_RESULTS_DIR = default_storage_path()
 """The default directory of runs."""
@@ -44,38 +39,29 @@ _WITHOUT_EFFECT = frozenset(
 """Keywords for a cluster, a server or Ray itself."""
 
 
-def modern(function: Callable[..., Any], old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
-    """Translate old keywords of a function or class to present ones, of which it `takes` some. The log has one warning
-    for each.
+def modern(function: Callable[..., Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate old keywords of a function or class to present ones. The log has one warning for each.
 
     Raises:
-        TypeError: If Ray never had the keyword.
+        TypeError: If Ray never had the keyword, or it is `loggers`.
     """
     found: dict[str, Any] = {}
     called = function.__name__
     for name, value in old.items():
-        new, convert = _RENAMED.get(name, (None, None))
-        if convert is not None and new in takes:
-            found[new] = convert(value)
+        new = _RENAMED.get(name)
+        if new is not None:
+            found[new] = value
             warn_once(f"{called}({name}=...) is deprecated: pass {new}")
         elif name in _WITHOUT_EFFECT:
             warn_once(f"{called}({name}=...) has no effect on one machine")
+        elif name == "loggers":
+            raise TypeError(f"{called}() takes no loggers: pass subclasses of LoggerCallback in callbacks")
         else:
             raise unknown_argument(called, name, inspect.signature(function).parameters)
     return found
 
 
-def _callbacks(loggers: Any) -> list[Any]:
-    from minitune.legacy.loggers import callbacks_of
-
-    return callbacks_of(loggers)
-
-
-_RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "loggers": ("callbacks", _callbacks),
-    "repeat": ("num_samples", lambda value: value),
-    "trial_resources": ("resources_per_trial", lambda value: value),
-}
+_RENAMED = {"repeat": "num_samples", "trial_resources": "resources_per_trial"}
 
 CHECKPOINT_KEYWORDS = frozenset(
     {"checkpoint_at_end", "checkpoint_freq", "checkpoint_score_attr", "keep_checkpoints_num"}
@@ -138,49 +124,6 @@ class RuntimeEnv(dict[str, Any]):
     """An environment for `init(runtime_env=...)`. It has no effect: trials have the environment of the script."""
 
 
-def durable(trainable: Any) -> Any:
-    """The trainable itself. In Ray Tune 1 this stored its checkpoints in a cloud as well."""
-    warn_once("durable() has no effect: mount the storage and pass its path as storage_path")
-    return trainable
-
-
-class DurableTrainable(Trainable):
-    """A `Trainable`. In Ray Tune 1 this class stored its checkpoints in a cloud as well."""
-
-
 def function(value: Callable[..., Any]) -> Callable[..., Any]:
     """The function itself. Early versions of Ray Tune called every function in a configuration without this mark."""
     return value
-
-
-def pin_in_object_store(value: Any) -> ObjectRef:
-    """An old name of `put`."""
-    return put(value)
-
-
-def get_pinned_object(reference: ObjectRef) -> Any:
-    """An old name of `get`, for one object."""
-    return get(reference)
-
-
-def resources_to_json(resources: Resources | None) -> str | None:
-    """A request for resources as JSON text.
-
-    Args:
-        resources: The request, or None.
-    """
-    if resources is None:
-        return None
-    return json.dumps({"bundles": [dict(b) for b in Resources.of(resources).bundles]})
-
-
-def json_to_resources(text: str | Mapping[str, Any] | None) -> Resources | None:
-    """The inverse of `resources_to_json`. It also takes a mapping such as `{"cpu": 1}`, or its JSON text."""
-    if text is None:
-        return None
-    value: Any = text
-    if isinstance(text, str):
-        value = json.loads(text)
-    if "bundles" in value:
-        return Resources(value["bundles"])
-    return Resources.of(value)

@@ -1,13 +1,13 @@
 """The small helpers that users know from Ray Tune, under the paths that they have there.
 
-`diagnosis` finds out why a trainable cannot be pickled or restored, and waits for a free GPU. `nested` flattens and
-merges dicts. `for_searchers` checks values and points. `mock_trainable` has a trainable for tests.
+`diagnosis` finds out why a trainable cannot be pickled or restored. `nested` flattens and merges dicts. `for_searchers`
+checks values and flattens lists.
 """
 
 from minitune._alias import listing
 from minitune.record.layout import date_text as date_str
-from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, wait_for_gpu, warn_if_slow
-from minitune.utils.for_searchers import is_nan, is_nan_or_inf, unflatten_list_dict, validate_warmstart
+from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, warn_if_slow
+from minitune.utils.for_searchers import is_nan, is_nan_or_inf, unflatten_list_dict
 from minitune.utils.nested import deep_update, flatten_dict, merge_dicts, unflatten_dict, unflattened_lookup
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "unflatten_list_dict",
     "unflattened_lookup",
     "validate_save_restore",
-    "validate_warmstart",
-    "wait_for_gpu",
     "warn_if_slow",
 ]
 

@@ -1,12 +1,11 @@
-"""Helpers that searchers written for Ray Tune import: checks of values and points, and nested lists."""
+"""Helpers that searchers written for Ray Tune import: checks of values, and nested lists."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping
 from typing import Any
 
-from minitune.base.checks import shown
 from minitune.result import unflatten
 
 
@@ -47,35 +46,3 @@ def _with_lists(node: Any, values: set[int]) -> Any:
     if not node or set(node) != set(positions):
         return node
     return [node[position] for position in positions]
-
-
-def validate_warmstart(
-    parameter_names: Sized,
-    points_to_evaluate: Sequence[Any] | None,
-    evaluated_rewards: Sequence[Any] | None,
-    validate_point_name_lengths: bool = True,
-) -> None:
-    """Check the points that a searcher tries first, and a reward for each if they are known.
-    `validate_point_name_lengths` requires a value for each name.
-
-    Raises:
-        TypeError: If the points, a point, or the rewards have another type.
-        ValueError: If a number of values is wrong.
-    """
-    if points_to_evaluate and not isinstance(points_to_evaluate, list):
-        raise TypeError(f"points_to_evaluate must be a list, but got {shown(points_to_evaluate)}")
-    if evaluated_rewards and not isinstance(evaluated_rewards, list):
-        raise TypeError(f"evaluated_rewards must be a list, but got {shown(evaluated_rewards)}")
-    for point in points_to_evaluate or ():
-        if not isinstance(point, (dict, list)):
-            raise TypeError(f"each of points_to_evaluate must be a dict or a list, but got {shown(point)}")
-        if validate_point_name_lengths and len(point) != len(parameter_names):
-            raise ValueError(
-                f"each of points_to_evaluate must have {len(parameter_names)} values, one for each parameter, but got "
-                f"{shown(point)}"
-            )
-    if points_to_evaluate and evaluated_rewards and len(points_to_evaluate) != len(evaluated_rewards):
-        raise ValueError(
-            f"evaluated_rewards must have one value for each of the {len(points_to_evaluate)} points_to_evaluate, but "
-            f"has {len(evaluated_rewards)}"
-        )

@@ -19,9 +19,8 @@ from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, res
 import minitune as tune
 from minitune.integration.aim import AimLoggerCallback
 from minitune.integration.comet import CometLoggerCallback
-from minitune.integration.mlflow import MLflowLoggerCallback, mlflow_mixin, setup_mlflow
-from minitune.integration.wandb import WandbLoggerCallback, setup_wandb, wandb_mixin
-from minitune.legacy.wandb import WandbLogger
+from minitune.integration.mlflow import MLflowLoggerCallback, setup_mlflow
+from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
 
 Calls = list[tuple[Any, ...]]
 
@@ -198,69 +197,6 @@ def test_wandb_without_a_key_is_told_before_the_run_of_a_trial(
     assert set(named(wandb, "login")) == {1}
     assert ("no API key was found: run `wandb login`" in caplog.text) != has_key
     assert bool(named(wandb, "init")) == has_key
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_mixin_of_wandb_gives_each_trial_of_a_class_its_run(wandb: Calls, fails: bool) -> None:
-    class Kind(tune.Trainable):
-        def setup(self, config: dict[str, Any], data: int) -> None:
-            wandb.append(("setup", config["a"], data, self.wandb is not None))  # type: ignore[attr-defined]
-
-        def cleanup(self) -> None:
-            wandb.append(("cleanup", self.config["a"]))
-            raise OSError("the user's own")
-
-        def step(self) -> dict[str, Any]:
-            self.wandb.log({"seen": self.config["a"]})  # type: ignore[attr-defined]  # the mixin has it
-            if fails:
-                raise ValueError("no")
-            return {"done": True}
-
-    mixed = wandb_mixin(Kind)
-    assert (mixed.__name__, mixed.__module__) == ("Kind", __name__)
-    fit(tune.with_parameters(mixed, data=3), {"a": 7, "wandb": {"project": "mine"}})
-    (made,) = named(wandb, "init")
-    assert (made["project"], made["config"]) == ("mine", {"a": 7})
-    assert named(wandb, "setup") == [(7, 3, True)]
-    assert named(wandb, "run.log") == [{"seen": 7}]
-    names = [call[0] for call in wandb]
-    assert "run.finish" in names[names.index("cleanup") :], "though the user's own cleanup fails"
-
-
-@pytest.mark.parametrize(
-    "place", [lambda given: {"wandb": given}, lambda given: {"logger_config": {"wandb": given}}], ids=["own", "nested"]
-)
-def test_the_logger_of_old_has_its_arguments_in_the_configuration(wandb: Calls, place: Any) -> None:
-    given = {"project": "mine", "api_key": "secret", "excludes": ["deep"], "log_config": True}
-    tune.run(train, config={"lr": 1, **place(given)}, loggers=[WandbLogger], verbose=0, name="the_run")
-    (made,) = named(wandb, "init")
-    assert (made["project"], made["group"], made["config"]) == ("mine", "the_run", {"lr": 1})
-    assert made["settings"].api_key == "secret"
-    logged = named(wandb, "run.log")
-    assert [one["loss"] for one in logged] == [0.0, 0.5]
-    assert not [name for name in logged[0] if name.startswith("deep")]
-    assert named(wandb, "config.update"), "log_config"
-    assert named(wandb, "run.finish") == [{"exit_code": 0}]
-
-
-def test_the_logger_of_old_needs_no_arguments_and_is_saved_without_its_keys(wandb: Calls) -> None:
-    logger = WandbLogger()
-    tune.run(train, config={"lr": 1}, loggers=[logger], verbose=0)
-    assert named(wandb, "init")[0]["config"] == {"lr": 1}
-    logger._arguments["a trial"] = {"api_key": "secret"}
-    assert pickle.loads(pickle.dumps(logger))._arguments == {}
-    assert b"secret" not in pickle.dumps(logger)
-
-
-def test_the_mixin_of_wandb_gives_a_function_the_run_of_its_trial(wandb: Calls) -> None:
-    def trains(config: dict[str, Any]) -> None:
-        tune.report({"loss": config["lr"]})
-
-    mixed = wandb_mixin(trains)
-    assert mixed.__name__ == "trains"
-    (result,) = fit(mixed, {"lr": 3, "wandb": {"project": "mine"}})
-    (made,) = named(wandb, "init")
-    assert (made["project"], made["config"], result.metrics["loss"]) == ("mine", {"lr": 3}, 3)
 
 
 # -- Comet -------------------------------------------------------------------------------------------------------------
@@ -496,16 +432,6 @@ def test_setup_mlflow_outside_of_a_trial_begins_an_ordinary_run(mlflow: Server) 
         {"experiment_id": "Default at None", "run_name": "mine", "tags": {}}
     ]
     assert named(mlflow.calls, "mlflow.log_params") == [{"lr": "1"}]
-
-
-def test_the_mixin_of_mlflow_creates_a_named_experiment_and_ends_the_run(mlflow: Server) -> None:
-    class Kind(tune.Trainable):
-        def step(self) -> dict[str, Any]:
-            return {"done": True}
-
-    fit(mlflow_mixin(Kind), {"mlflow": {"experiment_name": "mine"}})
-    assert mlflow.experiments == {"mine": "mine at None"}
-    assert [call[0] for call in mlflow.calls if call[0].startswith("mlflow.")][-1] == "mlflow.end_run"
 
 
 def test_mlflow_puts_the_token_of_the_process_back(mlflow: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from kit import CutAfter, PauseOnce, fit, report_n, resume
-from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
 from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_in, plain_config
@@ -202,8 +201,3 @@ def test_a_package_that_is_not_there_is_named_with_the_way_to_install_it(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"{name}.* needs {package}.*pip install {package}$"):
         made()
-
-
-def test_a_mixin_needs_a_trainable() -> None:
-    with pytest.raises(TypeError, match="wandb_mixin must be given a function or a subclass of Trainable, but got 3"):
-        wandb_mixin(3)  # type: ignore[type-var]  # what is tested

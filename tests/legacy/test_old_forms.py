@@ -6,14 +6,13 @@ import functools
 import os
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from kit import deciding, fit, report_state, restored_state, run_path
+from kit import run_path
 
 import minitune as tune
 from minitune.base import text
-from minitune.logger import DEFAULT_LOGGERS, Logger, NoopLogger
 from minitune.trainable import wrap_function
 
 
@@ -213,38 +212,11 @@ def test_a_class_may_have_a_setup_without_a_configuration() -> None:
     assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
 
 
-def test_durable_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
-    class Durable(tune.DurableTrainable):
-        def step(self) -> dict[str, Any]:
-            return {"n": 1, "done": True}
-
-    trial = run(tune.durable(Durable), sync_config=tune.SyncConfig(sync_to_driver=False)).trials[0]
-    assert trial.last_result["n"] == 1
-    assert "durable() has no effect" in caplog.text
-
-
 def test_the_logger_of_ray_is_found_at_its_old_path(caplog: pytest.LogCaptureFixture) -> None:
     from minitune import logger
 
     logger.warning("seen by %s", "the user")
     assert "seen by the user" in caplog.text
-
-
-def test_pinned_objects_reach_the_trials() -> None:
-    from minitune.tune.util import get_pinned_object, pin_in_object_store
-
-    from minitune.utils import pin_in_object_store as the_same
-
-    assert the_same is pin_in_object_store
-    reference = pin_in_object_store([1, 2])
-
-    def train(config: dict[str, Any], reporter: Any) -> None:
-        reporter(n=sum(get_pinned_object(reference)))
-
-    try:
-        assert run(train).trials[0].last_result["n"] == 3
-    finally:
-        tune.shutdown()
 
 
 def test_private_helpers_of_a_modern_class_are_left_alone() -> None:
@@ -272,104 +244,13 @@ def test_save_checkpoint_may_return_only_a_path_inside(tmp_path: Path) -> None:
         Elsewhere({"flag": str(tmp_path / "flag")}).save()
 
 
-class Lines(Logger):
-    def _init(self) -> None:
-        self.lines = [f"init {self.config['x']} {self.trial is not None}"]
-
-    def on_result(self, result: dict[str, Any]) -> None:
-        self.lines.append(f"result {result['n']}")
-
-    def close(self) -> None:
-        Path(self.logdir, "lines").write_text("\n".join(self.lines))
-
-
-def test_loggers_of_old_get_each_result() -> None:
-    def train(config: dict[str, Any]) -> None:
-        for n in (1, 2):
-            tune.report({"n": n})
-
-    trial = run(train, config={"x": 5}, loggers=[*DEFAULT_LOGGERS, Lines]).trials[0]
-    assert Path(trial.local_path, "lines").read_text() == "init 5 True\nresult 1\nresult 2"
-    assert Path(trial.local_path, "result.json").is_file()
-    with pytest.raises(TypeError, match="subclasses of Logger or callbacks, but got 5"):
-        run(train, loggers=[5])
-
-
-class Told(Logger):
-    """Notes each call, with what it was told; all trials write into one list."""
-
-    calls: ClassVar[list[Any]] = []
-
-    def _init(self) -> None:
-        self.calls.append(("init", self.config["lr"], os.path.isdir(self.logdir), self.trial.config is self.config))
-
-    def on_result(self, result: dict[str, Any]) -> None:
-        self.calls.append(("result", result["n"]))
-
-    def update_config(self, config: dict[str, Any]) -> None:
-        self.calls.append(("update", config["lr"]))
-        config["lr"] = 0
-
-    def flush(self) -> None:
-        self.calls.append(("flush",))
-
-    def close(self) -> None:
-        self.calls.append(("close",))
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_logger_of_old_serves_all_attempts_of_its_trial(fails: bool) -> None:
-    def train(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 3):
-            report_state(n, {"n": n})
-        if fails:
-            raise ValueError("no")
-
-    def changes(context: Any, trial: Any, result: dict[str, Any]) -> Any:
-        if trial.attempt.number == 1:
-            trial.set_config({"lr": 9})
-            return "PAUSE"
-        return "CONTINUE"
-
-    Told.calls.clear()
-    settings = {"loggers": [Told], "scheduler": deciding(changes), "raise_on_failed_trial": False}
-    (trial,) = run(train, config={"lr": 1}, **settings).trials
-    first, *others, last = Told.calls
-    assert first == ("init", 1, True, False), "the configuration is its own copy"
-    assert others == [("result", 1), ("flush",), ("update", 9), ("result", 2), ("flush",)]
-    assert last == ("close",)
-    assert trial.config == {"lr": 9}
-
-
-def test_a_logger_of_old_must_take_results() -> None:
-    with pytest.raises(NotImplementedError, match=r"Logger must define on_result\(result\)"):
-        Logger({}, "").on_result({})
-    idle = NoopLogger({"x": 1}, "/nowhere")
-    for call in (lambda: idle.on_result({}), lambda: idle.update_config({}), idle.flush, idle.close):
-        call()
-    assert (idle.config, idle.logdir, idle.trial) == ({"x": 1}, "/nowhere", None)
-
-
-def test_loggers_may_be_callbacks_or_classes_of_these() -> None:
-    class Counting(tune.Callback):
-        heard = 0
-
-        def on_trial_result(self, **info: Any) -> None:
-            type(self).heard += 1
-
-    run(lambda config: {"n": 1}, loggers=[Counting, Counting()], callbacks=[Counting()])
-    assert Counting.heard == 3
-    run(lambda config: {"n": 1}, loggers=None)
-
-
-def test_a_spec_of_old_may_set_checkpoints_and_loggers() -> None:
+def test_a_spec_of_old_may_set_checkpoints() -> None:
     spec = {"run": Old, "config": {"flag": os.devnull, "x": 1}, "checkpoint_freq": 1, "checkpoint_at_end": True}
     old = {"keep_checkpoints_num": 1, "checkpoint_score_attr": "min-n"}
     with pytest.warns(DeprecationWarning, match="in run") as warned:
-        (trial,) = tune.run_experiments({"old": {**spec, **old, "loggers": [Lines]}}, verbose=0)
+        (trial,) = tune.run_experiments({"old": {**spec, **old}}, verbose=0)
     named = {str(warning.message).partition(" is deprecated")[0] for warning in warned}
     assert named == {*old, "checkpoint_freq", "checkpoint_at_end"}
-    assert Path(trial.local_path, "lines").read_text().splitlines()[0] == "init 1 True"
     kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
     assert kept == ["checkpoint_000000", "checkpoint_000002"]  # the best one, and the newest one to continue from
 
@@ -385,6 +266,8 @@ def test_keywords_of_old_are_translated_or_named(caplog: pytest.LogCaptureFixtur
     assert len(trials) == 3
     with pytest.raises(TypeError, match="takes no argument 'samples'"):
         run(train, samples=2)
+    with pytest.raises(TypeError, match="takes no loggers: pass subclasses of LoggerCallback in callbacks"):
+        run(train, loggers=[])
 
 
 def test_functions_of_spec_are_called_in_run_experiments(caplog: pytest.LogCaptureFixture) -> None:
@@ -453,16 +336,6 @@ def test_a_trainable_has_an_experiment_id(tmp_path: Path) -> None:
     assert Own().experiment_id == "mine"
 
 
-def test_an_analysis_may_be_made_of_a_directory_with_old_arguments(caplog: pytest.LogCaptureFixture) -> None:
-    fit(steps_until, max_failures=1)
-    analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max", file_type="csv")
-    assert any("Analysis(file_type=...) has no effect" in text for text in caplog.messages)
-    assert analysis.get_best_config() == {}
-    directory = analysis.trials[0].local_path
-    assert analysis.get_all_configs() == {directory: {}}
-    assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].local_path
-
-
 def test_an_analysis_tells_the_times_and_the_state_of_a_run() -> None:
     began_s = time.time()
     analysis = run(steps_until, max_failures=1)
@@ -474,13 +347,6 @@ def test_an_analysis_tells_the_times_and_the_state_of_a_run() -> None:
         assert data["_start_time"] == stats["start_time"]
         assert data["_total_time"] == each.trials[0].last_result["time_total_s"]
         assert (data["_metric"], data["_has_errored"]) == ("n", False)
-
-
-def test_resources_come_back_from_their_json() -> None:
-    text = tune.resources.resources_to_json(tune.Resources([{"CPU": 2}]))
-    assert tune.resources.json_to_resources(text) == tune.Resources([{"CPU": 2}])
-    assert tune.resources.json_to_resources('{"cpu": 1}') == tune.Resources([{"CPU": 1}])
-    assert tune.resources.resources_to_json(None) is None is tune.resources.json_to_resources(None)
 
 
 def test_formats_for_the_export_of_a_model_have_no_effect(

@@ -89,7 +89,6 @@ OLD: dict[str, Any] = {
     "old_suggest": {
         "xs": [4.0, 2.0, 1.0],
         "heard": [2.0, 0.0, -1.0],
-        "lines": ["1.0 3", "2.0 3", "4.0 3"],
         "kinds": True,
         "ended": [True] * 3,
         "files": ["progress.csv", "result.json"],

@@ -31,7 +31,7 @@ RAY_NAMES = {
     "FunctionStopper NoopStopper TimeoutStopper",
     "tune.trainable": "wrap_function",
     "tune.utils": "flatten_dict merge_dicts deep_update unflattened_lookup date_str warn_if_slow "
-    "validate_save_restore diagnose_serialization wait_for_gpu",
+    "validate_save_restore diagnose_serialization",
     "tune.utils.util": "unflatten_dict",
 }
 """What is compared: public names by the module below `ray`."""

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from decimal import Decimal
 
 import pytest
-from kit import fake_nvidia_smi
 from minitune.tune.utils import (
     date_str,
     deep_update,
@@ -24,15 +23,12 @@ from minitune.tune.utils import (
     unflatten_list_dict,
     unflattened_lookup,
     validate_save_restore,
-    validate_warmstart,
-    wait_for_gpu,
     warn_if_slow,
 )
-from minitune.tune.utils.mock_trainable import MyTrainableClass, register_mock_trainable
 from minitune.util.annotations import Deprecated, DeveloperAPI, PublicAPI, RayDeprecationWarning
 from minitune.util.debug import log_once
 
-from minitune import CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, TuneError, Tuner
+from minitune import Trainable, TuneError
 
 
 def test_a_dict_is_flattened_and_unflattened():
@@ -65,21 +61,6 @@ def test_nan_and_infinity_are_recognised() -> None:
     assert not any(map(is_nan_or_inf, (0, 1.5, 10**400, Decimal(3), True)))
     with pytest.raises(TypeError):
         is_nan_or_inf(None)
-
-
-def test_points_with_rewards_are_checked() -> None:
-    validate_warmstart(["a", "b"], [{"a": 1, "b": 2}, [3, 4]], [0.5, 1])
-    validate_warmstart(["a", "b"], [{"a": 1}], None, validate_point_name_lengths=False)
-    validate_warmstart(["a"], None, None)
-    for error, text, points, rewards in (
-        (TypeError, "points_to_evaluate must be a list, but got {'a': 1}", {"a": 1}, None),
-        (TypeError, "must be a dict or a list, but got 5", [5], None),
-        (ValueError, "must have 1 values, one for each parameter, but got [1, 2]", [[1, 2]], None),
-        (TypeError, "evaluated_rewards must be a list, but got 5", [{"a": 1}], 5),
-        (ValueError, "one value for each of the 1 points_to_evaluate, but has 2", [{"a": 1}], [1, 2]),
-    ):
-        with pytest.raises(error, match=re.escape(text)):
-            validate_warmstart(["a"], points, rewards)
 
 
 def test_a_message_is_logged_once_for_each_key() -> None:
@@ -172,16 +153,24 @@ def test_slow_things_are_logged(caplog, monkeypatch):
     assert not caplog.records
 
 
-class Forgetful(Trainable):
+class Counting(Trainable):
     def setup(self, config):
         self.x = 0
 
     def step(self):
         self.x += 1
-        return {"x": self.x, "training_iteration": self.x}
+        return {"x": self.x}
 
     def save_checkpoint(self, checkpoint_dir):
-        return {"nothing": True}
+        return {"x": self.x}
+
+    def load_checkpoint(self, checkpoint):
+        self.x = checkpoint["x"]
+
+
+class Forgetful(Counting):
+    def step(self):
+        return {**super().step(), "training_iteration": self.x}
 
     def load_checkpoint(self, checkpoint):
         pass
@@ -189,16 +178,16 @@ class Forgetful(Trainable):
 
 def test_save_and_restore_are_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    assert validate_save_restore(MyTrainableClass) is True
+    assert validate_save_restore(Counting) is True
     with pytest.raises(TuneError, match="must be 4"):
         validate_save_restore(Forgetful)
     with pytest.raises(ValueError, match="num_gpus"):
-        validate_save_restore(MyTrainableClass, num_gpus=1000)
+        validate_save_restore(Counting, num_gpus=1000)
     with pytest.raises(ValueError, match="Trainable subclass"):
         validate_save_restore(int)
 
 
-class StatelessOnceRestored(MyTrainableClass):
+class StatelessOnceRestored(Counting):
     def load_checkpoint(self, checkpoint):
         pass
 
@@ -214,70 +203,3 @@ def test_unpicklable_part_is_named(capsys):
     assert diagnose_serialization(lambda config: fine) is True
     assert diagnose_serialization(lambda config: (event, fine)) == {"event"}
     assert "'event'" in capsys.readouterr().out
-
-
-@pytest.fixture
-def one_gpu(tmp_path, monkeypatch):
-    """A machine with one GPU, whose used memory (of 100) stands in the returned file."""
-    used = tmp_path / "used"
-    used.write_text("90\n0\n")
-    fake_nvidia_smi(tmp_path, f'echo "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}')
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return used
-
-
-def test_a_gpu_is_waited_for_until_it_is_free(one_gpu, caplog):
-    caplog.set_level(logging.INFO, logger="minitune")
-    assert wait_for_gpu(gpu_id=0, delay_s=0) is True
-    assert one_gpu.read_text() == ""
-    assert caplog.messages == ["GPU 0: 0.900 of its memory is in use, waiting for 0.010"]
-
-
-def test_a_gpu_may_be_used_as_much_as_is_said(one_gpu):
-    one_gpu.write_text("90\n20\n")
-    assert wait_for_gpu(gpu_id=0, target_util=0.2, delay_s=0, retry=2) is True
-
-
-def test_waiting_for_a_gpu_fails_if_it_is_not_freed_or_not_there(one_gpu):
-    one_gpu.write_text("90\n90\n90\n")
-    with pytest.raises(RuntimeError, match="not freed"):
-        wait_for_gpu(gpu_id="GPU-11", retry=2, delay_s=0)
-    with pytest.raises(ValueError, match="one of 0, GPU-11"):
-        wait_for_gpu(gpu_id=3)
-    with pytest.raises(RuntimeError, match="has no GPU"):
-        wait_for_gpu()
-
-
-def test_a_machine_without_a_gpu_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="needs nvidia-smi"):
-        wait_for_gpu(0)
-
-
-def test_the_mock_trainable_is_known_by_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    register_mock_trainable()
-    tuner = Tuner(
-        "mock_trainable", param_space={"width": 2, "mock_error": True}, tune_config=TuneConfig(executor="inline")
-    )
-    (result,) = tuner.fit()
-    assert "failing on purpose in step 2" in str(result.error)
-    assert result.metrics["episode_reward_mean"] == pytest.approx(0.46211715726)
-
-
-@pytest.mark.parametrize(("always", "ends_well"), [(False, True), (True, False)])
-def test_the_mock_trainable_fails_once_or_always(tmp_path, monkeypatch, always, ends_well):
-    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    tuner = Tuner(
-        MyTrainableClass,
-        param_space={"mock_error": True, "persistent_error": always},
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(
-            stop={"training_iteration": 4},
-            verbose=0,
-            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
-            failure_config=FailureConfig(max_failures=3),
-        ),
-    )
-    (result,) = tuner.fit()
-    assert (result.error is None) == ends_well

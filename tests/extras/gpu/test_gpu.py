@@ -87,40 +87,6 @@ def test_a_trial_gets_the_card_that_the_variable_names(card: Card, tmp_path: Pat
     assert found["uuid"] in card.uuid
 
 
-def test_wait_for_gpu_waits_for_another_process(card: Card, tmp_path: Path) -> None:
-    share = card.used_mib() / card.total_mib + 0.02
-    filled_mib = int(0.05 * card.total_mib)
-
-    def trainable(config: dict[str, Any]) -> dict[str, Any]:
-        from minitune.utils import wait_for_gpu
-
-        try:
-            return {"is_free": wait_for_gpu(target_util=share, retry=config["retry"], delay_s=1), "error": ""}
-        except RuntimeError as error:
-            return {"is_free": False, "error": str(error)}
-
-    def waited(retry: int) -> dict[str, Any]:
-        grid = Tuner(
-            with_resources(trainable, {"gpu": 1}), param_space={"retry": retry}, run_config=run_of(tmp_path)
-        ).fit()
-        assert not grid.errors
-        return grid[0].metrics
-
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": card.uuid}
-    with subprocess.Popen(
-        [sys.executable, SCRIPTS / "fills_a_card.py", str(filled_mib)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "full\n"
-        full = waited(2)
-    assert (full["is_free"], "was not freed in 2 checks" in full["error"]) == (False, True)
-    assert waited(20)["is_free"] is True
-
-
 def test_the_memory_of_a_killed_trial_is_free_for_its_retry(card: Card, tmp_path: Path) -> None:
     before = card.used_mib()
 

@@ -16,7 +16,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
 
 import minitune as tune
-from minitune.integration.mlflow import MLflowLoggerCallback, MLflowTrainableMixin, mlflow_mixin, setup_mlflow
+from minitune.integration.mlflow import MLflowLoggerCallback, setup_mlflow
 
 
 @pytest.fixture
@@ -120,26 +120,6 @@ def test_a_trial_writes_its_own_run_and_continues_it(tmp_path: Path, store: str)
     (run,) = runs(store, "own")
     assert (run.info.status, run.data.params["x"]) == ("FINISHED", "1")
     assert steps(store, run, "y") == [(1, 1), (2, 2), (3, 3), (4, 4)]
-
-
-def test_the_old_decorator_still_works(tmp_path: Path, store: str) -> None:
-    @mlflow_mixin
-    def train(config: dict[str, Any]) -> None:
-        mlflow.log_metric("y", config["x"])
-        tune.report({"loss": 1})
-
-    class Old(MLflowTrainableMixin, tune.Trainable):
-        def step(self) -> dict[str, Any]:
-            mlflow.log_metric("y", 5)
-            return {"loss": 1, "done": True}
-
-    for number, trainable in enumerate((train, Old)):
-        space = {"x": 5, "mlflow": {"tracking_uri": store, "experiment_name": f"old{number}"}}
-        (result,) = fit(trainable, space, storage_path=tmp_path)
-        assert result.error is None
-        (run,) = runs(store, f"old{number}")
-        assert (run.info.status, run.data.params) == ("FINISHED", {"x": "5"})
-        assert steps(store, run, "y") == [(0, 5)]
 
 
 def test_a_missing_experiment_is_named(tmp_path: Path, store: str) -> None:

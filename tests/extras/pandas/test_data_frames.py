@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune import Analysis, ExperimentAnalysis, Result, ResultGrid, grid_search, report
+from minitune import ExperimentAnalysis, Result, ResultGrid, grid_search, report
 
 LOSSES = {0: [3, 1, 2], 1: [2.0, 5.0, math.nan], 2: []}
 METRICS = ["loss", "flag"]
@@ -90,9 +90,6 @@ def test_the_frames_of_an_analysis_have_the_rows_of_its_trials(
     assert analysis.best_dataframe is analysis.trial_dataframes[ids[0]]
     paths = [trial.local_path for trial in analysis.trials]
     assert list(analysis.fetch_trial_dataframes()) == paths
-    old = Analysis(grid.experiment_path, default_metric="loss", default_mode="min")
-    assert list(old.trial_dataframes) == paths
-    assert old.best_dataframe.equals(analysis.best_dataframe)
     monkeypatch.setenv("TUNE_RESULT_DELIM", ".")
     assert "eval.step" in analysis.results_df
     assert "config.deep.a" in analysis.best_result_df

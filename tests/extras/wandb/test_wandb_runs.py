@@ -16,7 +16,7 @@ from kit import CutAfter, PauseOnce, counting, fit, resume
 from wandb.proto.wandb_internal_pb2 import Record
 
 import minitune as tune
-from minitune.integration.wandb import WandbLoggerCallback, WandbTrainableMixin, setup_wandb, wandb_mixin
+from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
 
 
 @pytest.fixture(autouse=True)
@@ -143,27 +143,6 @@ def test_a_trial_writes_its_own_run_and_ends_it(tmp_path: Path) -> None:
         assert [row["y"] for row in run.history] == [result.config["x"]]
 
 
-def test_the_old_decorator_still_works(tmp_path: Path) -> None:
-    @wandb_mixin
-    def train(config: dict[str, Any]) -> None:
-        wandb.log({"y": config["x"]})
-        tune.report({"loss": 1})
-
-    class Old(WandbTrainableMixin, tune.Trainable):
-        def step(self) -> dict[str, Any]:
-            self.wandb.log({"y": 5})
-            return {"loss": 1, "done": True}
-
-    (result,) = fit(train, {"x": 5, "wandb": {"project": "old"}}, storage_path=tmp_path)
-    (other,) = fit(Old, {"x": 5, "wandb": {"project": "old"}}, storage_path=tmp_path)
-    for each in (result, other):
-        assert each.error is None
-        (run,) = written(each)
-        assert (run.project, run.config["x"], run.exit_code) == ("old", 5, 0)
-        assert [row["y"] for row in run.history] == [5]
-        assert "wandb" not in run.config
-
-
 def test_outside_of_a_trial_it_is_an_ordinary_run(tmp_path: Path) -> None:
     run = setup_wandb({"x": 1}, project="mine", dir=str(tmp_path))
     assert run.config["x"] == 1
@@ -176,22 +155,6 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     assert WandbLoggerCallback(api_key_file=os.fspath(path))._key == "abc"
     with pytest.raises(ValueError, match="only one of api_key and api_key_file"):
         WandbLoggerCallback(api_key="x", api_key_file=os.fspath(path))
-
-
-def test_the_old_logger_finds_its_arguments_in_the_configuration(tmp_path: Path) -> None:
-    from minitune.tune.integration.wandb import WandbLogger
-
-    ours = {"project": "mine", "excludes": ["time_total_s"], "tags": ["old"]}
-    for name, space in (("one", {"a": 3, "wandb": ours}), ("two", {"a": 3, "logger_config": {"wandb": ours}})):
-        analysis = tune.run(
-            counting(2), name=name, config=space, loggers=[WandbLogger], storage_path=tmp_path, verbose=0
-        )
-        wandb.teardown()
-        (path,) = Path(analysis.trials[0].local_path).glob("wandb/offline-run-*/*.wandb")
-        run = Written(path)
-        assert (run.project, run.config["a"]) == ("mine", 3)
-        assert {"wandb", "logger_config"}.isdisjoint(run.config)
-        assert "time_total_s" not in run.history[0]
 
 
 def test_old_names_of_a_runs_id_and_name(tmp_path: Path) -> None:

@@ -1,18 +1,15 @@
-"""Ray Tune 0.8 to 1.13: searchers in `tune.suggest`, trials in `tune.trial`, loggers as classes."""
+"""Ray Tune 0.8 to 1.13: searchers in `tune.suggest`, trials in `tune.trial`."""
 
 import json
 import os
 
 import ray
 from ray import tune
-from ray.tune.logger import DEFAULT_LOGGERS, Logger
 from ray.tune.suggest import ConcurrencyLimiter
 from ray.tune.suggest.basic_variant import BasicVariantGenerator
 from ray.tune.suggest.suggestion import Searcher
 from ray.tune.trial import Trial
 from ray.tune.utils.log import Verbosity
-
-written = os.path.join(os.environ["STORAGE"], "written.txt")
 
 
 class Halving(Searcher):
@@ -34,18 +31,6 @@ class Halving(Searcher):
         pass
 
 
-class MyLogger(Logger):
-    def _init(self):
-        self.results = 0
-
-    def on_result(self, result):
-        self.results += 1
-
-    def close(self):
-        with open(written, "a") as file:
-            file.write(f"{self.config['x']} {self.results}\n")
-
-
 def objective(config):
     for step in range(3):
         tune.report(loss=config["x"] + config.get("shift", 0) - step)
@@ -59,7 +44,6 @@ analysis = tune.run(
     name="suggested",
     search_alg=ConcurrencyLimiter(searcher, max_concurrent=1),
     num_samples=3,
-    loggers=DEFAULT_LOGGERS + (MyLogger,),
     local_dir=os.environ["STORAGE"],
     global_checkpoint_period=10,
     verbose=Verbosity.V0_MINIMAL,
@@ -75,15 +59,12 @@ points = tune.run(
     local_dir=os.environ["STORAGE"],
     verbose=0,
 )
-with open(written) as file:
-    lines = sorted(file.read().splitlines())
 
 print(
     json.dumps(
         {
             "xs": [trial.config["x"] for trial in analysis.trials],
             "heard": searcher.heard,
-            "lines": lines,
             "kinds": all(isinstance(trial, Trial) for trial in analysis.trials),
             "ended": [trial.status == Trial.TERMINATED for trial in analysis.trials],
             "files": sorted(
