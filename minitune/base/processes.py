@@ -96,14 +96,6 @@ def _start_by_psutil(pid: int) -> float | None:
     return started
 
 
-def boot_id() -> str:
-    """Identifies the present boot of the machine; empty if unknown."""
-    try:
-        return read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
-    except OSError:
-        return ""
-
-
 def is_ending(pid: int) -> bool:
     """Whether a process is dead or exiting, so that no signal can speed up or stop its end."""
     if not sys.platform.startswith("linux"):

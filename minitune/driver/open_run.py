@@ -10,7 +10,6 @@ from typing import Any
 
 from minitune.base import files
 from minitune.base.forks import Origin
-from minitune.base.processes import boot_id
 from minitune.base.shared_values import ObjectStore
 from minitune.config import CheckpointConfig
 from minitune.driver.hooks import Hooks
@@ -140,7 +139,7 @@ class OpenRun:
             self._journal.append(first)
         driver = self._driver
         record = records.opened(
-            driver.pid, driver.start_time, boot_id(), driver.host, self._time_budget_s, self._limits, description
+            driver.pid, driver.start_time, driver.host, self._time_budget_s, self._limits, description
         )
         self._journal.append(record)
         self._journal.sync()  # from here on the run can be resumed even after a power cut

@@ -90,8 +90,7 @@ class StateRefusedError(Exception):
 def newest_snapshot(run: RunDirectory, state_records: Iterable[records.Record]) -> Snapshot:
     """The newest snapshot whose file has its recorded checksum, else an empty one. Blocks."""
     for record in reversed(list(state_records)):
-        # Runs of earlier versions have a file for each plug-in. Such a run is replayed from its beginning.
-        path = os.path.join(run.path, record.get("file", ""))
+        path = os.path.join(run.path, record["file"])
         if not os.path.isfile(path):
             continue
         data = files.read_bytes(path)

@@ -707,7 +707,7 @@ class StartPoint(NamedTuple):
 BEGINNING = StartPoint(None, {}, Progress(), "the beginning")
 
 
-@dataclass(frozen=True)  # no named tuple, and in this module: runs of earlier versions have it in `tuner.pkl`
+@dataclass(frozen=True)
 class EarlierRun:
     """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 

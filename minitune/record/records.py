@@ -104,13 +104,12 @@ def run(
 def opened(
     pid: int,
     start_time: float,
-    boot_id: str,
     host: str,
     time_budget_s: float | None = None,
     limits: Mapping[str, Any] | None = None,
     description: RunDescription | None = None,
 ) -> Record:
-    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), boot and host tell people
+    """A driver starts to work on the run. Pid, start time (seconds since the epoch or NaN), and host tell people
     which process it was. `time_budget_s` and `limits`, if there are any, let others estimate the time left. The next
     driver needs the description.
     """
@@ -120,7 +119,6 @@ def opened(
         "schema": SCHEMA,
         "pid": pid,
         "start_time": start_time,
-        "boot_id": boot_id,
         "host": host,
         "at": at,
     }

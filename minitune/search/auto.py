@@ -74,7 +74,7 @@ class AutoSearch(TPESearch):
                 "without" if has_numpy else "with",
                 "with" if has_numpy else "without",
             )
-        region = state.get("region")  # an earlier version had none
+        region = state["region"]
         self._region = region and Region(**region)
 
     def _propose(

@@ -71,10 +71,6 @@ def test_of_a_process_that_does_not_exist_nothing_is_known() -> None:
     assert processes.is_ending(MISSING)
 
 
-def test_the_boot_of_the_machine_has_one_name() -> None:
-    assert processes.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(100_000))
     assert processes.read(str(tmp_path / "large")) == bytes(100_000)

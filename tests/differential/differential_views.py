@@ -35,7 +35,7 @@ _MASKED_METRICS = frozenset(
 )
 _STAMP = re.compile(r"(?<=-)\d{12}(?=\.)")
 """How long the journal was when a state was saved, in a name; it depends on what is masked."""
-_MASKED_FIELDS = frozenset(("at", "pid", "start_time", "boot_id", "host", "took_s"))
+_MASKED_FIELDS = frozenset(("at", "pid", "start_time", "host", "took_s"))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _UNPRINTABLE = re.compile(r"<unprintable \w+ object>")

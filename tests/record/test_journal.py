@@ -472,7 +472,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     ):
         for record in (
             run_record(),
-            records.opened(12, 34.5, "boot", "host"),
+            records.opened(12, 34.5, "host"),
             records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a"),
             records.start("a", 1, None, "t_a_x"),
             records.result("a", 1, 1, {"loss": 1.0}, Decision(PAUSE, "why"), checkpoint),

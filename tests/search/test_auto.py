@@ -422,17 +422,6 @@ def test_a_searcher_is_made_by_its_name_and_learns_from_known_points() -> None:
     assert TuneConfig(search_alg="auto").search_alg == "auto"
 
 
-def test_a_search_that_a_version_without_regions_saved_goes_on() -> None:
-    first, second = search(SQUARE), search(SQUARE)
-    play(first, bowl, 17)
-    state = first.get_state()
-    del state["region"]
-
-    second.set_state(state)
-
-    assert len(play(second, bowl, 4, first=17)) == 4
-
-
 # -- many numbers ------------------------------------------------------------------------------------------------------
 
 OPTIMUM = [random.Random(number).uniform(0.2, 0.8) for number in range(61)]

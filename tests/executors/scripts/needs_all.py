@@ -5,7 +5,7 @@ import signal
 
 from script_kit import hurry
 
-from minitune import CLIReporter, RunConfig, Tuner, grid_search, with_resources
+from minitune import RunConfig, Tuner, grid_search, with_resources
 
 hurry()
 
@@ -20,6 +20,5 @@ def trainable(config):
 
 trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
 space = {"cpus": grid_search([4, 8, 2, 32])}
-run_config = RunConfig(verbose=1, progress_reporter=CLIReporter())
-results = Tuner(trainable, param_space=space, run_config=run_config).fit()
+results = Tuner(trainable, param_space=space, run_config=RunConfig(verbose=0)).fit()
 print([result.metrics.get("cpus") for result in results])
