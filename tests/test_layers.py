@@ -35,7 +35,7 @@ LAYERS: dict[str, str] = {
     "record": "record.*",
     "run": """
         driver driver.tune_controller driver.events driver.launching driver.actions driver.hooks driver.failure
-        driver.limits driver.state driver.report_path driver.replay driver.snapshot driver.transitions driver.open_run
+        driver.limits driver.state driver.replay driver.snapshot driver.transitions driver.open_run
         driver.run driver.objectives
         driver.confirming driver.experiment_spec tune_config plugin_calls
     """,

@@ -21,7 +21,6 @@
     hooks              Hooks: all calls to plug-ins
     transitions        `take`: a transition, its record and hooks
     actions            TrialActions: decisions, commands to workers
-    report_path        ReportPath: plain reports, a shorter way
     failure            Failures: failed attempts, lost workers
     objectives         Objectives: metrics that results need
     limits             Backoff and Deadlines

@@ -37,7 +37,6 @@ class TrialActions:
         self._run = run
         self._settings = run.state.settings
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-        self.unwritten = run.recorder.unwritten
         self._warned_pause = False
         # With time limits, a call and a stop of an actor also start and stop its clocks.
         self._call: Callable[..., object] = self._timed_call if run.state.deadlines.are_set else run.executor.call
@@ -45,8 +44,7 @@ class TrialActions:
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks."""
-        if self.unwritten:
-            self._run.recorder.write()
+        self._run.recorder.write()
         commands = self.commands
         if commands:
             self.commands = []  # first: a command may lead to others, which need a write of their own

@@ -10,12 +10,11 @@ waits.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.decision import CONTINUE, GO_ON, PAUSE, STOP, Decision
+from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
     Failures,
@@ -27,7 +26,6 @@ from minitune.driver.failure import (
     timeout_error,
 )
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT
-from minitune.driver.report_path import ReportPath
 from minitune.driver.run import Run
 from minitune.driver.state import RunningTrial
 from minitune.driver.transitions import take
@@ -36,14 +34,11 @@ from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed,
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import Trial
-from minitune.record.journal import LOOK_S
 from minitune.result import (
-    DONE,
     EXPERIMENT_TAG,
     SHOULD_CHECKPOINT,
     TRAINING_ITERATION,
     Report,
-    complete,
     flatten,
 )
 
@@ -172,10 +167,6 @@ class ReportHandler:
         self._actions = actions
         self._failures = failures
         self._checkpoints = run.state.settings.checkpoints
-        # Looked up once: a run has more reports than anything else.
-        self._hears_results = run.hooks.hears_results
-        self._shows_results = run.hooks.shows_results
-        self._stops_run = run.hooks.stops_run
 
     def on_report(self, running: RunningTrial, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
@@ -190,28 +181,17 @@ class ReportHandler:
             return
         if state.backoff.is_active:
             state.backoff.reported(trial.trial_id, trial.progress.num_reports, is_done=is_done)
-        # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
-        # path to the files, and their trial's directory is checked only once a second.
-        report_path = None
-        if checkpoint is None and running.report_path is not None:
-            shape = running.report_path
-            if tuple(result) == shape.names and tuple(map(type, result.values())) == shape.kinds:
-                report_path = shape
-        if report_path is None or time.monotonic() >= running.look_s:
-            running.look_s = time.monotonic() + LOOK_S
-            if not self._failures.is_sound(running, result):
-                return
-        decision = GO_ON
-        if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = self._run.hooks.decide(trial, result, ends=is_done)
+        if not self._failures.is_sound(running, result):
+            return
+        hooks = self._run.hooks
+        decision = hooks.decide(trial, result, ends=is_done)
         running.ends_by_itself = decision == STOP
-        if self._shows_results:
-            self._run.hooks.result(trial, result)
+        completed = hooks.result(running, result)
         if running.requested is not None:
             decision = stronger(decision, running.requested)
             running.requested = None
-        if self._stops_run and decision != STOP and state.ending is None and self._run.hooks.wants_all_stopped():
-            decision = Decision.stop(self._run.hooks.ending_by_stopper())  # otherwise it would begin one more step
+        if hooks.stops_run and decision != STOP and state.ending is None and hooks.wants_all_stopped():
+            decision = Decision.stop(hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
         is_to_be_saved = False
         if state.settings.saves:
@@ -219,8 +199,12 @@ class ReportHandler:
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)
-        if report_path is None or ends is not None or not report_path.write(result, decision):
-            self._write(running, result, checkpoint, ends)
+        result[EXPERIMENT_TAG] = trial.experiment_tag
+        trial.record_result(result, flatten(dict(completed)))
+        self._run.recorder.result(trial, completed, decision, checkpoint, ends)
+        if checkpoint is not None:
+            self._register(trial, checkpoint, reported=True)
+            hooks.tell("on_trial_save", trial)
         if is_to_be_saved:
             self._actions.save(running)
         elif decision != CONTINUE or decision.exploit is not None:
@@ -240,26 +224,6 @@ class ReportHandler:
         if decision == CONTINUE and has_returned and not self._checkpoints.checkpoint_at_end:
             return _RETURNED.ending
         return None
-
-    def _write(
-        self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
-    ) -> None:
-        """Write a result and its decision to the loggers' files and to the journal."""
-        trial = running.trial
-        completed = complete(result, trial.attempt.config)
-        self._run.hooks.log(trial, completed)
-        # The first report of an attempt makes no path yet: many trials report only once.
-        add_encoded = self._run.recorder.add_encoded if running.has_reported and checkpoint is None else None
-        known = running.report_path
-        if add_encoded is not None and (known is None or not known.fits(result)):
-            running.report_path = ReportPath.after(trial, result, self._run.hooks.logs, add_encoded)
-        running.has_reported = True
-        result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result, flatten(completed))
-        self._run.recorder.result(trial, result, running.decision, checkpoint, ends)
-        if checkpoint is not None:
-            self._register(trial, checkpoint, reported=True)
-            self._run.hooks.tell("on_trial_save", trial)
 
     def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics: its last result is its final one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -34,6 +35,7 @@ from minitune.executors.trial_executor import Exited
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import TERMINATED, Phase, Transition
 from minitune.experiment.trial import Trial
+from minitune.record.journal import LOOK_S
 from minitune.result import TRAINING_ITERATION
 from minitune.space.domains import is_same
 
@@ -70,10 +72,14 @@ class Failures:
         """Whether the trial's directory exists and the result has the objectives, which become plain numbers; if not,
         the trial fails.
         """
-        fault = self._run.recorder.directories.fault(running.trial)
-        if fault is not None:
-            self.failed(running, _directory_error(running.trial, fault))
-            return False
+        now_s = time.monotonic()
+        # A system call, so once a second is enough; but a trial with few reports may have ended by then.
+        if now_s >= running.look_s or running.trial.progress.num_reports < 2:
+            running.look_s = now_s + LOOK_S
+            fault = self._run.recorder.directories.fault(running.trial)
+            if fault is not None:
+                self.failed(running, _directory_error(running.trial, fault))
+                return False
         if self._objectives.is_over:
             return True
         wrong = self._objectives.settle(result)

@@ -16,13 +16,13 @@ from typing import Any
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
 from minitune.callback import Callback
 from minitune.decision import CONTINUE, GO_ON, STOP, Decision
-from minitune.driver.state import Request, RunState
+from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.error import TuneError
+from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
-from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
@@ -35,7 +35,6 @@ from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper, is_goa
 logger = logging.getLogger("minitune")
 
 _HookList = Sequence[Callable[..., Any]]
-_LOG = "log"
 _CALLBACK_HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
@@ -129,17 +128,18 @@ class Hooks:
         self.callbacks = tuple(callbacks)
         self.context = DriverContext(state, search_alg, totals)
         self.iteration = 0
-        self.logs: list[LoggerCallback] = []
         self.are_set_up = False
         self._state = state
         self._caller = PluginCaller(number_setting("WARN_THRESHOLD_S"))
         self._call = self._caller.call
         self._limits: DictStopper | None = None
         # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
-        self._listeners: dict[str, _HookList] = dict.fromkeys((*_CALLBACK_HOOKS, _LOG), ())
+        self._listeners: dict[str, _HookList] = dict.fromkeys(_CALLBACK_HOOKS, ())
+        self._of_results: list[tuple[_HookList, bool]] = []  # with whether they only read the result
         self.scheduler = scheduler
         self.search_alg = search_alg
         self.stopper = stopper
+        self.stops_run = not _is_left(stopper.stop_all, Stopper.stop_all)  # whether the stopper can end the run
         self.tell_all_but()
 
     def components(self) -> Iterator[tuple[str, Any]]:
@@ -158,11 +158,6 @@ class Hooks:
         self._adopts = SEARCHER not in deaf
 
     @property
-    def stops_run(self) -> bool:
-        """Whether the stopper can end the run."""
-        return not _is_left(self.stopper.stop_all, Stopper.stop_all)
-
-    @property
     def turns_loop(self) -> bool:
         """Whether a plug-in needs turns of the loop even if there are no events."""
         return self.hears_turns or self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
@@ -171,16 +166,6 @@ class Hooks:
     def hears_turns(self) -> bool:
         """Whether a callback has a hook for each turn."""
         return bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
-
-    @property
-    def hears_results(self) -> bool:
-        """Whether stopper, scheduler or searcher have a hook for results."""
-        return bool(self._on_stop or self._of_scheduler["on_trial_result"] or self._of_searcher["on_trial_result"])
-
-    @property
-    def shows_results(self) -> bool:
-        """Whether a callback other than `logs` has a hook for results."""
-        return bool(self._listeners["on_trial_result"])
 
     def objectives(self, of_run: Metric) -> dict[str, bool]:
         """The flattened names of the metrics of run, scheduler and searcher; True if a result must have it."""
@@ -214,14 +199,19 @@ class Hooks:
         self.are_set_up = True
         # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
-        # The loggers at the end of the list change nothing. So they may get the finished line of a report instead.
-        self._listeners["on_trial_result"], self.logs = split_plain(self._listeners["on_trial_result"])
-        self._listeners[_LOG] = [log.log_trial_result for log in self.logs]
+        for hook in self._listeners["on_trial_result"]:
+            log = getattr(hook, "__self__", None)
+            if log is None or "only_reads" not in vars(type(log)):  # of its very class: a subclass may change results
+                self._of_results.append(((hook,), False))
+            elif self._of_results and self._of_results[-1][1]:
+                self._of_results[-1] = ((*self._of_results[-1][0], log.log_trial_result), True)
+            else:
+                self._of_results.append(((log.log_trial_result,), True))
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         base = getattr(Callback, name)
         hooks = [getattr(callback, name) for callback in self.callbacks]
-        return [hook for hook in hooks if not (_is_left(hook, base) or forwards_to_nothing(hook))]
+        return [hook for hook in hooks if not _is_left(hook, base)]
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files; but
@@ -399,23 +389,28 @@ class Hooks:
             self._limits = DictStopper(trial.stopping_criterion)
         return self._limits
 
-    def result(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass a result to the callbacks other than `logs`. They may add and change metrics, but remove none."""
-        for listener in self._listeners["on_trial_result"]:
+    def result(self, running: RunningTrial, result: dict[str, Any]) -> CompletedResult:
+        """Pass a result to the callbacks. They may add and change metrics, but remove none. Returns it completed."""
+        trial = running.trial
+        completed = None
+        for hooks, only_read in self._of_results:
+            if only_read:
+                if completed is None:
+                    completed = CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
+                self._call(hooks, trial, self.iteration, trial, completed)
+                continue
             told = _completed(trial, result)
-            self._call(
-                (listener,), trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told
-            )
+            self._call(hooks, trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
             # A metric that one callback adds is seen by the next ones, by the journal and by the grid of results.
             told.pop(CONFIG, None)
             try:
                 result.update(with_plain_keys(told))
             except TypeError as error:
-                raise_told(listener, trial, error)
-
-    def log(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass a completed result to `logs`, which do not change it."""
-        self._call(self._listeners[_LOG], trial, self.iteration, trial, result)
+                raise_told(hooks[0], trial, error)
+            completed = None
+        if completed is None:
+            completed = CompletedResult(result, trial.attempt.config, running.config_text, trial.experiment_tag)
+        return completed
 
     def paused(self, trial: Trial) -> None:
         """The trial was paused."""

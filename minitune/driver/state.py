@@ -5,26 +5,25 @@ In a driver, only `RunState.move` changes a phase, so the indices agree with it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minitune.base.read_only import ReadOnlyList
 from minitune.base.shared_values import ObjectRef
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import GO_ON, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
+from minitune.experiment.completed_result import text_of_config
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition
 from minitune.experiment.trial import StartPoint, Trial
 from minitune.resources import Allocation, Resources
 from minitune.schedulers.trial_scheduler import SUPPLY_OPEN
-
-if TYPE_CHECKING:
-    from minitune.driver.report_path import ReportPath
 
 _READ_ONLY = (
     "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "
@@ -143,9 +142,7 @@ class RunningTrial:
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources, once it is ready.
         idle: Whether no call is in flight: only while an event is handled.
-        has_reported: Whether this attempt has written a result; then there may be a `report_path`.
-        report_path: The fast path of reports like the previous one.
-        look_s: With it: when to check the trial's directory again, by `time.monotonic`.
+        look_s: When to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the trial fails when its worker has ended.
         is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
     """
@@ -158,11 +155,18 @@ class RunningTrial:
     ends_by_itself: bool = False
     allocation: Allocation | None = None
     idle: bool = False
-    has_reported: bool = False
-    report_path: ReportPath | None = None
     look_s: float = 0.0
     overdue: Overdue | None = None
     is_cut_short: bool = False
+
+    @functools.cached_property
+    def config_text(self) -> str | None:
+        """The configuration of the attempt as JSON; see `text_of_config`."""
+        trial = self.trial
+        config = trial.attempt.config
+        if config is trial.current_config:
+            config = trial.recorded_config  # short texts in place of large values
+        return text_of_config(config)
 
 
 class WaitingTrials:

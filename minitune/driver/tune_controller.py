@@ -126,8 +126,7 @@ class TuneController:
                 self._failures.cannot_start(refusal.trial, refusal.error)
         if state.requests:
             self._actions.run_requests()
-        if self._actions.unwritten or self._actions.commands:
-            self._actions.commit()
+        self._actions.commit()
         # An actor that has not exited yet will bring an event, after which more trials may start.
         if not (state.running or state.waiting.leaving):
             self._check_stuck()
@@ -174,8 +173,7 @@ class TuneController:
                 self._events.of_type[type(event)](running, event)
             if state.requests:
                 self._actions.run_requests()
-        if self._actions.unwritten or self._actions.commands:
-            self._actions.commit()
+        self._actions.commit()
 
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""

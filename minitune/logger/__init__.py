@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune._alias import PACKAGE, listing, submodules
@@ -32,41 +32,6 @@ def __getattr__(name: str) -> Any:
     if name in ("critical", "debug", "error", "exception", "info", "warning"):  # `from ray import logger` is a Logger
         return getattr(logging.getLogger(PACKAGE), name)
     return _load(name)
-
-
-_OWN: dict[type, Callable[..., None]] = {
-    kind: kind.log_trial_result for kind in (CSVLoggerCallback, JsonLoggerCallback)
-}
-
-
-def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[..., Any]], list[LoggerCallback]]:
-    """Split the hooks `on_trial_result` into the first ones, and the loggers at their end that accept whole lines: at
-    most one each of CSV and JSON, without a subclass and without a changed method.
-    """
-    first = list(hooks)
-    logs: dict[type, Any] = {}
-    while first:
-        log = getattr(first[-1], "__self__", None)
-        if type(log) not in _OWN or type(log) in logs or not _is_unchanged(log, first[-1]):
-            break
-        logs[type(log)] = log
-        first.pop()
-    return first, [*logs.values()][::-1]
-
-
-def _is_unchanged(log: Any, hook: Any) -> bool:
-    """Whether a logger's methods for results are those of its class."""
-    is_base = getattr(hook, "__func__", None) is LoggerCallback.on_trial_result
-    return is_base and getattr(log.log_trial_result, "__func__", None) is _OWN[type(log)]
-
-
-def forwards_to_nothing(hook: Any) -> bool:
-    """Whether a hook does nothing: it is the hook of `LoggerCallback`, and the `log_...` method is not overridden."""
-    name = getattr(hook, "__name__", "")
-    called = name.replace("on_", "log_", 1)
-    if getattr(hook, "__func__", None) is not vars(LoggerCallback).get(name) or not hasattr(LoggerCallback, called):
-        return False
-    return getattr(getattr(hook.__self__, called), "__func__", None) is getattr(LoggerCallback, called)
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:

@@ -60,6 +60,8 @@ class CSVLoggerCallback(LoggerCallback):
     written as a backslash and a letter.
     """
 
+    only_reads = True  # it gets the result itself; others get a copy, which they may change
+
     def __init__(self) -> None:
         self._files = AppendFiles()
         self._tables: dict[str, _Table] = {}
@@ -87,23 +89,20 @@ class CSVLoggerCallback(LoggerCallback):
         try:
             if not (_PLAIN.issuperset(map(type, flat.values())) and _TEXT.issuperset(map(type, flat))):
                 flat = _flatten(flat)
-            self._add_row(trial.trial_id, table, flat)
-        except OSError as error:
-            self._lapse(trial.trial_id, table.path, error)
-
-    def append(self, trial: Trial, columns: list[str], row: str) -> bool:
-        """Append the text of a row, which ends in its only newline. Returns False, and writes nothing, if the trial's
-        file is not open or has other columns.
-        """
-        table = self._tables.get(trial.trial_id)
-        if table is None or not columns or table.columns != columns:
-            return False
-        try:
-            self._files.append(trial.trial_id, row.encode("utf-8", "backslashreplace"))
+            header = ""
+            if not table.columns:
+                if not flat:
+                    return
+                header = self._begin_columns(table, flat)
+            elif not table.known.issuperset(flat):
+                table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
+            row = self._format(list(map(flat.get, table.columns)))
+            self._files.append(trial.trial_id, (header + row).encode("utf-8", "backslashreplace"))
             table.rows += 1
+            if table.late and table.is_rewriting_due():
+                self._rewrite(trial.trial_id, table)
         except OSError as error:
             self._lapse(trial.trial_id, table.path, error)
-        return True
 
     def _start(self, trial: Trial) -> _Table | None:
         """Open the file, and keep earlier rows; None if that fails."""
@@ -123,24 +122,13 @@ class CSVLoggerCallback(LoggerCallback):
         self._tables[key] = table
         return table
 
-    def _add_row(self, key: str, table: _Table, flat: dict[str, Any]) -> None:
-        """Append a row that may have new columns."""
-        header = ""
-        if not table.columns:
-            if not flat:
-                return
-            table.add_columns(list(flat))
-            if table.columns != self._columns:
-                self._columns = table.columns.copy()
-                self._header = self._format(table.columns)
-            header = self._header
-        elif not table.known.issuperset(flat):
-            table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
-        row = self._format(list(map(flat.get, table.columns)))
-        self._files.append(key, (header + row).encode("utf-8", "backslashreplace"))
-        table.rows += 1
-        if table.late and table.is_rewriting_due():
-            self._rewrite(key, table)
+    def _begin_columns(self, table: _Table, flat: dict[str, Any]) -> str:
+        """Give a table the columns of its first row; return the header."""
+        table.add_columns(list(flat))
+        if table.columns != self._columns:
+            self._columns = table.columns.copy()
+            self._header = self._format(table.columns)
+        return self._header
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Complete and close the file."""

@@ -9,6 +9,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import AppendFiles
 from minitune.callback import Callback
+from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
@@ -18,6 +19,7 @@ from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_RESULT_FILE
 class JsonLoggerCallback(LoggerCallback):
     """Writes the results of each trial as strict JSON, one object per line. Retries and resumes append to the file."""
 
+    only_reads = True  # it gets the result itself; others get a copy, which they may change
     _leaves_parameters = False  # whether workers write the parameter files; see `leave_parameters`
 
     def __init__(self) -> None:
@@ -42,20 +44,19 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. Errors are as in `log_trial_start`."""
-        if trial.recorded_config is not trial.current_config:  # keep large values out of each line
-            result = {**result, CONFIG: trial.recorded_config}
-        line = f"{json_text.dumps(result)}\n"
-        if not self.append(trial, line):
-            self.log_trial_start(trial)
-            self.append(trial, line)
-
-    def append(self, trial: Trial, line: str) -> bool:
-        """Append a line to the trial's file. Return False if the file is not open."""
+        if type(result) is CompletedResult and result.text is not None:
+            line = result.text.line
+        else:
+            if trial.recorded_config is not trial.current_config:  # keep large values out of each line
+                result = {**result, CONFIG: trial.recorded_config}
+            line = f"{json_text.dumps(result)}\n"
+        data = line.encode("ascii")
         try:
-            return self._files.append(trial.trial_id, line.encode("ascii"))
+            if not self._files.append(trial.trial_id, data):
+                self.log_trial_start(trial)
+                self._files.append(trial.trial_id, data)
         except OSError as error:
             self._files.lapse(trial.trial_id, os.path.join(trial.local_path, EXPR_RESULT_FILE), error)
-            return True
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""

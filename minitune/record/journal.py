@@ -26,6 +26,7 @@ from minitune.base import files
 from minitune.base.disk import disk_error, gone_error, reason_of, refusal
 from minitune.base.shared_values import ObjectStore
 from minitune.error import JournalCorruptError, ObjectLostError, TuneError
+from minitune.experiment.completed_result import CompletedResult
 from minitune.record import codec, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal_lines import (
@@ -121,7 +122,6 @@ class Journal:
 
     Attributes:
         unwritten: The records for the next `write`, as `codec.encode` makes them.
-        add_encoded: Adds a record that is already JSON; None if a listener needs every record as it is.
 
     Raises:
         JournalCorruptError: If there is a bad line before good lines.
@@ -147,9 +147,6 @@ class Journal:
             raise _os_error(path, "created" if is_new else "opened", error) from error
         self.objects = ObjectStore(_objects_directory(path))
         self.unwritten: list[str] = []
-        self.add_encoded: Callable[[str], object] | None = None
-        if listen is None:
-            self.add_encoded = self.unwritten.append  # reports take no call of ours
         self._listen = listen
         self._file = _JournalFile(path, descriptor, lock)
         self._next_look_s = 0.0
@@ -168,15 +165,18 @@ class Journal:
         self.add(record)
         self.write()
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: dict[str, Any], result: CompletedResult | None = None) -> None:
         """Encode a record for the next `write`. Blocks while large objects are stored. Later changes of the record have
-        no effect.
+        no effect. `result` may have the JSON of the record's metrics.
 
         Raises:
             DiskError: If an object could not be stored.
         """
         try:
-            self.unwritten.append(codec.encode(record, self.objects))
+            metrics = None
+            if result is not None and result.text is not None:
+                metrics = result.text.metrics
+            self.unwritten.append(codec.encode(record, self.objects, metrics))
         except OSError as error:
             raise self.fail(self.objects.directory, "written", error) from error
         if self._listen is not None:
@@ -308,11 +308,13 @@ class MemoryJournal:
     """Stands in for the journal of a run without files: records go to a listener only."""
 
     offset = 0
-    add_encoded = None
 
     def __init__(self, listen: RecordHook):
-        self.unwritten: list[str] = []
-        self.add = listen
+        self._listen = listen
+
+    def add(self, record: records.Record, result: CompletedResult | None = None) -> None:
+        """Tell the listener of a record."""
+        self._listen(record)
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record itself: nothing is stored."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from minitune.base.forks import Origin
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
+from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import STATUS
 from minitune.experiment.trial import KeptCheckpoint, Trial, Usage
@@ -43,10 +44,7 @@ class Recorder:
         self.run = run
         self.directories = directories
         self._journal = journal
-        # The journal's own, so that no call lies between: the driver needs them in each turn and for each report.
-        self.unwritten = journal.unwritten
         self.write = journal.write
-        self.add_encoded = journal.add_encoded
         self._checkpoints = checkpoints
         self.is_closed = False
         self._origin = Origin()
@@ -170,13 +168,14 @@ class Recorder:
     def result(
         self,
         trial: Trial,
-        result: dict[str, Any],
+        completed: CompletedResult,
         decision: Decision,
         checkpoint: CheckpointRecord | None,
         ends: Ending | None = None,
     ) -> None:
-        """Record a result and the decision on it. To be written before the worker gets the decision. `ends`: why the
-        trial ends now, if nothing else has to be recorded before.
+        """Record the trial's last result, which is `completed` with its configuration, and the decision on it. To be
+        written before the worker gets the decision. `ends`: why the trial ends now, if nothing else has to be recorded
+        before.
         """
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
@@ -186,11 +185,12 @@ class Recorder:
                 trial.trial_id,
                 trial.attempt.number,
                 trial.progress.num_reports,
-                result,
+                trial.progress.metrics,
                 decision,
                 checkpoint,
                 ends,
-            )
+            ),
+            completed,
         )
         if ends is not None:
             self._ended.add(trial.trial_id)

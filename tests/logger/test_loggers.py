@@ -25,7 +25,6 @@ from minitune.logger import (
     LoggerCallback,
     default_loggers,
     pretty_print,
-    split_plain,
 )
 from minitune.logger.json import leave_parameters
 from minitune.logger.logger import step_of
@@ -180,19 +179,6 @@ def test_a_logger_goes_on_after_the_end_of_a_run(trial: Trial) -> None:
             logger.on_experiment_end(trials=[trial])
     assert lines(trial) == [{"loss": 1}, {"loss": 2}]
     assert [row["loss"] for row in table(trial)] == ["1", "2"]
-
-
-def test_a_row_is_not_appended_to_a_table_that_is_not_open_or_has_other_columns(trial: Trial) -> None:
-    logger = CSVLoggerCallback()
-    assert not logger.append(trial, ["a"], "1\n")
-    start(logger, trial)
-    log(logger, trial, {"a": 1})
-    assert not logger.append(trial, ["b"], "2\n")
-    assert not logger.append(trial, [], "2\n")
-    assert logger.append(trial, ["a"], "3\n")
-    end(logger, trial)
-    assert not logger.append(trial, ["a"], "4\n")
-    assert [row["a"] for row in table(trial)] == ["1", "3"]
 
 
 def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
@@ -630,13 +616,6 @@ def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_r
     assert json.loads(path.read_text()) == {"lr": "a reference"}
     assert not leave_parameters([logger], workers_write=False)
     end(logger, trial)
-
-
-def test_of_two_loggers_of_a_kind_only_the_last_accepts_whole_lines() -> None:
-    first, table, second = JsonLoggerCallback(), CSVLoggerCallback(), JsonLoggerCallback()
-    hooks = [first.on_trial_result, table.on_trial_result, second.on_trial_result]
-    assert split_plain(hooks) == (hooks[:1], [table, second])
-    assert split_plain([]) == ([], [])
 
 
 def test_a_default_logger_is_added_unless_there_is_one_of_its_kind() -> None:

@@ -35,10 +35,10 @@ def start_or_go_on(name):
 def half_a_record():
     original = codec.encode
 
-    def write_half(record, objects=None):
+    def write_half(record, objects, metrics=None):
         os.write(
             os.open(os.path.join(STORAGE, "half", "journal"), os.O_WRONLY | os.O_APPEND),
-            b"01234567 " + original(record, objects).encode()[:21],
+            b"01234567 " + original(record, objects, metrics).encode()[:21],
         )
         die()
 

@@ -1,4 +1,4 @@
-"""The fast path of plain reports writes the same bytes as the general path, for reports of all kinds."""
+"""The JSON that is made once for the journal and `result.json` is what each would make of the report, of all kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kit import LastFirst, Spy, files_below, fit, run_path, virtual_executor
 from minitune import clock, grid_search, report
 from minitune.callback import Callback
 from minitune.decision import Decision
-from minitune.driver.report_path import ReportPath
+from minitune.experiment.completed_result import CompletedResult
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.record.reading import read_run
@@ -94,20 +94,23 @@ def _lines(data: bytes) -> list[bytes]:
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
-    """Runs twice, with the short way and without it, and compares all files; gives how often it was taken."""
-    write, taken = ReportPath.write, 0
+    """Runs twice, with and without the text that is made once, compares all files; gives how often it was made."""
+    init, taken = CompletedResult.__init__, 0
 
-    def counting(self: ReportPath, *args: Any) -> bool:
+    def counting(self: CompletedResult, *args: Any) -> None:
         nonlocal taken
-        is_done = write(self, *args)
-        taken += is_done
-        return is_done
+        init(self, *args)
+        taken += self.text is not None
+
+    def without(self: CompletedResult, *args: Any) -> None:
+        init(self, *args)
+        self.text = None
 
     def compared(trainable: Any, space: Any, plugins: Callable[[], dict[str, Any]] = dict, **settings: Any) -> int:
         nonlocal taken
         found = []
         for is_on in (True, False):
-            monkeypatch.setattr(ReportPath, "write", counting if is_on else lambda self, *args: False)
+            monkeypatch.setattr(CompletedResult, "__init__", counting if is_on else without)
             monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "same")
             monkeypatch.setenv("MINITUNE_STORAGE_PATH", os.fspath(tmp_path / str(int(is_on))))
             fit(trainable, space, executor=virtual_executor(2), seed=1, **settings, **plugins())
