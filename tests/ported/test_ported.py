@@ -1,8 +1,9 @@
 """Users' scripts for Ray Tune run here with changed import lines, and have the same outcome as under Ray Tune.
 
-Each script in `scripts/` prints its outcome as JSON. `outcomes/` has the outcomes under Ray 2.60; `record.py` records
-them. The scripts `old_...` are for Ray 0.2 to 1.13. Ray 2.60 refuses them, so `outcomes/` has the name of the error,
-and `OLD` has the expected outcome, which follows from the manuals of their time.
+Each script in `scripts/` has a part of Ray's interface that the others lack, and prints its outcome as JSON.
+`outcomes/` has the outcomes under Ray 2.60; `record.py` records them. The scripts `old_...` are for Ray 0.2 to 1.13.
+Ray 2.60 refuses them, so `outcomes/` has the name of the error, and `OLD` has the expected outcome, which follows from
+the manuals of their time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY as ANYTHING
 
 import pytest
 from kit import scaled_s, variables_of_scripts
@@ -25,16 +25,11 @@ _BOUND_S = scaled_s(60)
 
 # These run trials in processes, as users do. The others run them inline, all in forks of one interpreter.
 IN_PROCESSES = {
-    *("checkpoints", "class_retry", "context", "errors", "function_report", "names", "pbt_function", "pipeline"),
-    *("put_get", "reuse_actors", "with_parameters"),
+    *("checkpoints", "class_retry", "errors", "function_report", "names", "pbt_function", "pipeline"),
 }
 
 # Intended differences: for each script, the path of a value in its outcome, and the value here.
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
-    # texts for people differ
-    "domains": {("strings", 0): "(0.0, 1.0)"},
-    # as in earlier versions, a dict can be a checkpoint, and a checkpoint is a path
-    "checkpoints": {("dict",): ANYTHING, ("fspath",): ANYTHING},
     # a result has the trial's original configuration, even if the trainable has changed its copy
     "class_details": {("configs",): [["deep", "lr"]] * 2},
     # params.json holds the configuration exactly, so there is no pickle
@@ -42,21 +37,16 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # ASHA lets the best third of a level go on, rounded down, but at least the best; Ray lets some more go on
     "asha_grid": {("ended", 5): [2, 3, 3]},
     "nested_metrics": {("last", 2): {"loss": 1.0, "by": {"class": {"a": 2}}}},
-    # bundles are kept as they were given, including an empty first one
-    "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
     # it is a FileNotFoundError and a TuneError
     "restart_errored": {("wrong", "nowhere"): "RunNotFoundError"},
     # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
     # an unknown word is an error, even if there is nothing to resume
     "run_resume": {("NONSENSE",): "ValueError"},
-    # a class's checkpoint has its iteration, so that its path is enough
-    "standalone": {("restored", 1): 3},
     # the words of states are those of all views
     "cli_reporter": {("status", "TERMINATED"): False, ("status", "2/2"): False},
     # trials that ended before their start do not count as terminated
     "custom_scheduler": {("terminated",): 2},
-    "time_budget": {("terminated", 1): False},
 }
 
 

@@ -1,6 +1,5 @@
 """When trials and runs end: dicts, functions, built-in and user-defined stoppers, `done`."""
 
-import datetime
 import json
 import os
 
@@ -10,10 +9,7 @@ from ray.tune import Stopper
 from ray.tune.stopper import (
     CombinedStopper,
     ExperimentPlateauStopper,
-    FunctionStopper,
     MaximumIterationStopper,
-    NoopStopper,
-    TimeoutStopper,
     TrialPlateauStopper,
 )
 
@@ -79,21 +75,14 @@ outcome = {
     "none": go(None),
     "done_function": go(None, train_fn),
     "dict": go({"n": 3, "deep/neg": 5}),
-    "dict_two": go({"n": 50, "training_iteration": 4}),
     "dict_done": go({"done": True}),
     "function": go(lambda trial_id, result: result["deep"]["neg"] < -4),
     "function_fn": go(lambda trial_id, result: result["n"] >= 5, train_fn),
-    "function_stopper": go(FunctionStopper(lambda trial_id, result: result["flat"] >= 3)),
-    "maximum": go(MaximumIterationStopper(max_iter=7)),
     "plateau": go(TrialPlateauStopper(metric="flat", std=0.01, num_results=3, grace_period=2)),
     "plateau_threshold": go(
         TrialPlateauStopper(metric="flat", num_results=3, grace_period=2, metric_threshold=4, mode="max")
     ),
     "combined": go(CombinedStopper(MaximumIterationStopper(8), TrialPlateauStopper("flat", num_results=5))),
-    "noop": go(NoopStopper()),
-    "timeout": go(TimeoutStopper(datetime.timedelta(hours=1))),
-    "maximum_fn": go(MaximumIterationStopper(3), train_fn),
-    "list": go([MaximumIterationStopper(9), FunctionStopper(lambda trial_id, result: result["n"] > 4)]),
 }
 custom = Custom()
 ended = tune.run(
