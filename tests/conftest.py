@@ -51,7 +51,10 @@ MARKER = "MINITUNE_TEST_SESSION"
 TEMPORARY_BYTES = 2 << 30
 """More than the files of any one test take; those of a test that has passed are removed."""
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
-OF_THE_SHELL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONHASHSEED")
+OF_THE_SHELL = (
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
+    *("PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONHASHSEED", "PYTHONUNBUFFERED"),
+)
 """Variables by which a user's shell changes the output or the behaviour of the programs that tests start."""
 
 

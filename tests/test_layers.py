@@ -129,9 +129,7 @@ def read_imports(root: Path) -> list[Import]:
 
 
 def _of_module(name: str, text: str, is_package: bool, modules: dict[str, tuple[str, bool]]) -> Iterator[Import]:
-    tree = ast.parse(text)
-    immediate = set(_immediate(tree))
-    for node in ast.walk(tree):
+    for node, is_immediate in _statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -144,18 +142,22 @@ def _of_module(name: str, text: str, is_package: bool, modules: dict[str, tuple[
             continue
         for target in dict.fromkeys(targets):
             inner = _inner(target)
-            yield Import(name, inner or target, node.lineno, inner is not None, node in immediate)
+            yield Import(name, inner or target, node.lineno, inner is not None, is_immediate)
 
 
-def _immediate(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run when the module is imported: not in functions, not under TYPE_CHECKING."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+def _statements(parent: ast.AST, is_immediate: bool = True) -> Iterator[tuple[ast.AST, bool]]:
+    """All that stands below a node but expressions, and whether it runs when the module is imported.
+
+    What stands in a function or under TYPE_CHECKING does not.
+    """
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.expr):
             continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        yield node
-        yield from _immediate(node)
+        is_later = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        )
+        yield node, is_immediate
+        yield from _statements(node, is_immediate and not is_later)
 
 
 def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
