@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune import Trainable, TuneError, grid_search, register_env, register_trainable
+from minitune import Trainable, grid_search, register_env, register_trainable
 from minitune.error import InvalidArgumentError
 from minitune.registry import (
     get_env_creator,
@@ -32,18 +32,6 @@ def test_a_function_becomes_a_class_and_a_class_stays():
     assert is_function_trainable("a_function")
     assert not is_function_trainable("a_class")
     assert not is_function_trainable(Steps)
-
-
-def test_an_unknown_trainable_is_refused():
-    with pytest.raises(TuneError, match="unknown"):
-        get_trainable_cls("unknown")
-    with pytest.raises(TuneError, match="unknown"):
-        validate_trainable("unknown")
-
-
-def test_a_registered_environment_is_found():
-    register_env("an_env", lambda config: 7)
-    assert get_env_creator("an_env")({}) == 7
 
 
 def test_each_trial_has_the_environment_that_it_names() -> None:
@@ -94,23 +82,3 @@ def test_a_later_registration_replaces_an_earlier_one() -> None:
     assert get_env_creator("an_env")({}) == 2
     assert get_trainable("it")({}) == 2
     assert is_function_trainable(get_trainable("it"))
-
-
-@pytest.mark.usefixtures("no_names")
-@pytest.mark.parametrize("register", [register_trainable, register_env])
-def test_what_is_no_name_or_cannot_be_called_is_refused(register: Any) -> None:
-    with pytest.raises(TypeError, match="name must be text, but got 3"):
-        register(3, lambda config: None)
-    with pytest.raises(TypeError):
-        register("it", 3)
-    assert not has_env_creator("it")
-    with pytest.raises(KeyError):
-        get_trainable("it")
-
-
-@pytest.mark.usefixtures("no_names")
-def test_a_function_that_needs_more_than_its_configuration_is_refused() -> None:
-    with pytest.raises(ValueError, match="config"):
-        register_trainable("it", lambda config, data: None)
-    with pytest.raises(KeyError):
-        get_trainable("it")

@@ -32,7 +32,6 @@ from minitune import (
     clock,
     get_checkpoint,
     grid_search,
-    register_trainable,
     report,
     run,
     uniform,
@@ -62,13 +61,6 @@ def test_a_function_runs_over_a_grid() -> None:
     assert {Path(trial.local_path).parent for trial in analysis.trials} == {run_path("exp")}
 
 
-def test_a_registered_name_names_the_trials() -> None:
-    register_trainable("my_name", count)
-    (trial,) = run("my_name", verbose=0).trials
-    assert trial.trainable_name == "my_name"
-    assert trial.name.startswith("my_name_")
-
-
 @pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
 def test_a_run_stops_at_its_criterion(stop: Any) -> None:
     (trial,) = run(count, stop=stop, verbose=0).trials
@@ -81,26 +73,6 @@ def test_a_limit_may_be_a_pair() -> None:
     assert trial.last_result["n"] == 2
 
 
-def test_plug_ins_may_be_given_by_name() -> None:
-    analysis = run(count, search_alg="random", scheduler="asha", metric="score", mode="max", num_samples=2, verbose=0)
-    assert len(analysis.trials) == 2
-
-
-def test_old_arguments_for_checkpoints_work_with_a_warning() -> None:
-    settings: dict[str, Any] = {
-        "keep_checkpoints_num": 1,
-        "checkpoint_score_attr": "min-loss",
-        "checkpoint_freq": 1,
-        "checkpoint_at_end": True,
-    }
-    with pytest.warns(DeprecationWarning, match="is deprecated: pass ") as warned:
-        (trial,) = run(Steps, stop={"n": 5}, verbose=0, **settings).trials
-    assert [str(one.message).split()[0] for one in warned] == list(settings)
-    assert {one.filename for one in warned} == {__file__}
-    kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
-    assert kept == ["checkpoint_000002", "checkpoint_000004"]  # the best, and the latest
-
-
 def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "with space"
@@ -110,11 +82,6 @@ def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkey
         with pytest.raises(ValueError, match="must be local, but got 's3://bucket/runs'"):
             make(storage_path="s3://bucket/runs")
     assert sorted(one.name for one in tmp_path.iterdir() if ":" in one.name) == []
-
-
-def test_local_dir_is_taken_for_the_storage(tmp_path: Path) -> None:
-    (trial,) = run(count, name="old", local_dir=tmp_path / "there", verbose=0).trials
-    assert Path(trial.local_path).parent == tmp_path / "there" / "old"
 
 
 class Steps(SavedCounter):
@@ -199,26 +166,6 @@ def test_every_attempt_of_a_trial_starts_from_restore(tmp_path: Path, caplog: py
     assert f"attempt 2 of 2 starts from {tmp_path}" in caplog.text
     (trial,) = run(fails_at_first, resume="AUTO+RESTART_ERRORED", **settings).trials
     assert (trial.status, trial.last_result["n"]) == ("TERMINATED", 7)
-
-
-def test_a_class_can_be_restored_from_a_checkpoint() -> None:
-    (first,) = run(Steps, stop={"n": 2}, verbose=0).trials
-    assert first.checkpoint is not None
-    (second,) = run(Steps, stop={"n": 3}, restore=first.checkpoint.path, verbose=0).trials
-    assert second.last_result["n"] == 3
-    assert second.last_result["iterations_since_restore"] == 1
-
-
-def test_the_user_may_name_trials_and_directories() -> None:
-    analysis = run(
-        count,
-        trial_name_creator=lambda trial: f"mine_{trial.trial_id}",
-        trial_dirname_creator=lambda trial: f"dir_{trial.config['x']}",
-        config={"x": grid_search([1, 2])},
-        verbose=0,
-    )
-    assert [trial.name.startswith("mine_") for trial in analysis.trials] == [True, True]
-    assert [Path(trial.local_path).name for trial in analysis.trials] == ["dir_1", "dir_2"]
 
 
 # -- limits --------------------------------------------------------------------------------------------------------

@@ -240,24 +240,6 @@ def test_study_can_be_pickled() -> None:
     assert trace(other, 5) == trace(one, 5)
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"space": 5}, "space must be a dict, but got 5"),
-        ({"searcher": 5}, "searcher must be None, a Searcher, a SearchAlgorithm or the name of one, but got 5"),
-        ({"mode": "up"}, "mode must be one of min, max, obs"),
-        ({"metric": 5}, "metric must be None, a metric's name or a list of names, but got 5"),
-        ({"num_samples": 0}, "num_samples must be an int >= 1, or -1 for no end, but got 0"),
-        ({"seed": "x"}, "seed must be None or an int, but got 'x'"),
-        ({"on_duplicate": "x"}, "on_duplicate must be one of"),
-        ({"constraints": 5}, "constraints must be None or a list of functions"),
-    ],
-)
-def test_a_study_refuses_bad_arguments(options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        Study(**{"space": {"x": 1}, **options})
-
-
 def test_without_a_mode_nothing_is_best() -> None:
     one = Study({"x": 1})
     one.tell(one.ask(), 1)

@@ -207,28 +207,6 @@ class NotPicklable(minitune.Callback):
         raise TypeError("this stays in the driver")
 
 
-def test_the_directory_of_an_uploaded_checkpoint_is_removed_where_ray_train_does(run_config: RunConfig) -> None:
-    mode = minitune.train.CheckpointUploadMode
-    storage = Path(run_config.storage_path)
-    given = [
-        {"checkpoint_upload_mode": mode.ASYNC},
-        {"checkpoint_upload_mode": mode.ASYNC, "delete_local_checkpoint_after_upload": False},
-        {"delete_local_checkpoint_after_upload": True},
-        {"checkpoint_upload_mode": mode.SYNC},
-    ]
-
-    def loop() -> None:
-        for step, options in enumerate(given):
-            directory = storage / str(step)
-            directory.mkdir()
-            (directory / "model").write_text(str(step))
-            minitune.train.report({"step": step}, Checkpoint(directory), **options)
-
-    result = DataParallelTrainer(loop, run_config=run_config).fit()
-    assert sorted(path.name for path in storage.iterdir()) == ["1", "3", "run"]
-    assert [Path(kept.path, "model").read_text() for kept, _ in result.best_checkpoints] == ["0", "1", "2", "3"]
-
-
 # -- a training that goes on -------------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from kit import fit, listening
 
-from minitune import RunConfig, TuneConfig, Tuner
-
 SCRIPTS = Path(__file__).with_name("scripts")
 
 GRID = SCRIPTS / "grid_of_names.py"
@@ -66,15 +64,3 @@ def test_a_run_works_without_functions_that_other_systems_lack(script):
     done = script.run_command([sys.executable, str(script.write(GRID)), "6", "without"])
     stdout = done.stdout
     assert re.fullmatch(RESULT, stdout.splitlines()[-1])
-
-
-def test_configs_that_change_after_the_tuner_was_made_change_nothing(tmp_path):
-    tune_config = TuneConfig(num_samples=2, executor="inline")
-    run_config = RunConfig(name="first", storage_path=tmp_path, verbose=0)
-    tuner = Tuner(lambda config: {"n": 1}, tune_config=tune_config, run_config=run_config)
-    tune_config.num_samples = 5
-    run_config.callbacks = [listening(on_trial_start=lambda **info: started.append(info))]
-    started = []
-    grid = tuner.fit()
-    assert len(grid) == 2
-    assert started == []

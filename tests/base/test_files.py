@@ -103,11 +103,6 @@ def test_a_tree_that_cannot_be_removed_is_discarded_without_an_error(tmp_path: P
     assert os.listdir(tmp_path) == []
 
 
-def test_the_end_of_a_file_is_read_without_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"0123456789")
-    assert [files.read_end(tmp_path / "file", most_bytes) for most_bytes in (3, 100)] == [b"789", b"0123456789"]
-
-
 def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
 
@@ -382,23 +377,6 @@ def test_a_path_elsewhere_is_refused(path: str) -> None:
 def test_a_path_that_is_none_is_refused(path: object) -> None:
     with pytest.raises(TypeError, match="a path must be text"):
         files.local_path(path)  # type: ignore[arg-type]
-
-
-def test_a_relative_path_needs_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    (tmp_path / "here").rmdir()
-    monkeypatch.setattr(sys, "path", ["", "/absolute", "relative"])
-    with pytest.raises(FileNotFoundError, match="such as 'runs' needs a working directory"):
-        files.local_path("runs")
-    assert files.local_path("/runs") == "/runs"
-    assert files.search_path() == ["", "/absolute", "relative"]
-
-
-def test_the_storage_has_the_paths_of_a_run_and_of_a_trial() -> None:
-    storage = files.StorageContext.of_run("/runs/mine", "trial_1")
-    assert (storage.storage_fs_path, storage.experiment_dir_name) == ("/runs", "mine")
-    assert (storage.experiment_fs_path, storage.trial_fs_path) == ("/runs/mine", "/runs/mine/trial_1")
 
 
 # -- appending ---------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from minitune.base.pickling import (
     load_value,
     require_picklable,
 )
-from minitune.base.shared_values import ObjectRef, forget, hold, store
+from minitune.base.shared_values import ObjectRef, forget, store
 from minitune.error import ObjectLostError
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -302,11 +302,6 @@ def test_the_file_is_private_and_whole(tmp_path: Path) -> None:
     assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
 
 
-def test_storing_again_replaces_the_value(tmp_path: Path) -> None:
-    assert store(1, tmp_path / "v.pkl").get() == 1
-    assert store(2, tmp_path / "v.pkl").get() == 2
-
-
 def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"the value of 'data' cannot be pickled: item 'x' is a _thread\.lock"):
         store({"x": LOCK}, tmp_path / "v.pkl", "the value of 'data'")
@@ -339,16 +334,6 @@ def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
     assert len({id(value) for value in found}) == 1
 
 
-def test_a_shared_object_is_a_reference(script: Script, tmp_path: Path) -> None:
-    value = [1, 2]
-    handle = hold(value)
-    assert pickle.loads(pickle.dumps(handle)).get() is value
-    (tmp_path / "handle").write_bytes(pickle.dumps(handle))
-    source = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb')).get()"
-    _, stderr = script.finish(script.start(source, str(tmp_path / "handle")))
-    assert "no longer in this process" in stderr
-
-
 def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_path: Path) -> None:
     """A worker's main module is another one; pickle looks the script's classes up there."""
     worker = """
@@ -363,11 +348,6 @@ def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_p
 
 def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None:
     script.run(SCRIPTS / "keeps_its_objects.py", str(tmp_path / "v.pkl"))
-
-
-def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:
-    with pytest.raises(ObjectLostError, match="is gone"):
-        ObjectRef(str(tmp_path / "gone.pkl")).get()
 
 
 def test_a_lock_in_a_keyword_default_or_a_single_slot_is_named() -> None:

@@ -134,13 +134,6 @@ def test_another_seed_changes_what_is_drawn_from_there_on() -> None:
     assert [variant.config["x"] for variant in drawn if variant] == [first[0], *other[1:]]
 
 
-def test_domains_within_options_are_drawn() -> None:
-    space = {"m": choice([{"lr": uniform(2, 3), "layers": [randint(5, 6), (choice(["x"]),)]}])}
-    (config,) = variants(space)
-    assert 2 <= config["m"]["lr"] < 3
-    assert config["m"]["layers"] == [5, ("x",)]
-
-
 def test_a_space_without_anything_to_search_is_given_as_often_as_asked() -> None:
     assert variants({"a": 1, "deep": {"b": [1, 2]}}, num_samples=3) == [{"a": 1, "deep": {"b": [1, 2]}}] * 3
     assert variants({}, num_samples=2) == [{}, {}]

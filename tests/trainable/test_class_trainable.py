@@ -6,12 +6,13 @@ import inspect
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import BOUND_S, FakeDriver, pull, settle
+from kit import BOUND_S, FakeDriver, pull, raiser, settle
 
 from minitune import clock
 from minitune.checkpoint import Checkpoint, matches
@@ -47,6 +48,7 @@ class Filer(Counter):
     """Writes its state to a file."""
 
     returned: Any = None
+    """What `save_checkpoint` returns; "dir" stands for its directory."""
 
     def save_checkpoint(self, checkpoint_dir: str) -> Any:
         Path(checkpoint_dir, "count").write_text(str(self.count))
@@ -63,12 +65,18 @@ class Plain(Trainable):
         return {"x": 1}
 
 
-class StringFiler(Filer):
-    returned = "elsewhere"
+def filing(value: Any) -> type[Filer]:
+    """A `Filer` whose `save_checkpoint` returns this value."""
+    return type("Filing", (Filer,), {"returned": value})
 
 
-class DirFiler(Filer):
-    returned = "dir"
+def stepping(step: Callable[[Any], Any]) -> type[Plain]:
+    """A class of this step."""
+    return type("Stepping", (Plain,), {"step": step})
+
+
+def raising(error: BaseException) -> type[Plain]:
+    return stepping(raiser(error))
 
 
 # -- alone -------------------------------------------------------------------------------------------------------------
@@ -99,7 +107,7 @@ def test_the_directory_of_a_trainable_is_made_when_asked_for(tmp_path: Path) -> 
     assert counter.logdir.startswith(str(tmp_path / "minitune_results"))
 
 
-@pytest.mark.parametrize("kind", [Counter, Filer, DirFiler])
+@pytest.mark.parametrize("kind", [Counter, Filer, filing("dir")])
 @pytest.mark.parametrize("form", ["result", "checkpoint", "path"])
 def test_a_class_goes_on_from_what_it_saved(kind: type[Counter], form: str) -> None:
     one = kind(config={})
@@ -118,44 +126,33 @@ def test_a_class_goes_on_from_what_it_saved(kind: type[Counter], form: str) -> N
     assert result["time_since_restore"] == result["time_this_iter_s"]
 
 
-def test_save_takes_a_directory(tmp_path: Path) -> None:
+def test_each_save_has_the_directory_that_is_given_or_one_of_its_own(tmp_path: Path) -> None:
     counter = Counter()
-    saved = counter.save(str(tmp_path / "here"))
-    assert saved.checkpoint == Checkpoint(tmp_path / "here")
-    assert pickle.loads((tmp_path / "here" / "_dict_checkpoint.pkl").read_bytes()) == {"count": 0}
+    counter.train()
+    one = counter.save()
+    counter.count = 9
+    two = counter.save(str(tmp_path / "here"))
+    three = counter.save()
+    assert two.checkpoint == Checkpoint(tmp_path / "here")
+    assert pickle.loads((tmp_path / "here" / "_dict_checkpoint.pkl").read_bytes()) == {"count": 9}
+    for saved, count in ((one, 1), (two, 9), (one, 1), (three, 9)):
+        counter.restore(saved)
+        assert counter.count == count
+    assert Path(one.checkpoint.path).parent == Path(three.checkpoint.path).parent == Path(counter.logdir)
 
 
-def test_a_foreign_string_from_save_checkpoint_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must return None, a dict, or the directory .*'elsewhere'"):
-        StringFiler().save()
-
-
-def test_a_file_outside_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "weights").touch()
-
-    class Elsewhere(Filer):
-        returned = str(tmp_path / "weights")
-
-    with pytest.raises(ValueError, match="must return None, a dict, or the directory"):
-        Elsewhere().save(str(tmp_path / "checkpoint"))
-
-
-@pytest.mark.parametrize("config", [[], 3, "text"])
-def test_a_configuration_that_is_no_dict_is_refused(config: Any) -> None:
-    with pytest.raises(TypeError, match="config must be None or a dict"):
-        Counter(config=config)
+@pytest.mark.parametrize("place", ["elsewhere", "{}/outside", "{}/checkpoint/missing"])
+def test_a_text_from_save_checkpoint_must_be_its_directory(tmp_path: Path, place: str) -> None:
+    (tmp_path / "outside").touch()
+    returned = place.format(tmp_path)
+    with pytest.raises(ValueError, match=rf"must return None, a dict, or the directory .*'{returned}'"):
+        filing(returned)().save(str(tmp_path / "checkpoint"))
 
 
 def test_the_time_between_two_steps_does_not_count() -> None:
     virtual = clock.VirtualClock(1_000.0)
-
-    class Timed(Plain):
-        def step(self) -> dict[str, Any]:
-            virtual.sleep(2.0)
-            return {"x": 1}
-
     with clock.use(virtual):
-        timed = Timed()
+        timed = stepping(lambda self: virtual.sleep(2.0) or {"x": 1})()
         virtual.sleep(50.0)
         timed.train()
         virtual.sleep(50.0)
@@ -175,41 +172,20 @@ def test_a_class_shows_its_attributes_without_an_object() -> None:
     assert dict(inspect.getmembers(Plain)).keys() >= {"experiment_id", "_logdir", "logdir"}
 
 
-def test_the_id_of_an_experiment_is_the_same_in_each_attempt(driver: FakeDriver) -> None:
-    class Telling(Plain):
-        def step(self) -> dict[str, Any]:
-            return {"id": self.experiment_id}
-
-    ids = [pull(driver.start(Telling, name=name)).metrics["id"] for name in ("t_1", "t_1", "t_2")]
-    assert ids[0] == ids[1] != ids[2]
-    assert [len(one) for one in ids] == [32, 32, 32]
-    one = Plain()
-    assert one.experiment_id == one.experiment_id != Plain().experiment_id
-    one.experiment_id = "mine"  # type: ignore[misc]
-    assert one.experiment_id == "mine"
-
-
-def test_a_class_without_checkpoints_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="save_checkpoint"):
-        Plain().save()
-    with pytest.raises(NotImplementedError, match="step"):
-        Trainable().train()
-
-
-def test_restoring_needs_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="but got int"):
-        Counter().restore(3)
-    with pytest.raises(FileNotFoundError):
-        Counter().restore(tmp_path / "gone")
-
-
-def test_step_must_return_a_dict() -> None:
-    class Bad(Trainable):
-        def step(self) -> Any:
-            return 3
-
-    with pytest.raises(TypeError, match=r"step\(\) of Bad must return a dict .* int: 3"):
-        Bad().train()
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: Plain().save(), NotImplementedError, "save_checkpoint"),
+        (lambda: Trainable().train(), NotImplementedError, "step"),
+        (lambda: Counter().restore(3), TypeError, "but got int"),
+        (lambda: Counter().restore("/nowhere"), FileNotFoundError, "nowhere"),
+        (lambda: stepping(lambda self: 3)().train(), TypeError, r"step\(\) of Stepping must return a dict .* int: 3"),
+        (lambda: Counter({}, storage="s3://x"), ValueError, "storage must be None"),
+    ],
+)
+def test_wrong_use_is_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
 
 
 def test_reset_takes_another_config() -> None:
@@ -225,12 +201,8 @@ def test_reset_takes_another_config() -> None:
 
 def test_log_result_sees_each_result() -> None:
     seen: list[Any] = []
-
-    class Logging(Plain):
-        def log_result(self, result: dict[str, Any]) -> None:
-            seen.append((result["x"], result["training_iteration"]))
-
-    trainable = Logging()
+    log_result = {"log_result": lambda self, result: seen.append((result["x"], result["training_iteration"]))}
+    trainable = type("Logging", (Plain,), log_result)()
     trainable.train()
     trainable.train()
     assert seen == [(1, 1), (1, 2)]
@@ -265,56 +237,27 @@ def test_automatic_metrics_can_be_asked_for() -> None:
     assert set(debug) == {"trial_id", "date", "timestamp", "pid", "hostname", "node_ip", "config"}
 
 
-def test_foreign_storage_is_refused() -> None:
-    with pytest.raises(ValueError, match="storage must be None"):
-        Counter({}, storage="s3://x")  # type: ignore[arg-type]
-
-
-def test_each_save_has_a_directory_of_its_own() -> None:
-    counter = Counter()
-    counter.train()
-    one = counter.save()
-    counter.count = 9
-    two = counter.save()
-    counter.restore(one)
-    assert counter.count == 1
-    counter.restore(two)
-    assert counter.count == 9
-    assert Path(one.checkpoint.path).parent == Path(counter.logdir)
-
-
 @pytest.mark.parametrize("value", [(1, 2), 0])
 def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(
     caplog: pytest.LogCaptureFixture, value: object
 ) -> None:
-    class Chatty(Filer):
-        returned = value
-
-    saved = Chatty(config={"start": 2}).save()
-    other = Chatty()
+    saved = filing(value)(config={"start": 2}).save()
+    other = Filer()
     other.restore(saved)
     assert other.count == 2
     assert f"({value!r}) is ignored" in caplog.text
 
 
-def test_the_counter_can_be_read_and_set_under_its_name_in_ray_tune() -> None:
-    class Setting(Plain):
-        def step(self) -> dict[str, Any]:
-            self._iteration += 10
-            return {"x": self._iteration}
+def test_counter_and_directory_can_be_read_and_set_under_their_names_in_ray_tune() -> None:
+    def step(self: Any) -> dict[str, Any]:
+        self._iteration += 10
+        return {"x": self._iteration, "logdir": self._logdir}
 
-    result = Setting().train()
+    one, other = stepping(step)(), stepping(step)()
+    other._logdir = "mine"  # type: ignore[misc]
+    result = one.train()
     assert (result["x"], result["training_iteration"]) == (10, 11)
-
-
-def test_the_directory_can_be_read_and_set_under_its_name_in_ray_tune(tmp_path: Path) -> None:
-    class Setting(Plain):
-        def step(self) -> dict[str, Any]:
-            return {"x": self._logdir}
-
-    one, other = Setting(), Setting()
-    other._logdir = "mine"
-    assert (one.train()["x"], other.train()["x"]) == (one.logdir, "mine")
+    assert (result["logdir"], other.train()["logdir"]) == (one.logdir, "mine")
 
 
 def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
@@ -331,15 +274,11 @@ def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
 
 def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     virtual = clock.VirtualClock()
-
-    class Slow(Plain):
-        def setup(self, config: dict[str, Any]) -> None:
-            virtual.sleep(config["s"])
-
+    slow = type("Slow", (Plain,), {"setup": lambda self, config: virtual.sleep(config["s"])})
     with clock.use(virtual):
-        Slow(config={"s": 10.0})
+        slow(config={"s": 10.0})
         assert not caplog.records
-        Slow(config={"s": 11.0})
+        slow(config={"s": 11.0})
     assert "setup of Slow took 11.0 s" in caplog.text
 
 
@@ -351,15 +290,8 @@ def test_a_removed_method_names_its_replacement(name: str) -> None:
 
 
 def test_the_same_dict_may_be_returned_every_time(driver: FakeDriver) -> None:
-    class Same(Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
-            self.result = {"x": 0, "nested": {"y": 0}}
-
-        def step(self) -> dict[str, Any]:
-            self.result["x"] += 1
-            return self.result
-
-    actor = driver.start(Same)
+    same: dict[str, Any] = {"x": 0, "nested": {"y": 0}}
+    actor = driver.start(stepping(lambda self: same.update(x=same["x"] + 1) or same))
     assert [pull(actor).metrics[key] for key in ("x", "training_iteration", "x")] == [1, 2, 3]
 
 
@@ -388,15 +320,6 @@ class Bare(Plain):
 def test_a_class_may_have_a_constructor_of_the_users(driver: FakeDriver, kind: type[Trainable]) -> None:
     metrics = pull(driver.start(kind)).metrics
     assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")
-
-
-def test_a_constructor_that_does_not_call_ours_is_refused(driver: FakeDriver) -> None:
-    class Alone(Plain):
-        def __init__(self, config: dict[str, Any]):
-            self.x = 0
-
-    with pytest.raises(TypeError, match=r"__init__\(\) of Alone must call super\(\)"):
-        driver.start(Alone)
 
 
 # -- as a trial --------------------------------------------------------------------------------------------------------
@@ -452,46 +375,39 @@ def test_a_trial_is_saved_and_restored(driver: FakeDriver, kind: type[Counter]) 
 
 
 def test_a_failed_save_leaves_nothing(driver: FakeDriver) -> None:
-    actor = driver.start(StringFiler)
+    actor = driver.start(filing("elsewhere"))
     with pytest.raises(ValueError, match="elsewhere"):
         settle(actor.save())
     assert os.listdir(driver.directory / "t_00000") == []
 
 
-def test_an_error_in_setup_is_the_factorys(driver: FakeDriver) -> None:
-    class Broken(Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
-            raise OSError("no data")
-
-    with pytest.raises(OSError, match="no data"):
-        driver.start(Broken)
+@pytest.mark.parametrize(
+    ("method", "replacement", "error", "text"),
+    [
+        ("setup", raiser(OSError("no data")), OSError, "no data"),
+        ("__init__", lambda self, config: None, TypeError, r"__init__\(\) of Broken must call super\(\)"),
+    ],
+)
+def test_an_error_while_the_object_is_made_is_the_factorys(
+    driver: FakeDriver, method: str, replacement: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        driver.start(type("Broken", (Plain,), {method: replacement}))
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), SystemExit(4), KeyboardInterrupt()])
 def test_an_error_in_a_step_is_the_answer(driver: FakeDriver, error: BaseException) -> None:
-    class Failing(Plain):
-        def step(self) -> dict[str, Any]:
-            raise error
-
-    assert driver.start(Failing).train().exception(BOUND_S) is error
+    assert driver.start(raising(error)).train().exception(BOUND_S) is error
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), StopIteration()])
 def test_a_step_that_exits_cleanly_ends_the_trial(driver: FakeDriver, error: BaseException) -> None:
-    class Ending(Plain):
-        def step(self) -> dict[str, Any]:
-            raise error
-
-    assert pull(driver.start(Ending)) == Report(None, None, True)
+    assert pull(driver.start(raising(error))) == Report(None, None, True)
 
 
 def test_a_result_that_cannot_travel_names_its_key(driver: FakeDriver) -> None:
-    class Locked(Plain):
-        def step(self) -> dict[str, Any]:
-            return {"x": threading.Lock()}
-
     with pytest.raises(TypeError, match=r"metric 'x' of type _thread\.lock"):
-        pull(driver.start(Locked))
+        pull(driver.start(stepping(lambda self: {"x": threading.Lock()})))
 
 
 def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
@@ -508,24 +424,9 @@ def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
     assert settle(driver.start(Plain, name="t_3").reset(driver.info("t_4").fields(), None)) is False
 
 
-def test_errors_of_cleanup_are_logged_only(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
-    class Messy(Plain):
-        def cleanup(self) -> None:
-            raise OSError("cannot clean up")
-
-    actor = driver.start(Messy)
-    pull(actor)
-    assert settle(actor.stop()) is None
-    assert "cannot clean up" in caplog.text
-
-
 def test_report_does_nothing_in_a_class(driver: FakeDriver) -> None:
-    class Reporting(Plain):
-        def step(self) -> dict[str, Any]:
-            report({"y": 1})
-            return {"x": get_checkpoint() is None}
-
-    assert pull(driver.start(Reporting)).metrics["x"] is True
+    reporting = stepping(lambda self: report({"y": 1}) or {"x": get_checkpoint() is None})
+    assert pull(driver.start(reporting)).metrics["x"] is True
 
 
 # -- a function as a class ---------------------------------------------------------------------------------------------
@@ -581,40 +482,6 @@ def test_a_wrapped_function_may_end_with_a_report_that_is_done() -> None:
     trainable.stop()
 
 
-def test_a_wrapped_function_may_change_its_configuration() -> None:
-    def fn(config: dict[str, Any]) -> None:
-        report({"x": config.pop("x"), "n": config["list"].pop()})
-
-    trainable = wrap_function(fn)(config={"x": 1, "list": [2]})
-    for config in ({"x": 1, "list": [2]}, {"x": 3, "list": [4]}):
-        if config["x"] == 3:
-            assert trainable.reset(config)
-        result = trainable.train()
-        assert (result["x"], result["n"], result["config"]) == (config["x"], config["list"][0], config)
-        assert trainable.config == {"x": result["x"], "list": [result["n"]]}
-    trainable.stop()
-
-
-def test_a_wrapped_function_cannot_be_saved_without_a_checkpoint_or_restored_later(tmp_path: Path) -> None:
-    trainable = wrap_function(lambda config: report({"x": 1}))(config={})
-    trainable.train()
-    with pytest.raises(RuntimeError, match="the function has not reported one yet"):
-        trainable.save()
-    with pytest.raises(RuntimeError, match="only be restored before its first train"):
-        trainable.restore(str(tmp_path))
-    trainable.stop()
-
-
-def test_a_wrapped_function_saves_its_checkpoint_where_it_is_told(tmp_path: Path) -> None:
-    trainable = wrap_function(counting)(config={"n": 2, "scratch": str(tmp_path)})
-    trainable.train()
-    saved = trainable.save(str(tmp_path / "copy"))
-    assert saved.checkpoint == Checkpoint(tmp_path / "copy")
-    assert (tmp_path / "copy" / "i").read_text() == "0"
-    assert saved.metrics["i"] == 0
-    trainable.stop()
-
-
 def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
     def fails(config: dict[str, Any]) -> None:
         report({"x": config["x"]})
@@ -629,18 +496,37 @@ def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
     trainable.stop()
 
 
+def test_a_wrapped_function_may_change_its_configuration() -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": config.pop("x"), "n": config["list"].pop()})
+
+    trainable = wrap_function(fn)(config={"x": 1, "list": [2]})
+    for config in ({"x": 1, "list": [2]}, {"x": 3, "list": [4]}):
+        if config["x"] == 3:
+            assert trainable.reset(config)
+        result = trainable.train()
+        assert (result["x"], result["n"], result["config"]) == (config["x"], config["list"][0], config)
+        assert trainable.config == {"x": result["x"], "list": [result["n"]]}
+    trainable.stop()
+
+
+def test_a_wrapped_function_saves_the_checkpoint_that_it_has_reported_where_it_is_told(tmp_path: Path) -> None:
+    trainable = wrap_function(counting)(config={"n": 2, "scratch": str(tmp_path)})
+    with pytest.raises(RuntimeError, match="the function has not reported one yet"):
+        trainable.save()
+    trainable.train()
+    saved = trainable.save(str(tmp_path / "copy"))
+    assert saved.checkpoint == Checkpoint(tmp_path / "copy")
+    assert (tmp_path / "copy" / "i").read_text() == "0"
+    assert saved.metrics["i"] == 0
+    with pytest.raises(RuntimeError, match="only be restored before its first train"):
+        trainable.restore(str(tmp_path))
+    trainable.stop()
+
+
 def test_a_wrapped_function_is_a_function_for_the_driver(driver: FakeDriver) -> None:
     actor = driver.start(wrap_function(lambda config: 4))
     assert pull(actor).metrics["_metric"] == 4
-
-
-def test_a_returned_file_that_does_not_exist_is_refused() -> None:
-    class Forgets(Counter):
-        def save_checkpoint(self, checkpoint_dir: str) -> Any:
-            return os.path.join(checkpoint_dir, "weights")
-
-    with pytest.raises(ValueError, match="must return None, a dict, or the directory"):
-        Forgets().save()
 
 
 def test_the_totals_of_a_checkpoint_are_restored_from_its_path() -> None:

@@ -120,20 +120,6 @@ def test_with_parameters_needs_no_values() -> None:
     assert with_parameters(lambda config: 1)({}) == 1
 
 
-@pytest.mark.parametrize("wrong", [3, "text", None, int])
-def test_only_trainables_can_be_wrapped(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="Trainable"):
-        with_parameters(wrong, a=1)
-    with pytest.raises(ValueError, match="Trainable"):
-        with_resources(wrong, {"cpu": 1})
-
-
-@pytest.mark.parametrize("wrong", [None, 3, {"cpu": -1}])
-def test_bad_resources_are_refused_at_once(wrong: Any) -> None:
-    with pytest.raises(ValueError):
-        with_resources(fn, wrong)
-
-
 def test_a_trainable_has_a_name_for_its_trials() -> None:
     class Named:
         _name = "mine"
@@ -188,13 +174,6 @@ def test_a_decorator_keeps_what_is_bound_to_a_function(driver: FakeDriver) -> No
         validate_trainable(wrapped(with_parameters(both, data=[1, 2])))
     with pytest.raises(ValueError, match="data"):
         with_parameters(outer, data=[5])
-
-
-def test_an_object_that_is_no_trainable_is_refused() -> None:
-    with pytest.raises(TypeError, match="subclass of Trainable"):
-        validate_trainable(dict)
-    with pytest.raises(TypeError, match="but got 3"):
-        validate_trainable(3)
 
 
 def test_functions_and_classes_are_told_apart() -> None:
