@@ -16,7 +16,6 @@ Workers start from here, so this imports nothing. See `docs/processes.md`.
     zygote_process        a zygote, for the driver
     packets               what driver and zygote say
     zygote                the process that forks workers
-    doubt                 whether a zygote is stuck
     interpreter_launcher  workers that are new interpreters
     guard                 a process that ends such workers if the driver dies
     process_tree          stops and kills processes; why one was killed

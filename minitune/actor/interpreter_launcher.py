@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -69,13 +69,12 @@ class InterpreterLauncher(Launcher):
         loop: Loop,
         run_id: str,
         keep_descendants: bool,
-        tokens: Iterator[int] | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
         self._workers: dict[int, _Interpreter] = {}
-        self._tokens = tokens or itertools.count(1)
+        self._tokens = itertools.count(1)
         self._survivors: list[_Interpreter] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
@@ -105,9 +104,8 @@ class InterpreterLauncher(Launcher):
         """There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
 
-    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
+    def replace_parent(self, token: int) -> None:
         """The parent is this process, which is not stuck."""
-        on_sound()
 
     def preload(self, action: bytes) -> None:
         """New interpreters cannot share anything, so this does nothing."""

@@ -78,14 +78,13 @@ class Launcher(Protocol):
         """Kill a worker in another way: `kill` has had no effect in time."""
         ...
 
-    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
-        """Find out whether the parent of a silent worker is stuck. Then it is killed, and its workers are lost.
-        Otherwise `on_sound` is called, perhaps from within.
-        """
+    def replace_parent(self, token: int) -> None:
+        """Start later workers from another parent: this worker has not begun in time."""
         ...
 
     def preload(self, action: bytes) -> None:
         """Call a pickled function once for all workers that are launched with `preload`, if the launcher can."""
+        ...
 
     def close(self) -> None:
         """Kill all remaining processes and release all resources. Blocks for a short, bounded time."""

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
-# Seconds from the fork to the worker's first message, before any user code. After half of the time, it is found out
-# whether the zygote has forked at all.
+# Seconds from the request of a worker to its first message, before any user code. Then the zygote may be stuck.
 ZYGOTE_HELLO_S = 30.0
 # The same for a worker that is a new interpreter.
 INTERPRETER_HELLO_S = 60.0
@@ -34,18 +33,12 @@ PRELOAD_S = 120.0
 SHOW_S = 0.1
 # Seconds from that signal to SIGTERM: while the first signal is pending, another thread would get the second.
 DUMP_TO_TERM_S = 0.02
-# If workers live less long than this, new ones are needed so often that one is kept ready.
-SHORT_LIFE_S = 1.0
 # From the termination signal to the kill, when the grace period is over.
 TERM_TO_KILL_S = 1.0
 # Seconds from the kill until the whole tree must be dead; then the driver gives up and reports the survivors.
 KILL_CONFIRM_S = 10.0
 # Seconds that a zygote may take longer than that to report; then the driver does its work.
 ZYGOTE_SILENCE_S = 1.0
-# Seconds for a zygote to answer a question; then it is stuck, and is replaced.
-ZYGOTE_ANSWER_S = 30.0
-# The wait has this many parts. A driver that was suspended itself counts at most one part too much.
-ZYGOTE_ANSWER_PARTS = 10
 # Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first.
 EOF_S = 0.25
 # Seconds between two passes of a sweep.

@@ -10,7 +10,6 @@ packets apart (`SOCK_SEQPACKET`)::
     fork  token  (+ ends of channels)             refused  token, reason
     signal  token, number, whole group
     kill  token
-    ask                                           here
                                                   ended  token, pid, exit code, peak bytes, CPU s, time, survivors
 """
 

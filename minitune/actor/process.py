@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from minitune.actor.channel import Channel, ChannelClosedError
-from minitune.actor.launcher import End, Launcher, start_method
+from minitune.actor.launcher import End, Launcher
 from minitune.actor.loop import READ, Loop, TimeLimit
 from minitune.actor.messages import (
     EOF_S,
@@ -92,7 +92,6 @@ class WorkerProcess:
         self._launcher = launcher
         self._processes = processes
         self._token = 0
-        self._hello_s = 0.0
         self.work: Channel  # made by `start`, like the next one
         self._control: Socket
 
@@ -114,13 +113,12 @@ class WorkerProcess:
         self.work.send(*frames)
         # Nothing comes on the control pipe. If user code closes it, the worker notices that at its next report.
         self._control.setblocking(False)
-        self._hello_s = self._launcher.hello_s
-        self.limit.set(self._hello_s / 2, lambda: self._launcher.doubt(self._token, self._expect_hello))
+        hello_s = self._launcher.hello_s
+        self.limit.set(hello_s, lambda: self._miss_hello(hello_s))
 
-    def _expect_hello(self) -> None:
-        """Half of the time for the first message has passed, and the parent has started the process."""
-        if self.phase is ProcessPhase.STARTING and not self.limit.is_set:  # otherwise it has been told to stop
-            self.limit.set(self._hello_s / 2, lambda: self.kill(f"no message within {self._hello_s:g} s of its start"))
+    def _miss_hello(self, hello_s: float) -> None:
+        self._launcher.replace_parent(self._token)
+        self.kill(f"no message within {hello_s:g} s of its start")
 
     def _on_hello(self, message: Any) -> None:
         """Handle the first message, and those that arrive in the same read."""
@@ -187,9 +185,7 @@ class WorkerProcess:
         # A process that has exited but is not reaped counts as well: its parent will report it.
         if processes.is_ending(self.pid):
             yield KILL_CONFIRM_S
-            self._launcher.doubt(self._token, lambda: self.kill(CHANNEL_CLOSED))
-        else:
-            self.kill(CHANNEL_CLOSED)
+        self.kill(CHANNEL_CLOSED)
 
     def close(self) -> None:
         """Release all resources; may be repeated."""
@@ -243,19 +239,16 @@ def _without_own_frames(lines: Sequence[str]) -> list[str]:
 
 
 def make_launcher(
+    method: str,
     loop: Loop,
     run_id: str,
     keep_descendants: bool,
     needed: Sequence[str] = (),
     ahead: ZygoteProcess | None = None,
 ) -> Launcher:
-    """Return the launcher for this machine. It closes `ahead`, the first zygote. `keep_descendants` lets those of a
+    """Return the launcher of a start method. It closes `ahead`, the first zygote. `keep_descendants` lets those of a
     worker stay after its normal end. A zygote imports the modules `needed` once.
-
-    Raises:
-        ValueError: See `start_method`.
     """
-    method = start_method()
     logging.getLogger("minitune").debug("workers are started by the %s method", method)
     if method == "zygote":
         from minitune.actor.zygote_launcher import ZygoteLauncher

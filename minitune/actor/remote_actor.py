@@ -389,8 +389,8 @@ class RemoteActor:
             self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
             return
         pid = end.pid or self.process.pid
-        # Whether a worker that has not said Hello was ever forked is unknown.
-        if end.kind == "lost" and not pid:
+        # Whether a worker that has not said Hello was ever forked is unknown, and none of the user's code has run.
+        if not self.process.pid and (self.process.cause or (end.kind == "lost" and not pid)):
             end = end._replace(kind="refused")
         if end.exit_code == NO_THREAD_EXIT and phase is ActorPhase.MAKING:
             end = end._replace(kind="refused", reason=with_limits("its process could not start a thread"))

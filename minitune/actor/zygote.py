@@ -165,8 +165,6 @@ class Zygote:
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
-        elif kind == "ask":
-            self._outbox.send(("here",))
         elif kind == "preload":
             self._outbox.send(("preloaded", *self._preload(*fields)))
         elif kind == "setup":

@@ -1,29 +1,25 @@
 """ZygoteLauncher: lets zygotes fork the workers. Linux only.
 
-A launcher has up to three kinds of zygotes:
+A launcher has two kinds of zygotes:
 
 - The *bare* one has imported the modules that all workers need, and nothing else. The driver may start it ahead.
 - The *loaded* one has also preloaded values of this run, such as the trainable. Workers that may use them wait until it
   has loaded them. A preload that fails, takes too long, or makes forking unsafe is left to each worker.
 
-While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
-If the system forbids the fork, later workers are new interpreters.
-
 If a zygote dies, its workers die with it by the parent-death signal, and the launcher kills their descendants by their
-markers. One that is stuck (see `doubt`) is killed.
+markers. One whose worker does not begin, or that does not carry out a kill, may be stuck: stopped by a signal, traced
+by a debugger, or hanging in a function that a preloaded package has registered for forks. It forks no more workers.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import select
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
@@ -36,8 +32,6 @@ from minitune.actor.messages import (
     CLOSE_S,
     FORBIDDEN_EXIT,
     PRELOAD_S,
-    SHORT_LIFE_S,
-    ZYGOTE_ANSWER_S,
     ZYGOTE_HELLO_S,
 )
 from minitune.actor.packets import Packet, receive_packet
@@ -46,10 +40,7 @@ from minitune.actor.sockets import Socket
 from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.disk import has_too_many_open
 from minitune.base.process_limits import with_limits
-
-if TYPE_CHECKING:
-    from minitune.actor.doubt import Doubt
-    from minitune.actor.interpreter_launcher import InterpreterLauncher
+from minitune.error import TuneError
 
 _log = logging.getLogger("minitune")
 
@@ -59,14 +50,12 @@ class _ForkedWorker:
     """The launcher's record of one worker.
 
     Attributes:
-        ours: The driver's ends of its pipes, closed here only of a spare.
+        theirs: Its ends of its pipes, until a zygote is asked to fork it.
         zygote: The one that was asked to fork it, or None.
     """
 
     token: int
     on_end: OnEnd
-    began_s: float
-    ours: Ends
     theirs: Ends | None
     zygote: ZygoteProcess | None = None
 
@@ -88,19 +77,13 @@ class ZygoteLauncher(Launcher):
         self._needed = needed
         self._ahead = ahead
         self._zygotes: set[ZygoteProcess] = set()
-        self._doubts: dict[ZygoteProcess, Doubt] = {}
         self._bare: ZygoteProcess | None = None
         self._preload = _Preload(self, loop)
         self._tokens = itertools.count(1)
         self._workers: dict[int, _ForkedWorker] = {}
-        self._spare: _ForkedWorker | None = None
-        self._lives_are_short = False
-        self._interpreters: InterpreterLauncher | None = None  # in use where no zygote may fork
 
     @property
     def hello_s(self) -> float:
-        if self._interpreters is not None:
-            return self._interpreters.hello_s
         return ZYGOTE_HELLO_S + self._preload.longest_s  # a worker may have to wait for it
 
     @property
@@ -110,35 +93,22 @@ class ZygoteLauncher(Launcher):
     # -- Launcher ----------------------------------------------------------------------------------------------
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, Socket, Socket]:
-        if self._interpreters is not None:
-            return self._interpreters.launch(on_end, preload)
-        # the zygote that `_choose` would choose, if it is ready
-        zygote = self._preload.ready_zygote if preload and self._preload.actions else self._bare
-        worker = self._take_spare(zygote)
-        if worker is None:
-            worker = self._new(on_end)
-            self.fork_or_hold(worker, preload)
-        else:
-            worker.on_end = on_end
-            worker.began_s = self._loop.time()
-        # The next spare is asked for after this worker, so it does not delay it.
-        if self._lives_are_short and self._spare is None and zygote is not None:
-            self._fork_ahead(zygote)
-        return worker.token, *worker.ours
+        ours, theirs = worker_sockets()
+        token = next(self._tokens)
+        worker = self._workers[token] = _ForkedWorker(token, on_end, theirs)
+        self.fork_or_hold(worker, preload)
+        return token, *ours
 
     def signal(self, token: int, number: int, whole_group: bool) -> None:
         worker = self._workers.get(token)
-        if worker is None and self._interpreters is not None:
-            self._interpreters.signal(token, number, whole_group)
-        elif worker is not None and worker.zygote is not None:
+        if worker is not None and worker.zygote is not None:
             self.send(worker.zygote, ("signal", token, int(number), whole_group))
 
     def kill(self, token: int) -> None:
         worker = self._workers.get(token)
         if worker is None:
-            if self._interpreters is not None:
-                self._interpreters.kill(token)
-        elif worker.zygote is not None:
+            return
+        if worker.zygote is not None:
             self.send(worker.zygote, ("kill", token))
         elif worker.theirs is not None:  # no zygote was asked for it yet; otherwise it is being killed already
             self._loop.call_later(0.0, lambda: self._finish(worker, End()))
@@ -147,38 +117,29 @@ class ZygoteLauncher(Launcher):
         """The driver does the zygote's work."""
         worker = self._workers.get(token)
         if worker is None:
-            if self._interpreters is not None:
-                self._interpreters.force(token)
             return
+        end = End()
         if worker.zygote is not None:
-            self._question(worker.zygote)  # a stuck one would keep every later worker waiting as well
-        self._sweep([worker], End())
+            self._replace(worker.zygote)
+            end = End("lost", "the zygote does not answer")
+        self._sweep([worker], end)
 
-    def doubt(self, token: int, on_sound: Callable[[], object]) -> None:
+    def replace_parent(self, token: int) -> None:
         worker = self._workers.get(token)
-        if worker is None:
-            if self._interpreters is not None:
-                self._interpreters.doubt(token, on_sound)
-        elif worker.zygote is not None:
-            self._question(worker.zygote).call_if_sound(on_sound)
-        elif worker.theirs is not None:  # it waits for a preload; otherwise its zygote has died, and its end follows
-            on_sound()
+        if worker is not None and worker.zygote is not None:
+            self._replace(worker.zygote)
 
     def preload(self, action: bytes) -> None:
-        if self._interpreters is None:
-            self._preload.add(action)
+        self._preload.add(action)
 
     def close(self) -> None:
         killed = [zygote for zygote in list(self._zygotes) if self._retire(zygote)]
         left = [marker_of(self._run_id, each.token) for each in self._workers.values() if each.zygote in killed]
         if left:
             process_tree.sweep(left, CLOSE_S)
-        self._drop_spare(self._spare)
         for worker in self._workers.values():
             _close_ends(worker.theirs)
         self._workers.clear()
-        if self._interpreters is not None:
-            self._interpreters.close()
 
     # -- zygotes ---------------------------------------------------------------------------------------------
 
@@ -193,36 +154,18 @@ class ZygoteLauncher(Launcher):
 
     def drop_zygote(self, zygote: ZygoteProcess) -> None:
         """Fork no more workers from a zygote; its workers live on."""
-        if self._spare is not None and self._spare.zygote is zygote:
-            self._drop_spare(self._spare)
         if not any(worker.zygote is zygote for worker in self._workers.values()):
             zygote.popen.kill()  # it may be busy with foreign code; its death will be reported
 
-    def _question(self, zygote: ZygoteProcess) -> Doubt:
-        doubt = self._doubts.get(zygote)
-        if doubt is None:
-            from minitune.actor.doubt import Doubt  # most runs have none
-
-            is_busy = partial(self._preload.is_loading_in, zygote)
-            doubt = self._doubts[zygote] = Doubt(self._loop, is_busy, partial(self._end_stuck, zygote))
-            self.send(zygote, ("ask",))
-        return doubt
-
-    def _end_stuck(self, zygote: ZygoteProcess) -> None:
-        zygote.cause = f"the zygote did not answer for {ZYGOTE_ANSWER_S:g} s and was killed"
-        zygote.popen.kill()  # its death will be reported
-        self._forget(zygote)
-
-    def _forget(self, zygote: ZygoteProcess) -> None:
+    def _replace(self, zygote: ZygoteProcess) -> None:
+        """Take another zygote for later workers, because this one may be stuck."""
         if zygote is self._bare:
             self._bare = None
-        self._preload.on_zygote_dead(zygote)
+            self.drop_zygote(zygote)
+        self._preload.on_stuck(zygote)
 
     def _retire(self, zygote: ZygoteProcess) -> bool:
         """End a zygote and its workers; returns whether descendants may live."""
-        doubt = self._doubts.pop(zygote, None)
-        if doubt is not None:
-            doubt.close()
         self._loop.unwatch(zygote.end.fileno())
         self._loop.unwatch(zygote.pidfd)
         self._zygotes.discard(zygote)
@@ -234,13 +177,17 @@ class ZygoteLauncher(Launcher):
         while self._receive(zygote):
             pass
         self._retire(zygote)
-        reason = zygote.cause or f"the zygote ended with status {zygote.popen.returncode}"
-        self._forget(zygote)
-        lost = [worker for worker in self._workers.values() if worker.zygote is zygote]
         if zygote.popen.returncode in (FORBIDDEN_EXIT, -signal.SIGSYS):
-            reason = "the system does not allow to fork workers"
-            self._use_interpreters(reason)
-        elif lost:
+            raise TuneError(
+                "this system does not allow to fork workers: set MINITUNE_START_METHOD=interpreter, and each worker is "
+                "a new Python process"
+            )
+        reason = f"the zygote ended with status {zygote.popen.returncode}"
+        if zygote is self._bare:
+            self._bare = None
+        self._preload.on_zygote_dead(zygote)
+        lost = [worker for worker in self._workers.values() if worker.zygote is zygote]
+        if lost:
             _log.warning("%s; %d worker(s) are lost with it", reason, len(lost))
         for worker in lost:
             worker.zygote = None  # so that nothing is sent to it any more
@@ -257,42 +204,7 @@ class ZygoteLauncher(Launcher):
         if workers:
             Sweep(self._loop, [marker_of(self._run_id, worker.token) for worker in workers], on_done)
 
-    # -- the spare worker --------------------------------------------------------------------------------------
-
-    def _fork_ahead(self, zygote: ZygoteProcess) -> None:
-        try:
-            spare = self._new(_ignore)
-        except OSError:  # no file descriptor is free; the next launch will report that
-            return
-        # It may end after it was dropped, when there is another spare already.
-        spare.on_end = lambda end: self._drop_spare(spare)
-        self._spare = spare
-        self._ask(zygote, spare)
-
-    def _take_spare(self, zygote: ZygoteProcess | None) -> _ForkedWorker | None:
-        """Return the spare worker, if it is alive and from this zygote."""
-        spare = self._spare
-        if spare is None or spare.zygote is not zygote:
-            return None
-        if _has_hung_up(spare.ours[0]):
-            self._drop_spare(spare)
-            return None
-        self._spare = None
-        return spare
-
-    def _drop_spare(self, spare: _ForkedWorker | None) -> None:
-        """Forget a spare worker: without its channels it ends."""
-        if spare is not None and spare is self._spare:
-            _close_ends(spare.ours)
-            self._spare = None
-
     # -- workers -----------------------------------------------------------------------------------------------
-
-    def _new(self, on_end: OnEnd) -> _ForkedWorker:
-        ours, theirs = worker_sockets()
-        token = next(self._tokens)
-        worker = self._workers[token] = _ForkedWorker(token, on_end, self._loop.time(), ours, theirs)
-        return worker
 
     def fork_or_hold(self, worker: _ForkedWorker, preload: bool) -> None:
         """Request a worker from the right zygote, or let it wait until that has loaded."""
@@ -330,14 +242,6 @@ class ZygoteLauncher(Launcher):
             self._bare = self.start_zygote()
         return self._bare
 
-    def _use_interpreters(self, reason: str) -> None:
-        """Start new interpreters from now on, because this system never allows the fork."""
-        if self._interpreters is None:
-            from minitune.actor.interpreter_launcher import InterpreterLauncher
-
-            _log.warning("%s, so each starts a new interpreter, which takes longer", reason)
-            self._interpreters = InterpreterLauncher(self._loop, self._run_id, self._keep_descendants, self._tokens)
-
     def _finish(self, worker: _ForkedWorker, end: End) -> None:
         if self._workers.pop(worker.token, None) is not None:
             if worker.theirs is not None:
@@ -369,11 +273,6 @@ class ZygoteLauncher(Launcher):
         if packet is None:
             return False
         (kind, *fields), _ = packet
-        if zygote in self._doubts:
-            if kind == "here":
-                self._doubts.pop(zygote).answered()
-                return True
-            self._doubts[zygote].hear()
         if kind == "importing":
             (self._preload.importing,) = fields
             return True
@@ -385,7 +284,6 @@ class ZygoteLauncher(Launcher):
         if worker is None:
             pass  # the driver has done the zygote's work
         elif kind == "ended":
-            self._lives_are_short = self._loop.time() - worker.began_s < SHORT_LIFE_S
             self._finish(worker, End("died", "", *facts))
         elif kind == "refused":
             self._finish(worker, End("refused", *facts))
@@ -411,10 +309,6 @@ class _Preload:
     def is_loading(self) -> bool:
         """Whether an action is not carried out yet."""
         return self._num_open > 0
-
-    def is_loading_in(self, zygote: ZygoteProcess) -> bool:
-        """Whether this zygote is carrying out an action, with a limit of its own."""
-        return self.is_loading and zygote is self._zygote
 
     @property
     def ready_zygote(self) -> ZygoteProcess | None:
@@ -457,6 +351,11 @@ class _Preload:
         self._zygote = None
         if self._num_open:
             self._leave_out(f"the process that loads it ended with status {zygote.popen.returncode}")
+
+    def on_stuck(self, zygote: ZygoteProcess) -> None:
+        """What it has loaded may be what keeps it from forking."""
+        if zygote is self._zygote:
+            self._give_up("the process that has loaded it may be stuck")
 
     def ensure_zygote(self) -> None:
         """Start the zygote, unless there is one, and send it all actions."""
@@ -515,17 +414,6 @@ class _Preload:
             self._launcher.fork_or_hold(worker, preload=True)
 
 
-def _ignore(end: End) -> None:
-    """For a worker that has no owner yet."""
-
-
 def _close_ends(ends: Sequence[Socket] | None) -> None:
     for end in ends or ():
         end.close()
-
-
-def _has_hung_up(end: Socket) -> bool:
-    """Whether the process at the other end is dead: the kernel shows that before the zygote reports it."""
-    poll = select.poll()
-    poll.register(end, 0)  # a hang-up is reported although no event is asked for
-    return bool(poll.poll(0))

@@ -33,7 +33,6 @@ class ZygoteProcess:
 
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
-        self.cause = ""
         self.end, theirs = socket_pair(socket.SOCK_SEQPACKET)
         self.outbox = Outbox(self.end)
         try:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from minitune.actor.launcher import nesting_depth, new_run_id
+from minitune.actor.launcher import nesting_depth, new_run_id, start_method
 from minitune.actor.loop import Loop
 from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Workplace
 from minitune.actor.process import WorkerProcess, make_launcher
@@ -138,6 +138,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         ahead: The first zygote, if it was started already.
 
     Raises:
+        ValueError: See `start_method`.
         TuneError: If runs are nested too deep.
     """
 
@@ -163,8 +164,9 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self.run_id = new_run_id()
         if sys.platform == "linux" and ahead is not None:
             self.run_id = ahead.run_id
+        method = start_method()  # it may refuse a setting, so it comes before the loop is open
         loop = Loop()
-        self._launcher = make_launcher(loop, self.run_id, keep_descendants, needed, ahead)
+        self._launcher = make_launcher(method, loop, self.run_id, keep_descendants, needed, ahead)
         self._processes: set[WorkerProcess] = set()  # those that have not ended; none refers to this object
         super().__init__(ledger_of(machine), loop, functools.partial(_end_all, self._processes, self._launcher.close))
         self._memory_kills = MemoryKills()

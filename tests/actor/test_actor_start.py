@@ -24,12 +24,13 @@ from typing import Any
 import psutil
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, zygote_pids
-from actor_samples import Counter, Family, Hosted, Sleeper
+from actor_samples import Counter, Family, Hosted
 from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, scaled_s, wait_until
 
 from minitune.actor import packets
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
+from minitune.error import TuneError
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -39,44 +40,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 
 @pytest.fixture
 def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A group with a zygote. Lives are short in it on the slowest machine."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
-    monkeypatch.setattr("minitune.actor.zygote_launcher.SHORT_LIFE_S", 60.0)
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
-
-
-def spares_of(driver: Driver) -> list[int]:
-    """Workers that were forked ahead, before an actor needs them."""
-    workers = {child.pid for pid in zygote_pids() for child in psutil.Process(pid).children()}
-    return sorted(pid for pid in workers - set(driver.group.pids().values()) if not is_gone(pid))
-
-
-def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -> None:
-    zygote.start("a")
-    assert spares_of(zygote) == [], "no worker has left yet"
-    zygote.stop("a")
-    zygote.start("b")
-    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
-    [spare] = spares_of(zygote)
-    assert zygote.start("c") == spare
-    assert zygote.call("c", "add", 2) == 2
-    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is another one")
-
-
-def test_a_dead_spare_worker_is_not_used(zygote: Driver) -> None:
-    zygote.start("a")
-    zygote.stop("a")
-    zygote.start("b")
-    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
-    [spare] = spares_of(zygote)
-    zygote.stop("b")  # its end comes after the zygote's word that it has forked the spare
-    os.kill(spare, signal.SIGKILL)
-    wait_until(lambda: is_gone(spare), "it is dead")
-    assert zygote.start("c") != spare
-    assert zygote.call("c", "add", 2) == 2
-    assert zygote.stop("c").cause == "stopped"
 
 
 def test_killed_zygote_loses_its_workers_and_is_replaced(zygote: Driver, tmp_path: Path) -> None:
@@ -107,21 +74,6 @@ def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote: Driver) 
         assert event.value == 4
         event = zygote.ended("a")
     assert (event.kind, event.counts) == ("lost", False)
-
-
-def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("KILL_CONFIRM_S", "ZYGOTE_SILENCE_S"):
-        monkeypatch.setattr(f"minitune.actor.process.{name}", 0.1)
-    zygote.start("a")
-    zygote.start("b")
-    zygote.stop("b")  # its end comes after the zygote's word that it has forked the first one
-    [pid] = zygote_pids()
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        event = zygote.stop("a", grace_s=0.1)
-        assert (event.kind, event.exit_code, event.survivors) == ("stopped", None, False)
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_fork_that_fails_is_not_the_trials_fault(zygote: Driver) -> None:
@@ -173,29 +125,11 @@ def test_descriptors_that_do_not_arrive_at_the_zygote_are_not_waited_for(
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS], ids=errno.errorcode.get)
-def test_where_forking_is_never_allowed_workers_are_new_interpreters(
-    zygote: Driver, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_forking_is_never_allowed_the_error_names_the_way_out(zygote: Driver, number: int) -> None:
     zygote.group.preload(partial(_break_fork, number))
-    for name in ("lost", "lost too"):  # both were asked of the zygote before it has refused
-        zygote.group.start_in(name, partial(Hosted, factory=Counter))
-    for name in ("lost", "lost too"):
-        event = zygote.ended(name)
-        assert (event.kind, event.counts) == ("refused", False)
-    pids = {zygote.start(name) for name in ("first", "third")}
-    pids.add(zygote.start("second", partial(Sleeper, str(tmp_path / "pids"))))
-    assert {psutil.Process(pid).ppid() for pid in pids} == {os.getpid()}
-    assert len(pids) == 3
-    assert zygote.stop("first").cause == "stopped"
-    zygote.group.call("second", "ignore_everything")
-    read_pids(tmp_path / "pids", 1)
-    assert "was killed" in zygote.stop("second", grace_s=0.1).cause
-    zygote.group.kill("third")
-    assert zygote.ended("third").exit_code == -signal.SIGKILL
-    assert all(map(is_gone, pids))
-    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "does not allow to fork workers" in record.getMessage()
-    assert "new interpreter" in record.getMessage()
+    zygote.group.start_in("a", partial(Hosted, factory=Counter))
+    with pytest.raises(TuneError, match="MINITUNE_START_METHOD=interpreter"):
+        zygote.next("a")
 
 
 def _break_fork(number: int) -> None:

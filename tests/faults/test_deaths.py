@@ -21,7 +21,7 @@ import pytest
 from kit import Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state, resume
 
 from minitune import Searcher, get_context, grid_search, report
-from minitune.error import CrashLoopError, TrialError, WorkerDiedError, WorkerStartError
+from minitune.error import CrashLoopError, TrialError, TuneError, WorkerDiedError, WorkerStartError
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -238,20 +238,15 @@ def test_a_system_without_processes_is_waited_for_and_no_trial_is_to_blame(refus
 
 
 @pytest.mark.usefixtures("hurried")
-def test_where_workers_must_not_be_forked_the_run_uses_new_interpreters(tmp_path, monkeypatch, caplog):
+def test_where_workers_must_not_be_forked_the_run_ends_and_names_the_way_out(tmp_path, monkeypatch):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
-        pytest.skip("they are used anyway")
+        pytest.skip("none is forked")
     shutil.copy(SCRIPTS / "forbids_descriptors.py", tmp_path / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-
-    def trainable(config):
-        report({"parent": os.getppid(), "attempt": get_context().get_attempt()})
-
-    grid = fit(trainable, num_samples=3, executor="local", max_concurrent_trials=2)
-    assert [result.metrics["parent"] for result in grid] == [os.getpid()] * 3
-    # The call is one of the zygote's start: its first requests are lost with it.
-    assert max(result.metrics["attempt"] for result in grid) == 2
-    assert caplog.text.count("each starts a new interpreter") == 1
+    with pytest.raises(TuneError, match="MINITUNE_START_METHOD=interpreter"):
+        fit(lambda config: {"y": 1}, executor="local")
+    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
+    assert [result.metrics["y"] for result in fit(lambda config: {"y": 1}, executor="local")] == [1]
 
 
 @pytest.mark.usefixtures("hurried")
@@ -278,11 +273,12 @@ def test_zygote_death_is_no_failure_of_its_workers(tmp_path, caplog):
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_stopped_zygote_is_no_failure_of_its_workers(tmp_path, monkeypatch, caplog):
-    """Two trials run when one of them stops the zygote, and then a third one is to start."""
+def test_a_stopped_zygote_is_no_failure_of_a_trial(tmp_path, monkeypatch):
+    """Two trials run when one of them stops the zygote, and then a third one is to start: a new zygote forks it."""
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")
     stopped = tmp_path / "stopped"
+    third = tmp_path / "runs-2"
     launched = []
 
     def trainable(config):
@@ -290,11 +286,13 @@ def test_a_stopped_zygote_is_no_failure_of_its_workers(tmp_path, monkeypatch, ca
         begin = restored_state()
         report_state(begin + 1, {"y": attempt, "begin": begin})
         (tmp_path / f"runs-{config['i']}").touch()
-        while attempt == 1 and config["i"] < 2:
+        while not third.exists():
             if config["i"] == 0 and (tmp_path / "runs-1").exists() and not stopped.exists():
                 os.kill(os.getppid(), signal.SIGSTOP)
                 stopped.touch()
             time.sleep(0.01)
+        if config["i"] == 0:
+            os.kill(os.getppid(), signal.SIGCONT)
 
     class Waits(Searcher):
         number = 0
@@ -313,13 +311,13 @@ def test_a_stopped_zygote_is_no_failure_of_its_workers(tmp_path, monkeypatch, ca
         return 0.0 if launched.count(True) == 1 else 60.0
 
     monkeypatch.setattr("minitune.actor.zygote_launcher.ZygoteLauncher.hello_s", property(hello_s))
-    monkeypatch.setattr("minitune.actor.doubt.ZYGOTE_ANSWER_S", 0.2)
+    for name in ("KILL_CONFIRM_S", "ZYGOTE_SILENCE_S"):
+        monkeypatch.setattr(f"minitune.actor.process.{name}", 0.05)
     # A callback with this hook makes the loop turn, so that the searcher is asked again.
     turns = listening(on_step_begin=lambda **info: None)
     grid = fit(trainable, search_alg=Waits(), num_samples=3, executor="local", callbacks=[turns])
     found = [(result.config["i"], result.metrics["y"], result.metrics["begin"], result.error) for result in grid]
-    assert found == [(0, 2, 1, None), (1, 2, 1, None), (2, 2, 0, None)]
-    assert "the zygote did not answer" in caplog.text
+    assert found == [(0, 1, 0, None), (1, 1, 0, None), (2, 2, 0, None)]
 
 
 @pytest.mark.usefixtures("one_cpu", "hurried")
