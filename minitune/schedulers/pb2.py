@@ -231,15 +231,15 @@ class PB2(PopulationBasedTraining):
         super()._record(member, at, result)
         self._explored.pop(member.trial_id, None)
         begun = self._begun.pop(member.trial_id, None)
-        if not math.isfinite(member.turn_score):
+        if not math.isfinite(member.score):
             return
         if begun is not None and at > begun[0]:
             point = self._point_of(self._trials[member.trial_id].config)
             begun_at, begun_score = begun
-            rate = (member.turn_score - begun_score) / (at - begun_at)
+            rate = (member.score - begun_score) / (at - begun_at)
             self._gains.append(_Gain(begun_at, begun_score, point, rate))
             del self._gains[:-_WINDOW]
-        self._begun[member.trial_id] = (at, member.turn_score)
+        self._begun[member.trial_id] = (at, member.score)
 
     def _forget(self, trial_id: str) -> None:
         super()._forget(trial_id)
@@ -273,8 +273,8 @@ class PB2(PopulationBasedTraining):
             holder[last] = new
             changes[each.path] = (old, new, how)
         self._explored[member.trial_id] = self._point_of(config)
-        if math.isfinite(donor.turn_score):
-            self._begun[member.trial_id] = (donor.last_turn, donor.turn_score)
+        if math.isfinite(donor.score):
+            self._begun[member.trial_id] = (donor.last_turn, donor.score)
         return config, changes
 
     def _best_point(self, donor: Member) -> Sequence[float] | None:
@@ -283,14 +283,14 @@ class PB2(PopulationBasedTraining):
         spread = 0.0
         if len(rates) > 1:
             spread = statistics.pstdev(rates)
-        if not spread or not math.isfinite(donor.turn_score):
+        if not spread or not math.isfinite(donor.score):
             return None
         middle = statistics.fmean(rates)
         values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
         scale_time = _scale([g.time for g in self._gains])
         scale_score = _scale([g.score for g in self._gains])
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.point) for gain in self._gains]
-        here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
+        here = (scale_time(donor.last_turn), scale_score(donor.score))
         # Members that have explored since their last result are points without a value, so that two members do not get
         # the same one.
         model = TimeVaryingGP.fitted(points, values, [(*here, *point) for point in self._explored.values()])

@@ -59,11 +59,6 @@ PERTURBED = "@perturbed["
 
 _ROUNDING = 1e-9
 
-_TURNS_IN_VAIN = 2
-"""If no member has saved a checkpoint after so many turns of each, the trainable saves none at all. With 1, one that
-saves late would be refused.
-"""
-
 
 # -- policy files -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +245,6 @@ class PopulationBasedTraining(MetricScheduler):
         quantile_fraction: The part that is replaced, and the part that replaces it: 0 to 0.5.
         resample_probability: How often a value is drawn anew.
         synch: Whether members wait for each other at each turn.
-        compare_at: `same_time`: by scores at the largest common time; `turn`: by those of the last turns.
 
     Raises:
         TuneError: Without a mutation and a `custom_explore_fn`.
@@ -274,7 +268,6 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
-        compare_at: str = "same_time",
         reward_attr: str | None = None,
     ):
         mutations = {} if hyperparam_mutations is None else hyperparam_mutations
@@ -300,7 +293,6 @@ class PopulationBasedTraining(MetricScheduler):
         require(good, "quantile_fraction: a number from 0 to 0.5", quantile_fraction)
         for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
             require_flag(name, flag)
-        require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
@@ -309,16 +301,13 @@ class PopulationBasedTraining(MetricScheduler):
         self._custom_explore_fn = custom
         self._rng = random.Random(0)  # the run sets the seed
         # The members and their turns.
-        self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
+        self._population = Population(exact(quantile_fraction))
         self._failed: set[str] = set()  # ids of members that wait for another attempt
         self._turn = max(1, math.ceil(self._burn_in / self._interval))  # with `synch`: for which all wait
         self._arrived: set[str] = set()  # ids of the members that wait for it
         # Counts for the user.
         self._num_checkpoints = 0
         self._num_perturbations = 0
-        self._has_missed = False  # whether a copy was due, but no better member had a checkpoint
-        self._has_saved = False  # whether any member had one
-        self._is_told = False
 
     @property
     def required_attrs(self) -> tuple[str, ...]:
@@ -378,7 +367,7 @@ class PopulationBasedTraining(MetricScheduler):
             others = (other for other in upper if other is not member and not other.is_worst)
             donors = [other for other in others if self._can_give(tune_controller, other)]
             if donors:
-                exploit, reason = self._clone(tune_controller, member, self._rng.choice(donors), {})
+                exploit, reason = self._exploit(tune_controller, member, self._rng.choice(donors), {})
                 tune_controller.exploit_trial(trial, *exploit, reason)
         self._population.wait(member)
 
@@ -397,7 +386,7 @@ class PopulationBasedTraining(MetricScheduler):
             return decision.GO_ON
         self._forget_failed(tune_controller)
         member = self._member(trial)
-        self._population.hear(member, at, self._score_of(result))
+        member.time = at
         self._population.leave_line(member)
         if at < self._burn_in:
             return decision.GO_ON
@@ -409,8 +398,6 @@ class PopulationBasedTraining(MetricScheduler):
         return self._take_turn(tune_controller, member)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        self._has_saved = self._has_saved or trial.has_checkpoint()
-        self._tell_in_vain()
         self._forget(trial.trial_id)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -431,8 +418,6 @@ class PopulationBasedTraining(MetricScheduler):
         return chosen
 
     def debug_string(self) -> str:
-        if self._is_in_vain:
-            return f"{type(self).__name__}: no trial has saved a checkpoint, so it changed nothing"
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -464,7 +449,7 @@ class PopulationBasedTraining(MetricScheduler):
         if self._population.is_low(member):
             donor = self._draw_donor(context, member)
             if donor is not None:
-                exploit, reason = self._clone(context, member, donor, facts)
+                exploit, reason = self._exploit(context, member, donor, facts)
                 self._put_aside(member)
                 return Decision(decision.PAUSE, reason, exploit=exploit, save=donor is member, facts=facts)
         if super().choose_trial_to_run(context) is None:
@@ -497,7 +482,7 @@ class PopulationBasedTraining(MetricScheduler):
         for member in self._population.lower():
             donor = self._draw_donor(context, member)
             if donor is not None:
-                exploit, reason = self._clone(context, member, donor, self._rank_facts(member))
+                exploit, reason = self._exploit(context, member, donor, self._rank_facts(member))
                 context.exploit_trial(self._trials[member.trial_id], *exploit, reason)
         self._begin_turn()
 
@@ -530,11 +515,6 @@ class PopulationBasedTraining(MetricScheduler):
         donors = [other for other in self._population.best(count) if self._can_give(context, other)]
         if not donors and count:
             logger.info("trial %s continues unchanged: no better trial has saved a checkpoint", member.trial_id)
-            self._has_missed = True
-            members = self._population.members
-            has_saved = any(self._can_give(context, other) for other in members.values())
-            if not has_saved and self._num_checkpoints >= _TURNS_IN_VAIN * len(members):
-                self._tell_in_vain()
         if donors:
             return self._rng.choice(donors)
         return None
@@ -542,33 +522,32 @@ class PopulationBasedTraining(MetricScheduler):
     def _can_give(self, context: SchedulerContext, member: Member) -> bool:
         """Whether a member has a state to be copied: its own checkpoint, or the one that it was given."""
         trial = self._find(context, member.trial_id)
-        can_give = trial is not None and (member.is_clone or trial.has_checkpoint())
-        self._has_saved = self._has_saved or can_give
-        return can_give
+        return trial is not None and (member.is_clone or trial.has_checkpoint())
 
-    @property
-    def _is_in_vain(self) -> bool:
-        return self._has_missed and not self._has_saved
-
-    def _tell_in_vain(self) -> None:
-        if self._is_in_vain and not self._is_told:
-            self._is_told = True
-            logger.warning(
-                "%s has changed nothing so far: no trial has saved a checkpoint. "
-                "A function saves one with report(..., checkpoint=...), a class with save_checkpoint, a program of "
-                "`minitune run` in the directory $MINITUNE_CHECKPOINT_DIR",
-                type(self).__name__,
-            )
-
-    def _clone(
+    def _exploit(
         self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]
     ) -> tuple[tuple[Trial, dict[str, Any]], str]:
         """Make a member a copy of a donor (or of itself) with another configuration. Returns the donor, the
-        configuration, and the reason.
+        configuration, and the reason. The facts get the donor and the changes.
         """
-        trial = self._trials[member.trial_id]
         giver = self._trials[donor.trial_id]
-        config, changes = self._new_config(member, donor, giver.current_config)
+        config, changes = self._explore(member, donor, giver.current_config)
+        self._log(context, member, donor, config)
+        self._become(member, donor, changes)
+        facts["donor"] = donor.trial_id
+        facts["perturbed"] = {
+            "/".join(path): [plain_or_short(old), plain_or_short(new)] for path, (old, new, _) in changes.items()
+        }
+        which = f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
+        if donor is member:
+            which = "its own checkpoint"
+        return (giver, config), f"{self._standing(facts)}: continues from {which}, with {describe(changes)}"
+
+    def _explore(
+        self, member: Member, donor: Member, donor_config: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Changes]:
+        """The member's next configuration, after the user's function, and what it changes."""
+        config, changes = self._new_config(member, donor, donor_config)
         if self._custom_explore_fn is not None:
             with GlobalDraws(self._rng).lent():
                 config = self._custom_explore_fn(config)
@@ -577,36 +556,35 @@ class PopulationBasedTraining(MetricScheduler):
                     "custom_explore_fn must return the new configuration, a dict, but returned "
                     f"{shown(config)}; end it with 'return config'"
                 )
-        changes = {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
-        path = trial.local_experiment_path
-        # A trial of no run has no path, and a simulation in memory has no directory.
-        if self._log_config and path and os.path.isdir(path) and not getattr(context, "is_replaying", False):
-            newest = {}
-            if giver.checkpoints:
-                newest = giver.checkpoints[-1].progress.metrics
-            donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
-            step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.current_config, config)
-            try:
-                write_step(path, trial.trial_id, giver.trial_id, step)
-            except OSError as error:
-                text = f"cannot write the log of population based training to {path}: {error}"
-                warn_once(text, "pbt policy files")
+        return config, {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
+
+    def _become(self, member: Member, donor: Member, changes: Changes) -> None:
+        """The member's state is from now on the donor's, with other hyperparameters."""
+        trial = self._trials[member.trial_id]
         values = {path: new for path, (_, new, _) in changes.items()}
         trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
         shown_values = {"/".join(path): new for path, new in values.items()}
         trial.evaluated_params = {**trial.evaluated_params, **shown_values}
         self._population.become(member, donor)
         self._num_perturbations += 1
-        facts["donor"] = donor.trial_id
-        facts["perturbed"] = {
-            "/".join(path): [plain_or_short(old), plain_or_short(new)] for path, (old, new, _) in changes.items()
-        }
-        standing = self._standing(facts)
-        if donor is member:
-            which = "its own checkpoint"
-        else:
-            which = f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
-        return (giver, config), f"{standing}: continues from {which}, with {describe(changes)}"
+
+    def _log(self, context: SchedulerContext, member: Member, donor: Member, config: dict[str, Any]) -> None:
+        """Write the exploit into the policy files."""
+        trial = self._trials[member.trial_id]
+        giver = self._trials[donor.trial_id]
+        path = trial.local_experiment_path
+        # A trial of no run has no path, and a simulation in memory has no directory.
+        if not self._log_config or not path or not os.path.isdir(path) or getattr(context, "is_replaying", False):
+            return
+        newest = {}
+        if giver.checkpoints:
+            newest = giver.checkpoints[-1].progress.metrics
+        donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
+        step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.current_config, config)
+        try:
+            write_step(path, trial.trial_id, giver.trial_id, step)
+        except OSError as error:
+            warn_once(f"cannot write the log of population based training to {path}: {error}", "pbt policy files")
 
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
@@ -634,10 +612,8 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _rank_facts(self, member: Member) -> dict[str, Any]:
-        population = self._population
-        rank = population.rank(member)
-        of = len(population)
-        return self._facts(member.score, population.time_of_rank(member), rank=rank, of=of)
+        rank = self._population.rank(member)
+        return self._facts(member.score, member.time, rank=rank, of=len(self._population))
 
     def _standing(self, facts: Mapping[str, Any]) -> str:
         if "rank" not in facts:

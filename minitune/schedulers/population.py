@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -48,29 +48,26 @@ class Member:
     """One unfinished trial of the population.
 
     Attributes:
-        turn_score: Its score at its last turn: larger is better.
+        entry: Its score at its last turn; None before the first one.
+        time: That of its last report.
         is_clone: Whether it was given the state of another member, which it can pass on.
         pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
         ticket: The number of its valid entry in the waiting line.
-        history: Times and scores of its state's reports, also of a copied state; only if members are compared at the
-            same time.
     """
 
     trial_id: str
     tag: str
     entry: Entry | None = None
-    turn_score: float = -math.inf
     time: float = 0.0
     last_turn: float = 0.0
     iteration: int = 0
     is_clone: bool = False
     pauses_after: int = -1
     ticket: int = 0
-    history: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def score(self) -> float:
-        """The score by which it is ranked: larger is better."""
+        """Its score at its last turn, by which it is ranked: larger is better."""
         if self.entry is not None:
             return -self.entry.loss
         return -math.inf
@@ -78,7 +75,7 @@ class Member:
     @property
     def is_worst(self) -> bool:
         """Whether it had no number at its last turn."""
-        return self.turn_score == -math.inf
+        return self.score == -math.inf
 
 
 class Population:
@@ -86,20 +83,16 @@ class Population:
 
     Args:
         fraction: The part of the population that makes its upper end, and its lower end.
-        at_same_time: Whether members are compared at the largest time that all have reached, not by their last turns.
     """
 
-    def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
+    def __init__(self, fraction: int | Fraction):
         self.members: dict[str, Member] = {}
         self.fraction = fraction
-        self._at_same_time = at_same_time
         self._ranked: list[Entry] = []  # the entries of all members that have one, the best first
         self._arrivals = 0  # how many scores were recorded; of two equal ones the earlier ranks better
-        self._common = -math.inf  # the largest time that all have reached
-        # Two heaps. Both may hold entries that are out of date, which are passed over when they come up: to find an
-        # entry in a heap would take O(n).
-        self._times: list[tuple[float, str]] = []  # time of the last report, and trial id
-        self._line: list[tuple[float, int, str]] = []  # time, ticket and trial id of members that wait
+        # A heap of time, ticket and trial id of members that wait. Entries that are out of date are passed over when
+        # they come up: to find an entry in a heap would take O(n).
+        self._line: list[tuple[float, int, str]] = []
 
     def __len__(self) -> int:
         return len(self._ranked)
@@ -118,77 +111,22 @@ class Population:
 
     # -- ranks -------------------------------------------------------------------------------------------------------
 
-    def hear(self, member: Member, time: float, score: float) -> None:
-        """Note a member's score at a time."""
-        member.time = time
-        if self._at_same_time:
-            # Otherwise the member's older entry in the heap is enough: a member that goes forward can only raise the
-            # common time, and that is found when its entry comes up.
-            if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
-                del member.history[bisect_left(member.history, (time,)) :]
-                heapq.heappush(self._times, (time, member.trial_id))
-            member.history.append((time, score))
-
     def record(self, member: Member, score: float) -> None:
         """Rank a member at its turn. Of two equal scores the one that came first ranks better."""
         self._unrank(member)
-        member.turn_score = score
-        if self._at_same_time:
-            member.entry = self._entry_at(member, self._common, self._arrivals)
-        else:
-            member.entry = Entry(-score, self._arrivals, member.trial_id)
+        member.entry = Entry(-score, self._arrivals, member.trial_id)
         self._arrivals += 1
         insort(self._ranked, member.entry)
-        if self._at_same_time:
-            self._compare_at_same_time()
 
     def become(self, member: Member, donor: Member) -> None:
         """Let a member take over the state that its donor had at the donor's last turn."""
-        # The donor has saved at its last turn. Its later reports are not part of the copied state.
-        member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
-        if self._at_same_time:
-            member.history = member.history or [(donor.last_turn, donor.turn_score)]
-            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
         member.last_turn = donor.last_turn
         member.time = donor.time
         member.is_clone = True
 
-    def _compare_at_same_time(self) -> None:
-        """Rank all members at the largest time that all have reached: O(n log n), once in a round of turns."""
-        while True:  # the first entry of the heap may be that of a member that has ended, or has trained further
-            common, trial_id = self._times[0]
-            first = self.members.get(trial_id)
-            if first is not None and first.history and first.history[-1][0] == common:
-                break
-            heapq.heappop(self._times)
-            if first is not None and first.history:
-                heapq.heappush(self._times, (first.history[-1][0], trial_id))
-        if common != self._common:
-            self._common = common
-            for member in self.members.values():
-                if member.entry is not None:
-                    member.entry = self._entry_at(member, common, member.entry.arrival)
-            self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
-
-    def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
-        """The result at a time, or the first one after that; earlier ones are forgotten."""
-        index = max(1, bisect_right(member.history, (time, math.inf)))
-        del member.history[: index - 1]
-        if member.is_worst:
-            score = -math.inf
-        else:
-            score = member.history[0][1]
-        return Entry(-score, arrival, member.trial_id)
-
     def rank(self, member: Member) -> int:
         """The rank of a member that has a score, 1 for the best."""
         return bisect_left(self._ranked, member.entry) + 1  # type: ignore[type-var]  # it has an entry
-
-    def time_of_rank(self, member: Member) -> float:
-        """The time of the result by which a member is ranked."""
-        if self._at_same_time and member.history:
-            return member.history[0][0]
-        return member.time
 
     def is_low(self, member: Member) -> bool:
         """Whether a member belongs to the lower end, or had no number at its last turn."""
@@ -260,20 +198,17 @@ class Population:
         members = []
         for member in self.members.values():
             fields = {name: getattr(member, name) for name in Member.__slots__}
-            fields |= {"entry": member.entry and tuple(member.entry), "history": list(member.history)}
-            members.append(fields)
-        return {"members": members, "arrivals": self._arrivals, "common": self._common}
+            members.append({**fields, "entry": member.entry and tuple(member.entry)})
+        return {"members": members, "arrivals": self._arrivals}
 
     def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
         """Take over what `get_state` returned."""
         known = []
         for fields in state["members"]:
             entry = fields["entry"] and Entry(*fields["entry"])
-            known.append(Member(**{**fields, "entry": entry, "history": list(fields["history"])}))
+            known.append(Member(**{**fields, "entry": entry}))
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
-        self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
-        self._common = state["common"]
         in_line = [member for member in known if member.trial_id not in not_in_line]
         self._line = [(member.time, member.ticket, member.trial_id) for member in in_line]
         heapq.heapify(self._line)

@@ -110,8 +110,8 @@ def check(grid: ResultGrid) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("settings", "cpus"),
-    [({}, "4"), ({"synch": True}, "2"), ({"compare_at": "turn"}, "2")],
-    ids=["free", "synch", "turn"],
+    [({}, "4"), ({"synch": True}, "2")],
+    ids=["free", "synch"],
 )
 def test_a_population_trains_to_its_end(
     kind: str, settings: dict[str, Any], cpus: str, monkeypatch: pytest.MonkeyPatch

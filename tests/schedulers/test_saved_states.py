@@ -41,7 +41,6 @@ SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
         **GOAL, grace_period=2, min_samples_required=4, min_time_slice=2, hard_stop=False
     ),
     "pbt": lambda: PopulationBasedTraining(**MUTATED, resample_probability=0.5),
-    "pbt by turns": lambda: PopulationBasedTraining(**MUTATED, compare_at="turn"),
     "pbt in step": lambda: PopulationBasedTraining(**MUTATED, synch=True, quantile_fraction=0.5),
     "pb2": lambda: PB2(**TURNS, hyperparam_bounds={"x": [0.0, 1.0]}),
 }

@@ -76,10 +76,6 @@ class TestPBTInStep(TestPBT):
     settings = {"synch": True}  # noqa: RUF012 - no one changes it
 
 
-class TestPBTByTurns(TestPBT):
-    settings = {"compare_at": "turn"}  # noqa: RUF012 - no one changes it
-
-
 class TestPB2(SchedulerContract):
     def make_scheduler(self) -> TrialScheduler:
         return PB2(
