@@ -13,7 +13,7 @@ from typing import Any
 from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
-from minitune.base.text import number_text
+from minitune.base.text import number_text, warn_once
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
@@ -32,14 +32,6 @@ _ROUNDING = 1e-12
 """No trial is stopped for a smaller relative difference: two sums of the same numbers may differ by so much."""
 
 _LARGEST = 1e300
-
-_EXACT_TIMES = 50
-_EXACT_BELOW = 1000
-_RESOLUTION = 0.05
-"""For the first 50 distinct times, and for whole numbers below 1000, results are compared at exactly that time; else at
-an earlier known one, at most 5 % before. So times in seconds, which all differ, cost no more than iterations. Not
-measured: with a finer resolution, each report may cost a new list of means.
-"""
 
 
 @dataclass(slots=True)
@@ -65,14 +57,14 @@ class _Curve:
 class MedianStoppingRule(MetricScheduler):
     """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 
-    Values that are NaN, infinite or no numbers are left out.
+    Trials are compared at whole times: at 2.7 by what was reported up to 2. Values that are NaN, infinite or no numbers
+    are left out.
 
     Args:
         time_attr, metric, mode, reward_attr: See `MetricScheduler`.
         grace_period: No trial is stopped before this time, in units of `time_attr`, and no earlier value counts.
         min_samples_required: No trial is stopped if it is compared with fewer other trials.
-        min_time_slice: If positive, a trial with too few others is paused after so much time if other trials wait. For
-            that, trials must save checkpoints.
+        min_time_slice: An argument of Ray Tune without an effect here: no trial makes room for others.
         hard_stop: If False, trials are paused; when no others wait, they continue and are no longer compared.
 
     Raises:
@@ -97,18 +89,18 @@ class MedianStoppingRule(MetricScheduler):
         good = is_whole(min_samples_required) and min_samples_required >= 1
         require(good, "min_samples_required: an int >= 1", min_samples_required)
         require_flag("hard_stop", hard_stop)
+        if min_time_slice:
+            warn_once("MedianStoppingRule(min_time_slice=...) has no effect: a trial makes no room for others")
         self._grace_period = number_above("grace_period", grace_period, 0, or_equal=True)
         self._min_samples_required = min_samples_required
-        self._min_time_slice = number_above("min_time_slice", min_time_slice, 0, or_equal=True)
         self._hard_stop = bool(hard_stop)
         self._num_stopped = 0
         self._curves: dict[str, _Curve] = {}
-        # The times at which trials were compared, and for each the means of the trials that reached it. Both ascend.
-        self._moments: list[float] = []
+        # The whole times at which trials were compared, and for each the means of the trials that reached it. Both
+        # ascend.
+        self._moments: list[int] = []
         self._means: list[list[float]] = []
-        # Only of live trials: those that the rule has paused, and when their slices of time began.
-        self._spared: set[str] = set()
-        self._slices: dict[str, float] = {}
+        self._spared: set[str] = set()  # live trials that the rule has paused
 
     @property
     def first_turn(self) -> float | None:
@@ -131,7 +123,7 @@ class MedianStoppingRule(MetricScheduler):
         if own is not None:
             num_others -= 1
         if num_others < self._min_samples_required:
-            return self._yield_time(tune_controller, trial, at)
+            return decision.GO_ON
         median = _median_without(means, own)
         # Its best value, not its mean: a trial that has just become good must not pay for its slow start.
         tolerance = _ROUNDING * max(1.0, abs(median))
@@ -143,14 +135,14 @@ class MedianStoppingRule(MetricScheduler):
         at = self._time_of(result or {})
         if at is not None:
             self._record(trial.trial_id, at, result)
-        self._forget(trial)
+        self._spared.discard(trial.trial_id)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self._forget(trial)
+        self._spared.discard(trial.trial_id)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         if has_failed_for_good(trial):
-            self._forget(trial)
+            self._spared.discard(trial.trial_id)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """New trials come first. Paused trials continue once no new trial comes, or none while nothing runs."""
@@ -178,7 +170,6 @@ class MedianStoppingRule(MetricScheduler):
             },
             "moments": list(self._moments),
             "spared": sorted(self._spared),
-            "slices": dict(self._slices),
             "num_stopped": self._num_stopped,
         }
 
@@ -190,7 +181,6 @@ class MedianStoppingRule(MetricScheduler):
         self._moments = list(state["moments"])
         self._means = [self._means_at(moment) for moment in self._moments]
         self._spared = set(state["spared"])
-        self._slices = dict(state["slices"])
         self._num_stopped = state["num_stopped"]
 
     # -- the rule ------------------------------------------------------------------------------------------------
@@ -233,16 +223,12 @@ class MedianStoppingRule(MetricScheduler):
         return curve
 
     def _index_of(self, at: float) -> int:
-        index = bisect_right(self._moments, at) - 1
-        if index >= 0:
-            # A time of comparison costs memory for each trial, and with times in seconds each report would bring one.
-            late = at - self._moments[index]
-            is_exact = len(self._moments) < _EXACT_TIMES or (at < _EXACT_BELOW and at == int(at))
-            if not late or (not is_exact and late <= _RESOLUTION * at):
-                return index
-        self._moments.insert(index + 1, at)
-        self._means.insert(index + 1, self._means_at(at))
-        return index + 1
+        moment = math.floor(at)
+        index = bisect_left(self._moments, moment)
+        if index == len(self._moments) or self._moments[index] != moment:
+            self._moments.insert(index, moment)
+            self._means.insert(index, self._means_at(moment))
+        return index
 
     def _means_at(self, time: float) -> list[float]:
         """The ascending means of all trials that have reached the time: O(n log n), once for each time."""
@@ -260,24 +246,6 @@ class MedianStoppingRule(MetricScheduler):
             return Decision(decision.STOP, reason, facts=facts)
         self._spared.add(trial.trial_id)
         return Decision(decision.PAUSE, reason, facts=facts)
-
-    def _yield_time(self, context: SchedulerContext, trial: Trial, at: float) -> Decision:
-        """With too few others the trial continues, unless others wait and its slice of time is over."""
-        if not self._min_time_slice or at - self._slices.get(trial.trial_id, 0) < self._min_time_slice:
-            return decision.GO_ON
-        if context.first_pending() is None and context.first_paused() is None:
-            return decision.GO_ON
-        self._slices[trial.trial_id] = at
-        return Decision(
-            decision.PAUSE,
-            f"at {self._time_attr} {number_text(at)} it makes room for other trials: there are too few to compare it "
-            "with",
-            facts={"rule": self._rule, "metric": self._metric, "time": at},
-        )
-
-    def _forget(self, trial: Trial) -> None:
-        self._spared.discard(trial.trial_id)
-        self._slices.pop(trial.trial_id, None)
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:

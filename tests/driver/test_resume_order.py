@@ -113,7 +113,7 @@ def climbs(config: dict[str, Any]) -> None:
 GOAL: dict[str, Any] = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
 DRAWING: dict[str, Any] = {
     "asha": lambda: ASHAScheduler(**GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3),
-    "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2, min_time_slice=2),
+    "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2),
     "pbt": lambda: PopulationBasedTraining(
         **GOAL, perturbation_interval=2, hyperparam_mutations={"x": uniform(0, 1)}, resample_probability=0.5
     ),

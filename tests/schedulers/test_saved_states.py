@@ -37,9 +37,7 @@ SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
     ),
     "hyperband": lambda: HyperBandScheduler(**GOAL, max_t=9),
     "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2),
-    "median pauses": lambda: MedianStoppingRule(
-        **GOAL, grace_period=2, min_samples_required=4, min_time_slice=2, hard_stop=False
-    ),
+    "median pauses": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2, hard_stop=False),
     "pbt": lambda: PopulationBasedTraining(**MUTATED, resample_probability=0.5),
     "pbt in step": lambda: PopulationBasedTraining(**MUTATED, synch=True, quantile_fraction=0.5),
     "pb2": lambda: PB2(**TURNS, hyperparam_bounds={"x": [0.0, 1.0]}),

@@ -56,7 +56,7 @@ class TestMedianStoppingRule(SchedulerContract):
 
 class TestMedianThatPauses(SchedulerContract):
     def make_scheduler(self) -> TrialScheduler:
-        return MedianStoppingRule(grace_period=2.5, min_samples_required=2, hard_stop=False, min_time_slice=3)
+        return MedianStoppingRule(grace_period=2.5, min_samples_required=2, hard_stop=False)
 
 
 class TestPBT(SchedulerContract):
