@@ -116,8 +116,8 @@ class TuneConfig(Config):
     packages once for the run. False for a module that must be imported again for each trial.
     """
     warm_start: Sequence[Any] | None = None
-    """Earlier runs to learn from: directories, names, or `ResultGrid` objects, whose spaces share parameters with this
-    one. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
+    """Earlier runs whose trials the search takes up: directories, names, or `ResultGrid` objects. Their spaces share
+    parameters with this one, and the metric means the same. For `"auto"`, `"tpe"` and `"bohb"`; others refuse it.
     """
     confirm: int = 0
     """How many more times the three most promising trials are run at the end, with other seeds. Then the best trial is

@@ -10,7 +10,7 @@ A searcher proposes configurations and knows nothing of trials. A search algorit
     wrappers, filters  limits, repetitions; constraints, duplicates
     by_name            the searchers by their names
     foreign            SpaceSearcher and LibrarySearcher, bases of the searchers below
-    tpe                TPESearch, with `transfer` from earlier runs; `bohb` for rungs
+    tpe                TPESearch; `bohb` for rungs
     model              what comes next: `ranking` of the observations, `parzen` mixtures of the parameters' `groups`
     auto               AutoSearch, with `gaussian_process`, `length_scales` and `evolution`
     estimate           what a trial's value would be on average

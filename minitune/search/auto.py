@@ -88,7 +88,7 @@ class AutoSearch(TPESearch):
         can_evolve = axes >= _LARGE and not choices
         can_improve = axes + choices <= _MOST_PARAMETERS
         points: Iterable[Point] = ()
-        if can_improve and number == len(self._points) and self._transfer is None:
+        if can_improve and number == len(self._points):
             config, values = model.draw_prior(rng, group.middle())
             if not _is_tried(model, group, values):
                 return config, values
@@ -103,7 +103,6 @@ class AutoSearch(TPESearch):
 
     def _skip(self, number: int, rng: random.Random) -> None:
         """The process learns from the trials so far as for a proposal: it begins where it has ended the last time."""
-        super()._skip(number, rng)
         if self._model is None:
             return
         model, ranking = self._ready()

@@ -72,11 +72,11 @@ class Model:
         self._avoided: set[Point] = set()
         self._untried: list[dict[str, Any]] | None = None
 
-    def add(self, observation: Observation, is_own: bool = True) -> None:
-        """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
+    def add(self, observation: Observation) -> None:
+        """Add an observation, which need not have a value yet."""
         for group in self._learning:
             group.add(observation)
-        if not is_own or self.whole is None:
+        if self.whole is None:
             return
         key: Any = self.whole.kernels.points.get(observation.number)
         if self.count is not None:

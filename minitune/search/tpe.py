@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,13 +13,12 @@ from minitune.base.checks import is_real, is_whole, require
 from minitune.base.numbers import as_number, known_number
 from minitune.experiment.goal import check_objectives
 from minitune.experiment.trial import EarlierRun
-from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values
 from minitune.search.model import Model
 from minitune.search.ranking import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
-from minitune.search.transfer import Transfer
-from minitune.space.guesses import agrees, guess_of
+from minitune.space.guesses import agrees, guess_of, nested
 from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value
 
@@ -96,8 +96,6 @@ class TPESearch(SpaceSearcher):
         self._ranking: Ranking | None = None  # until it is needed, since the mode comes late
         self._has_budgets = False  # whether the scheduler tells the steps of its rungs
         self._has_named_end = False  # whether the warning about the end of a finite space was given
-        self._transfer: Transfer | None = None  # from earlier runs, if there are any
-        self._transfer_asked = 0
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))
             points = self._points
@@ -171,9 +169,7 @@ class TPESearch(SpaceSearcher):
         return number, random.Random(stream)
 
     def _skip(self, number: int, rng: random.Random) -> None:
-        """What a proposal changes must change here too."""
-        if self._transfer is not None:
-            self._transfer_asked += 1
+        """Called in place of a proposal, for a trial that is adopted. What a proposal changes must change here too."""
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         if trial_id in self._live:
@@ -255,21 +251,56 @@ class TPESearch(SpaceSearcher):
         self._end(observation, error)
 
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
-        """See `Searcher.learn_from` and `minitune.search.transfer`.
+        """Take up the trials of earlier runs like trials of its own, and try the best configuration of each run.
+
+        Trials with a value outside of the space are left out.
 
         Raises:
-            ValueError: If there are several objectives, or the runs have nothing to learn from.
+            ValueError: If there are several objectives, or a run has no finite value of a configuration in the space.
         """
         if isinstance(self._metric, (list, tuple)):
             raise ValueError(
                 f"warm_start needs one objective, but got metric={self._metric!r}; name one, or leave warm_start out"
             )
-        if self._domains is None:
-            raise no_space(self)
-        require_mode(self)
+        model, _ = self._ready()
         metric = self._metric or DEFAULT_METRIC
-        mode = str(self._mode)
-        self._transfer = Transfer(self._domains, metric, mode, runs, self._model_options)
+        first: list[dict[str, Any]] = []
+        for run in runs:
+            scored: list[tuple[float, dict[str, Any]]] = []
+            for config, metrics in run.tried:
+                values = self._inside(config)
+                if not values:
+                    continue
+                observation = Observation(self._count, values)
+                self._count += 1
+                model.add(observation)
+                if metrics is not None:
+                    self._read(observation, metrics)
+                self._end(observation, metrics is None)
+                value = (metrics or {}).get(metric, math.nan)
+                if math.isfinite(value):
+                    scored.append((value, values))
+            if not scored:
+                keys = sorted({str(key) for config, _ in run.tried for key in config})
+                names = sorted({name for _, metrics in run.tried for name in own_metrics(metrics or {})})
+                raise ValueError(
+                    f"warm_start: no trial of the run in {run.path} has a configuration in this space and a finite "
+                    f"{metric!r}; its configurations have {', '.join(keys) or 'no parameters'}, and it has reported "
+                    f"{', '.join(names) or 'nothing'}; leave the run out, or search a wider space"
+                )
+            _, best = (min if self._mode == "min" else max)(scored, key=lambda each: each[0])
+            if best not in first:
+                first.append(best)
+                # A resumed search draws the same values for parameters that the earlier run did not have.
+                point, _ = model.draw_prior(random.Random(0), best)
+                self._points.append(point)
+
+    def _inside(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a configuration for the space's parameters; none if one of them lies outside."""
+        outside: list[Parameter] = []
+        given = nested(config, self._domains or {})
+        values = values_of(self._domains, given, lambda parameter, value: outside.append(parameter))
+        return {} if outside else values
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -279,7 +310,6 @@ class TPESearch(SpaceSearcher):
             "count": self._count,
             "points_given": self._points_given,
             "has_budgets": self._has_budgets,
-            "transfer_asked": self._transfer_asked,
             "live": {trial_id: each.state() for trial_id, each in self._live.items()},
             "ended": [each.state() for each in self._ended],
         }
@@ -289,7 +319,6 @@ class TPESearch(SpaceSearcher):
         self._count = state["count"]
         self._points_given = state["points_given"]
         self._has_budgets = state["has_budgets"]
-        self._transfer_asked = state["transfer_asked"]
         self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
         self._ended = [Observation(**each) for each in state["ended"]]
         self._ranking = None
@@ -301,11 +330,6 @@ class TPESearch(SpaceSearcher):
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        if self._transfer is not None:
-            followed = self._transfer.propose(self._transfer_asked, rng, self._ended, list(self._live.values()))
-            self._transfer_asked += 1
-            if followed is not None and not model.is_tried(followed[1]):
-                return followed
         if len(ranking) < self.n_initial_points:
             return model.propose(rng, None)
         return model.propose(rng, ranking, [each.number for each in self._live.values() if each.number not in ranking])

@@ -22,7 +22,6 @@ def test_all_configurations_of_a_finite_space_are_counted_and_listed() -> None:
     assert all(model.configuration(values) is not None for values in listed)
     model.add(Observation(0, listed[0]))
     model.add(Observation(1, listed[0]))
-    model.add(Observation(-1, listed[1]), is_own=False)  # another run's
     assert model.left == 7
     assert model.untried() == listed[1:]
     assert model.configuration(listed[0]) is None

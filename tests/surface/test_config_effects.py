@@ -34,7 +34,7 @@ ELSEWHERE = {
     "ScalingConfig.resources_per_worker": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
     "ScalingConfig.trainer_resources": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
     "ScalingConfig.use_gpu": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
-    "TuneConfig.warm_start": "tests/search/test_transfer.py::test_a_run_learns_from_a_directory_or_a_grid",
+    "TuneConfig.warm_start": "tests/search/test_warm_start.py::test_a_run_learns_from_a_directory_or_a_grid",
     "TuneConfig.confirm": "tests/driver/test_confirming.py::test_the_three_best_trials_are_run_again_with_other_seeds",
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",
