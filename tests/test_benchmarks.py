@@ -60,7 +60,7 @@ def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bou
     assert {kind for each in document["runs"] for kind in each["seen"]["cpu_s"]} == {"driver", "helpers", "workers"}
 
 
-def test_each_wait_is_shown_beside_its_limit(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_each_wait_is_shown_beside_its_limit(bound_s: Callable[[float], float]) -> None:
     done = run("waiting.py", "--trials", "40", "--rounds", "1", "--million", bound_s=bound_s(120))
 
     rows = dict(re.findall(r"^(\S.*?)  +(\d.*)$", done.stdout, flags=re.MULTILINE))

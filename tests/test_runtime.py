@@ -6,10 +6,10 @@ import logging
 import pickle
 
 import pytest
-from kit import fit, listening, raiser, report_n
+from kit import fit, listening, raiser, report_n, resume
 
 import minitune as ray
-from minitune import Callback, Trainable, Tuner, grid_search, report, with_parameters
+from minitune import Callback, Trainable, grid_search, report, with_parameters
 from minitune.error import ObjectLostError
 
 
@@ -18,10 +18,6 @@ def fresh_runtime():
     ray.shutdown()
     yield
     ray.shutdown()
-
-
-def fit_here(trainable, tmp_path, param_space=None, **settings):
-    return fit(trainable, param_space or {}, storage_path=tmp_path, **settings)
 
 
 def test_totals_are_those_of_init():
@@ -48,9 +44,9 @@ def test_a_second_init_is_refused_or_ignored():
     assert not ray.is_initialized()
 
 
-def test_a_run_counts_as_the_start(tmp_path):
+def test_a_run_counts_as_the_start():
     assert not ray.is_initialized()
-    fit_here(lambda config: {"x": 1}, tmp_path)
+    fit(lambda config: {"x": 1})
     assert ray.is_initialized()
 
 
@@ -77,7 +73,7 @@ def test_a_call_that_is_refused_sets_nothing():
     assert not ray.is_initialized()
 
 
-def test_runs_have_the_totals_of_init_and_show_free_resources(tmp_path):
+def test_runs_have_the_totals_of_init_and_show_free_resources():
     seen = []
 
     class Watch(Callback):
@@ -85,22 +81,22 @@ def test_runs_have_the_totals_of_init_and_show_free_resources(tmp_path):
             seen.append(ray.available_resources())
 
     ray.init(num_cpus=3, resources={"tokens": 5})
-    fit_here(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), tmp_path, callbacks=[Watch()])
+    fit(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), callbacks=[Watch()])
     assert [(left["CPU"], left["tokens"]) for left in seen] == [(1.0, 1.0)]
     assert ray.available_resources()["CPU"] == 3
 
 
-def test_a_run_that_was_left_by_an_exception_uses_no_resources(tmp_path):
+def test_a_run_that_was_left_by_an_exception_uses_no_resources():
     with pytest.raises(SystemExit) as caught:
-        fit_here(report_n(2), tmp_path, executor="local", callbacks=[listening(on_trial_result=raiser(SystemExit(3)))])
+        fit(report_n(2), executor="local", callbacks=[listening(on_trial_result=raiser(SystemExit(3)))])
     assert caught.tb is not None, "the error is kept, and with it all objects of the run"
     assert ray.available_resources() == ray.cluster_resources()
 
 
-def test_local_mode_runs_trials_in_this_process(tmp_path):
+def test_local_mode_runs_trials_in_this_process():
     here = []
     ray.init(local_mode=True)
-    fit_here(lambda config: here.append(1) or {"x": 1}, tmp_path, executor="local")
+    fit(lambda config: here.append(1) or {"x": 1}, executor="local")
     assert here == [1]
 
 
@@ -126,7 +122,7 @@ def test_values_end_with_shutdown():
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_reference_may_be_in_a_space_and_be_made_in_a_trial(tmp_path, executor):
+def test_a_reference_may_be_in_a_space_and_be_made_in_a_trial(executor):
     def objective(config):
         data = ray.get(config["data"])
         data.append(0)
@@ -134,7 +130,7 @@ def test_a_reference_may_be_in_a_space_and_be_made_in_a_trial(tmp_path, executor
         report({"length": ray.get(own), "started": ray.is_initialized()})
 
     refs = [ray.put([1]), ray.put([1, 2])]
-    first, second = fit_here(objective, tmp_path, executor=executor, param_space={"data": grid_search(refs)})
+    first, second = fit(objective, executor=executor, space={"data": grid_search(refs)})
     assert (first.metrics["length"], second.metrics["length"]) == (2, 3)
     assert first.metrics["started"]
     assert first.config["data"] == refs[0]
@@ -152,23 +148,23 @@ def test_a_restored_run_gets_the_references_of_the_new_space(tmp_path):
     def space():
         return {"data": grid_search([ray.put([1]), ray.put([1, 2])]), "nested": {"more": ray.put([0] * 10)}}
 
-    assert fit_here(objective, tmp_path, param_space=space(), name="run").num_errors == 2
+    assert fit(objective, space=space(), name="run").num_errors == 2
     (tmp_path / "mended").touch()
     ray.shutdown()
     written_otherwise = dict(reversed(space().items()))
-    results = Tuner.restore(str(tmp_path / "run"), objective, restart_errored=True, param_space=written_otherwise).fit()
+    results = resume(objective, restart_errored=True, param_space=written_otherwise)
     assert [result.metrics["length"] for result in results] == [11, 12]
 
 
-def test_a_reference_bound_to_a_function_arrives_as_its_value(tmp_path):
+def test_a_reference_bound_to_a_function_arrives_as_its_value():
     def objective(config, data, scale):
         report({"sum": sum(data) * scale})
 
-    (result,) = fit_here(with_parameters(objective, data=ray.put([1, 2]), scale=10), tmp_path)
+    (result,) = fit(with_parameters(objective, data=ray.put([1, 2]), scale=10))
     assert result.metrics["sum"] == 30
 
 
-def test_a_reference_bound_to_a_class_arrives_as_its_value(tmp_path):
+def test_a_reference_bound_to_a_class_arrives_as_its_value():
     class Sum(Trainable):
         def setup(self, config, data):
             self.data = data
@@ -176,7 +172,7 @@ def test_a_reference_bound_to_a_class_arrives_as_its_value(tmp_path):
         def step(self):
             return {"sum": sum(self.data), "done": True}
 
-    (result,) = fit_here(with_parameters(Sum, data=ray.put([1, 2])), tmp_path)
+    (result,) = fit(with_parameters(Sum, data=ray.put([1, 2])))
     assert result.metrics["sum"] == 3
 
 

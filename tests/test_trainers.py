@@ -186,7 +186,7 @@ def test_a_loop_that_asks_for_a_data_set_hears_why_there_is_none(run_config: Run
         DataParallelTrainer(lambda: minitune.train.get_dataset_shard("train"), run_config=run_config).fit()
 
 
-def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_its_own_trains_and_is_resumed(tmp_path: Path) -> None:
     def once(config: dict[str, Any]) -> None:
         found = minitune.train.get_checkpoint()
         start = found.to_dict()["step"] + 1 if found else 0
@@ -460,7 +460,7 @@ def test_reproducibility_seeds_all_generators(torch: Torch, monkeypatch: pytest.
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
-def test_a_training_in_a_trial_without_a_gpu_asks_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_in_a_trial_without_a_gpu_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
     trainer = DataParallelTrainer(lambda: None, scaling_config=ScalingConfig(use_gpu=True))
 

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import virtual_executor
+from kit import fit, resume, run_path, virtual_executor
 
 from minitune import (
     Callback,
-    CheckpointConfig,
     ConcurrencyLimiter,
-    FailureConfig,
     ResultGrid,
     RunConfig,
     Searcher,
@@ -25,7 +23,6 @@ from minitune import (
     Trainable,
     TuneConfig,
     TuneError,
-    Tuner,
     choice,
     clock,
     get_context,
@@ -34,9 +31,6 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.clock import VirtualClock
-from minitune.executors.devices import Machine
-from minitune.executors.inline import InlineTrialExecutor
 from minitune.schedulers import (
     ASHAScheduler,
     HyperBandScheduler,
@@ -124,22 +118,16 @@ def space_of(how: str) -> Any:
     return None if how in ("a searcher", "a limited searcher") else SPACE
 
 
-def tune_config(how: str, **more: Any) -> TuneConfig:
-    settings = {"num_samples": SAMPLES, "seed": 7, "max_concurrent_trials": WINDOW, "metric": "loss", "mode": "min"}
-    return TuneConfig(**{**settings, **LEARNING[how](), **more})
+def settings(how: str, **more: Any) -> dict[str, Any]:
+    """Of a run and of a simulation."""
+    common = {"num_samples": SAMPLES, "seed": 7, "max_concurrent_trials": WINDOW, "metric": "loss", "mode": "min"}
+    return {**common, **LEARNING[how](), **more}
 
 
-def run_config(storage: Path, **more: Any) -> RunConfig:
-    return RunConfig(**{"storage_path": str(storage), "verbose": 0, "stop": {"training_iteration": LAST}, **more})
-
-
-def fit_slowly(
-    how: str, storage: Path, cpus: int = WINDOW, space: Any = None, run: Any = None, **more: Any
-) -> ResultGrid:
-    config = tune_config(how, deterministic=True, executor=virtual_executor(cpus), **more)
-    return Tuner(
-        Slow, param_space=space or space_of(how), tune_config=config, run_config=run or run_config(storage)
-    ).fit()
+def fit_in_order(how: str, cpus: int = WINDOW, trainable: Any = Slow, space: Any = None, **more: Any) -> ResultGrid:
+    """The results of a run in logical order, on a virtual clock unless an executor is given."""
+    ordered = {"deterministic": True, "executor": virtual_executor(cpus), "stop": {"training_iteration": LAST}, **more}
+    return fit(trainable, space or space_of(how), **settings(how, **ordered))
 
 
 def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
@@ -157,48 +145,43 @@ def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", LEARNING)
-def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
-    small = fit_slowly(how, tmp_path, cpus=WINDOW)
-    large = fit_slowly(how, tmp_path, cpus=2 * WINDOW)
-    virtual = virtual_run(how, tmp_path)
+def test_the_table_of_any_machine_is_that_of_the_virtual_one(how: str) -> None:
+    small, large = (fit_in_order(how, cpus) for cpus in (WINDOW, 2 * WINDOW))
+    run = RunConfig(verbose=0, storage_path=run_path("simulated"), stop={"training_iteration": LAST})
+    virtual = simulate(
+        curve,
+        param_space=space_of(how),
+        tune_config=TuneConfig(**settings(how)),
+        run_config=run,
+        num_workers=WINDOW,
+    )
     assert table(small) == table(large)
     assert [text.replace("sim_", "") for text in map(str, table(virtual.results, with_ids=False))] == [
         text.replace(f"{small[0].metrics['trial_id'][:5]}_", "") for text in map(str, table(small, with_ids=False))
     ]
 
 
-def virtual_run(how: str, storage: Path, **more: Any) -> Simulation:
-    config = tune_config(how, **more)
-    return simulate(
-        curve, param_space=space_of(how), tune_config=config, run_config=run_config(storage), num_workers=WINDOW
-    )
-
-
-def test_other_numbers_give_other_runs(tmp_path: Path) -> None:
+def test_other_numbers_give_other_runs() -> None:
     tables = [
-        table(fit_slowly("TPE", tmp_path, **more), with_ids=False)
+        table(fit_in_order("TPE", **more), with_ids=False)
         for more in ({}, {"seed": 8}, {"max_concurrent_trials": WINDOW - 1})
     ]
     assert tables[0] != tables[1] != tables[2] != tables[0]
 
 
-def test_failures_and_retries_have_their_places(tmp_path: Path) -> None:
+def test_failures_and_retries_have_their_places() -> None:
     space = {**SPACE, "failures": choice([0, 0, 1, 2])}
-    run = run_config(
-        tmp_path,
-        failure_config=FailureConfig(max_failures=1),
-        checkpoint_config=CheckpointConfig(checkpoint_frequency=2),
-    )
-    grids = [fit_slowly("ASHA", tmp_path, cpus, space, run) for cpus in (WINDOW, 2 * WINDOW)]
-    assert table(grids[0]) == table(grids[1])
-    assert [str(result.error).splitlines()[-1:] for result in grids[0]] == [
-        str(result.error).splitlines()[-1:] for result in grids[1]
+    grids = [
+        fit_in_order("ASHA", cpus, space=space, max_failures=1, checkpoint_frequency=2) for cpus in (WINDOW, 2 * WINDOW)
     ]
+    assert table(grids[0]) == table(grids[1])
+    errors = [[str(result.error).splitlines()[-1:] for result in grid] for grid in grids]
+    assert errors[0] == errors[1]
     assert 0 < grids[0].num_errors < SAMPLES
 
 
-def test_workers_that_are_reused_change_nothing(tmp_path: Path) -> None:
-    assert table(fit_slowly("PBT", tmp_path, reuse_actors=True)) == table(fit_slowly("PBT", tmp_path))
+def test_workers_that_are_reused_change_nothing() -> None:
+    assert table(fit_in_order("PBT", reuse_actors=True)) == table(fit_in_order("PBT"))
 
 
 def crashing(config: dict[str, Any]) -> None:
@@ -215,13 +198,11 @@ def crashing(config: dict[str, Any]) -> None:
         report({"loss": loss(config, step)})
 
 
-def test_races_and_deaths_change_no_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_races_and_deaths_change_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(cpus))
-        run = run_config(tmp_path, failure_config=FailureConfig(max_failures=1))
-        config = tune_config("TPE", deterministic=True)
-        grid = Tuner(crashing, param_space=SPACE, tune_config=config, run_config=run).fit()
+        grid = fit_in_order("TPE", trainable=crashing, executor="local", deterministic=True, max_failures=1)
         assert not grid.errors
         tables.append(table(grid))
     assert tables[0] == tables[1]
@@ -234,29 +215,24 @@ class Hanging(Slow):
         return super().step()
 
 
-def test_hang_fails_its_trial_and_not_those_that_wait_for_it(tmp_path: Path) -> None:
+def test_hang_fails_its_trial_and_not_those_that_wait_for_it() -> None:
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
-        executor = InlineTrialExecutor(Machine({"CPU": cpus}, ()), VirtualClock())
-        config = tune_config("ASHA", deterministic=True, executor=executor, report_timeout_s=8)
-        run = run_config(tmp_path, failure_config=FailureConfig(max_failures=1))
-        grid = Tuner(
-            Hanging, param_space={**SPACE, "failures": choice([0, 0, 1])}, tune_config=config, run_config=run
-        ).fit()
+        executor = virtual_executor(cpus)
+        space = {**SPACE, "failures": choice([0, 0, 1])}
+        more = {"executor": executor, "report_timeout_s": 8, "max_failures": 1}
+        grid = fit_in_order("ASHA", trainable=Hanging, space=space, **more)
         assert not grid.errors  # no one has used up two attempts
         tables.append(table(grid))
         assert executor.clock.monotonic() < 10_000
     assert tables[0] == tables[1]
 
 
-def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TuneError, match=r"max_concurrent_trials=4 .* room for 3 here: .* {CPU: 1}.* {CPU: 3}"):
-        fit_slowly("ASHA", tmp_path, cpus=3)
-    wide = with_resources(Slow, {"cpu": 2})
-    executor = InlineTrialExecutor(Machine({"CPU": 7}, ()), VirtualClock())
-    config = tune_config("ASHA", deterministic=True, executor=executor)
-    with pytest.raises(TuneError, match=r"max_concurrent_trials=4 .* room for 3 here: .* {CPU: 2}.* {CPU: 7}"):
-        Tuner(wide, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path)).fit()
+@pytest.mark.parametrize(("cpus", "each"), [(3, 1), (7, 2)])
+def test_a_machine_without_room_for_the_window_is_refused(cpus: int, each: int) -> None:
+    text = rf"max_concurrent_trials=4 .* room for 3 here: .* {{CPU: {each}}}.* {{CPU: {cpus}}}"
+    with pytest.raises(TuneError, match=text):
+        fit_in_order("ASHA", cpus, with_resources(Slow, {"cpu": each}))
 
 
 class AskedNowAndThen(Stopper):
@@ -266,51 +242,47 @@ class AskedNowAndThen(Stopper):
         return False
 
 
+def fit_one(**more: Any) -> None:
+    common = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "deterministic": True}
+    fit(lambda config: {"loss": config["x"]}, SPACE, **{**common, **more})
+
+
 @pytest.mark.parametrize(
-    ("what", "more", "run"),
+    ("what", "more"),
     [
-        ("time_budget_s=1000", {"time_budget_s": 1000}, {}),
-        ("trial_timeout_s=1000", {"trial_timeout_s": 1000}, {}),
-        ("time_attr='time_total_s' of MedianStoppingRule", {"scheduler": MedianStoppingRule()}, {}),
+        ("time_budget_s=1000", {"time_budget_s": 1000}),
+        ("trial_timeout_s=1000", {"trial_timeout_s": 1000}),
+        ("time_attr='time_total_s' of MedianStoppingRule", {"scheduler": MedianStoppingRule()}),
         (
             "time_attr='time_total_s' of ResourceChangingScheduler",
             {"scheduler": ResourceChangingScheduler(MedianStoppingRule())},
-            {},
         ),
         (
             "the metric 'time_this_iter_s'",
             {"metric": None, "mode": None, "scheduler": ASHAScheduler(metric="time_this_iter_s", mode="min")},
-            {},
         ),
-        ("the stop criterion 'time_total_s'", {}, {"stop": {"time_total_s": 1000}}),
-        ("TimeoutStopper", {}, {"stop": TimeoutStopper(1000)}),
-        ("max_failures=-1", {}, {"failure_config": FailureConfig(max_failures=-1)}),
+        ("the stop criterion 'time_total_s'", {"stop": {"time_total_s": 1000}}),
+        ("TimeoutStopper", {"stop": TimeoutStopper(1000)}),
+        ("max_failures=-1", {"max_failures": -1}),
     ],
 )
 def test_settings_that_depend_on_the_clock_are_named(
-    what: str, more: Any, run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    what: str, more: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def one(config: dict[str, Any]) -> dict[str, float]:
-        return {"loss": config["x"]}
-
-    settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "executor": "inline"}
-    config = TuneConfig(**{**settings, **more}, deterministic=True)
     with caplog.at_level(logging.WARNING, "minitune"):
-        Tuner(one, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path, **run)).fit()
+        fit_one(**more)
     said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]
     assert len(said) == 1
     assert what in said[0]
 
 
 @pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9), AskedNowAndThen()])
-def test_a_run_that_asks_no_clock_is_told_nothing(stop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": 1, "executor": "inline"}
-    config = TuneConfig(**settings, deterministic=True)
-    Tuner(lambda config: {"loss": 1}, tune_config=config, run_config=run_config(tmp_path, stop=stop)).fit()
+def test_a_run_that_asks_no_clock_is_told_nothing(stop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    fit_one(stop=stop)
     assert caplog.text == ""
 
 
-def test_a_simulation_shows_the_cost_of_the_order(tmp_path: Path) -> None:
+def test_a_simulation_shows_the_cost_of_the_order() -> None:
     def uneven(config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], float]]:
         return (({"loss": loss(config, step)}, 1 + 9 * config["x"]) for step in range(1, LAST + 1))
 
@@ -324,12 +296,10 @@ def test_a_simulation_shows_the_cost_of_the_order(tmp_path: Path) -> None:
     assert ordered.decision_log == run(deterministic=True).decision_log
 
 
-def test_a_machine_that_sets_the_limit_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_machine_that_sets_the_limit_is_named(caplog: pytest.LogCaptureFixture) -> None:
     sized = with_resources(Slow, lambda config: {"cpu": 1 if config["x"] < 0.5 else 3})
-    executor = InlineTrialExecutor(Machine({"CPU": 4}, ()), VirtualClock())
-    config = tune_config("ASHA", deterministic=True, executor=executor)
     with caplog.at_level(logging.WARNING, "minitune"):
-        grid = Tuner(sized, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path)).fit()
+        grid = fit_in_order("ASHA", trainable=sized)
     assert not grid.errors
     said = [
         text
@@ -340,7 +310,7 @@ def test_a_machine_that_sets_the_limit_is_named(tmp_path: Path, caplog: pytest.L
     assert said[0].endswith("{CPU: 4}")
 
 
-def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupt_is_not_held_up(caplog: pytest.LogCaptureFixture) -> None:
     """One trial never comes back; the results of the others wait for it when Ctrl-C is pressed."""
     stuck = True
 
@@ -358,18 +328,20 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFi
                 clock.current.sleep(10_000)
             return super().step()
 
-    executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())
-    config = tune_config("ASHA", deterministic=True, executor=executor)
-    run = run_config(tmp_path, callbacks=[Presses()])
-    grid = Tuner(Stuck, param_space=SPACE, tune_config=config, run_config=run).fit()
+    executor = virtual_executor(WINDOW)
+    grid = fit_in_order("ASHA", trainable=Stuck, executor=executor, callbacks=[Presses()])
     assert grid.interrupted
     assert executor.clock.monotonic() < 1_000
 
     stuck = False
-    config.executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())
-    resumed = Tuner.restore(grid.experiment_path, Stuck, tune_config=config, run_config=run_config(tmp_path)).fit()
+    resumed = resume(
+        Stuck,
+        path=grid.experiment_path,
+        stop={"training_iteration": LAST},
+        **settings("ASHA", deterministic=True, executor=virtual_executor(WINDOW)),
+    )
     assert not resumed.interrupted
-    assert [result.config for result in resumed] == [result.config for result in fit_slowly("ASHA", tmp_path)]
+    assert [result.config for result in resumed] == [result.config for result in fit_in_order("ASHA", name="other")]
     said = [text for text in map(logging.LogRecord.getMessage, caplog.records) if "without the stop" in text]
     assert len(said) == 1
     assert "a new run with seed=7" in said[0]

@@ -57,15 +57,15 @@ def module() -> Iterator[Any]:
         yield module
 
 
-def fit_with(path: Path, callback: Any) -> Result:
-    return fit(lambda config: Trainer(callback).fit(), storage_path=path)[0]
+def fit_with(callback: Any) -> Result:
+    return fit(lambda config: Trainer(callback).fit())[0]
 
 
 def test_validations_are_reported_and_saved_but_not_the_check_before(
-    tmp_path: Path, module: Any, caplog: pytest.LogCaptureFixture
+    module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "unknown"}, filename="trainer.ckpt")
-    result = fit_with(tmp_path, callback)
+    result = fit_with(callback)
     assert result.error is None
     assert (result.metrics["loss"], result.metrics["training_iteration"]) == (0.75, 2)
     assert "other" not in result.metrics
@@ -73,7 +73,7 @@ def test_validations_are_reported_and_saved_but_not_the_check_before(
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
 
 
-def test_a_saved_state_is_renamed_and_not_copied(tmp_path: Path, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_state_is_renamed_and_not_copied(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     inodes = []
 
     def save(self: Trainer, path: str) -> None:
@@ -81,19 +81,19 @@ def test_a_saved_state_is_renamed_and_not_copied(tmp_path: Path, module: Any, mo
         inodes.append(os.stat(path).st_ino)
 
     monkeypatch.setattr(Trainer, "save_checkpoint", save)
-    result = fit_with(tmp_path, module.TuneReportCheckpointCallback())
+    result = fit_with(module.TuneReportCheckpointCallback())
     assert [os.stat(os.path.join(found.path, "checkpoint")).st_ino for found, _ in result.best_checkpoints] == inodes
 
 
-def test_the_callback_reports_at_any_hook(tmp_path: Path, module: Any) -> None:
+def test_the_callback_reports_at_any_hook(module: Any) -> None:
     on = ["train_batch_end", "validation_end"]
-    result = fit_with(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
+    result = fit_with(module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
     with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
         module.TuneCallback("epoch")
 
 
-def test_a_subclass_reports_with_the_methods_of_ray_tune(tmp_path: Path, module: Any) -> None:
+def test_a_subclass_reports_with_the_methods_of_ray_tune(module: Any) -> None:
     class EverySecond(module.TuneReportCheckpointCallback):  # type: ignore[misc]
         count = 0
 
@@ -108,14 +108,14 @@ def test_a_subclass_reports_with_the_methods_of_ray_tune(tmp_path: Path, module:
             with self._get_checkpoint(trainer) as checkpoint:
                 report({**metrics, "count": self.count}, checkpoint=checkpoint)
 
-    result = fit_with(tmp_path, EverySecond())
+    result = fit_with(EverySecond())
     assert (result.error, result.metrics["val_loss"], result.metrics["count"]) == (None, 0.75, 2)
     assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
-    result = fit_with(tmp_path, EverySecond(save_checkpoints=False))
+    result = fit_with(EverySecond(save_checkpoints=False))
     assert (result.metrics["count"], result.checkpoint) == (2, None)
 
 
-def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(tmp_path: Path, module: Any) -> None:
+def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(module: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         callback = module.RayTrainReportCallback()
         trainer = Trainer(callback)
@@ -124,21 +124,21 @@ def test_the_callback_of_ray_train_reports_each_epoch_with_a_checkpoint(tmp_path
             trainer.callback_metrics = _metrics(1.0 - epoch / 4)
             callback.on_train_epoch_end(trainer, None)
 
-    (result,) = fit(train, storage_path=tmp_path)
+    (result,) = fit(train)
     assert result.error is None
     assert [result.metrics[name] for name in ("val_loss", "epoch", "step")] == [0.75, 1, 10]
     assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["checkpoint.ckpt"]] * 2
 
 
-def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> None:
-    result = fit_with(tmp_path, module.TuneReportCheckpointCallback(["never logged"]))
+def test_without_any_metric_nothing_is_reported(module: Any) -> None:
+    result = fit_with(module.TuneReportCheckpointCallback(["never logged"]))
     assert result.error is None
     assert result.metrics.get("training_iteration") is None
     assert result.checkpoint is None
 
 
-def test_a_callback_that_only_reports_saves_no_checkpoint(tmp_path: Path, module: Any) -> None:
-    result = fit_with(tmp_path, module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
+def test_a_callback_that_only_reports_saves_no_checkpoint(module: Any) -> None:
+    result = fit_with(module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
     assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)
 
 

@@ -51,7 +51,7 @@ def run_of_loop(storage: Path) -> Path:
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
 def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str) -> None:
-    (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor=executor)
+    (result,) = fit(driver, {"storage": str(tmp_path)}, executor=executor)
     assert result.error is None
     assert (result.metrics["step"], result.metrics["training_iteration"]) == (STEPS - 1, STEPS)
     assert result.config == {"storage": str(tmp_path)}
@@ -62,16 +62,16 @@ def test_a_trial_reports_what_its_training_reports(tmp_path: Path, executor: str
 
 def test_a_stopped_trial_interrupts_its_training(tmp_path: Path) -> None:
     stop = {"training_iteration": 2}
-    (result,) = fit(driver, {"storage": str(tmp_path)}, storage_path=tmp_path, executor="local", stop=stop)
+    (result,) = fit(driver, {"storage": str(tmp_path)}, executor="local", stop=stop)
     assert (result.error, result.metrics["step"]) == (None, 1)
     assert standing_of(read_overview(run_of_loop(tmp_path))).name == INTERRUPTED_RUN
 
 
-def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu(tmp_path: Path) -> None:
+def test_a_training_with_a_gpu_needs_a_trial_with_a_gpu() -> None:
     def asks(config: dict[str, Any]) -> None:
         DataParallelTrainer(loop, scaling_config=ScalingConfig(use_gpu=True)).fit()
 
-    (result,) = fit(asks, storage_path=tmp_path, executor="inline")
+    (result,) = fit(asks, executor="inline")
     assert 'with_resources(function, {"gpu": 1})' in str(result.error)
 
 

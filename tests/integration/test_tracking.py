@@ -7,7 +7,6 @@ import logging
 import pickle
 import sys
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,10 +45,10 @@ class Memory(TrackerCallback):
         return [event[0] for event in self.told]
 
 
-def test_a_trial_that_pauses_has_one_record_written_on_another_thread(tmp_path: Path) -> None:
+def test_a_trial_that_pauses_has_one_record_written_on_another_thread() -> None:
     memory = Memory()
     space = {"a": {"b": 3}, "f": print}
-    (result,) = fit(report_n(3), space, storage_path=tmp_path, callbacks=[memory], scheduler=PauseOnce())
+    (result,) = fit(report_n(3), space, callbacks=[memory], scheduler=PauseOnce())
     assert result.error is None
     assert memory.verbs() == ["open", "write", "restart", "write", "write", "write", "close"]
     assert memory.told[0][2:] == (True, {"a/b": 3, "f": "<built-in function print>"})
@@ -59,31 +58,31 @@ def test_a_trial_that_pauses_has_one_record_written_on_another_thread(tmp_path: 
     assert "minitune-memory" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_total_of_timesteps_that_is_no_number_ends_no_run(tmp_path: Path) -> None:
+def test_a_total_of_timesteps_that_is_no_number_ends_no_run() -> None:
     memory = Memory()
-    grid = fit(report_n(2, timesteps_total=float("nan")), storage_path=tmp_path, callbacks=[memory])
+    grid = fit(report_n(2, timesteps_total=float("nan")), callbacks=[memory])
     assert grid.num_terminated == 1
     assert [event[2] for event in memory.told if event[0] == "write"] == [1, 2]
 
 
-def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on(tmp_path: Path) -> None:
+def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on() -> None:
     def fail(config: dict[str, Any]) -> None:
         tune.report({"n": 1})
         raise ValueError("no")
 
     memory = Memory()
-    fit(fail, storage_path=tmp_path, callbacks=[memory], max_failures=1)
+    fit(fail, callbacks=[memory], max_failures=1)
     assert memory.verbs() == ["open", "write", "restart", "write", "close"]
     assert memory.told[-1][2] == "FAILED"
 
 
-def test_a_restored_run_takes_its_record_up_again(tmp_path: Path) -> None:
+def test_a_restored_run_takes_its_record_up_again() -> None:
     memory = Memory()
     with pytest.raises(tune.TuneError):
-        fit(report_n(4), storage_path=tmp_path, callbacks=[CutAfter(2), memory], name="run")
+        fit(report_n(4), callbacks=[CutAfter(2), memory])
     assert (memory.told[-1][0], memory.told[-1][2]) == ("close", "INTERRUPTED")
     other = Memory()
-    resume(report_n(4), path=tmp_path / "run", callbacks=[CutAfter(99), other])
+    resume(report_n(4), callbacks=[CutAfter(99), other])
     assert other.told[0][:3] == ("open", memory.told[0][1], False)
     assert other.told[-1][2] == "FINISHED"
 
@@ -98,7 +97,7 @@ class Opener(tune.Callback):
         self.gate.set()
 
 
-def test_a_tracker_that_hangs_does_not_hold_up_the_run(tmp_path: Path) -> None:
+def test_a_tracker_that_hangs_does_not_hold_up_the_run() -> None:
     gate = threading.Event()
 
     class Slow(Memory):
@@ -110,12 +109,12 @@ def test_a_tracker_that_hangs_does_not_hold_up_the_run(tmp_path: Path) -> None:
             return {}
 
     slow = Slow()
-    grid = fit(report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[Opener(gate), slow])
+    grid = fit(report_n(3), num_samples=3, callbacks=[Opener(gate), slow])
     assert len(grid) == 3
     assert slow.verbs().count("write") == 9
 
 
-def test_the_end_of_a_run_waits_no_longer_than_it_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_run_waits_no_longer_than_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
     gate = threading.Event()
 
     class Stuck(Memory):
@@ -128,7 +127,7 @@ def test_the_end_of_a_run_waits_no_longer_than_it_is_told(tmp_path: Path, caplog
 
     caplog.set_level(logging.INFO, "minitune")
     stuck = Stuck(upload_timeout=0.01)
-    grid = fit(report_n(3), storage_path=tmp_path, callbacks=[stuck])
+    grid = fit(report_n(3), callbacks=[stuck])
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "minitune-memory"]
     gate.set()
     thread.join()
@@ -139,7 +138,7 @@ def test_the_end_of_a_run_waits_no_longer_than_it_is_told(tmp_path: Path, caplog
 
 
 @pytest.mark.parametrize("at", ["open", "write", "restart", "close"])
-def test_a_tracker_that_fails_costs_one_warning(at: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tracker_that_fails_costs_one_warning(at: str, caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Memory):
         pass
 
@@ -149,7 +148,7 @@ def test_a_tracker_that_fails_costs_one_warning(at: str, tmp_path: Path, caplog:
     setattr(Failing, at, fails)
     with caplog.at_level(logging.WARNING, logger="minitune"):
         callback = Failing()
-        grid = fit(report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[callback], scheduler=PauseOnce())
+        grid = fit(report_n(3), num_samples=3, callbacks=[callback], scheduler=PauseOnce())
     assert (len(grid), grid.num_errors) == (3, 0)
     assert [line for line in caplog.messages if "OSError: no network" in line] == [
         line for line in caplog.messages if line.startswith("Failing ")

@@ -75,7 +75,7 @@ def test_a_checkpoint_whose_block_fails_does_not_count() -> None:
     assert [name for name in os.listdir(trial.local_path) if "checkpoint" in name or name.startswith(".tmp")] == []
 
 
-def test_outside_of_a_trial_checkpoint_dir_is_a_temporary_directory(caplog: pytest.LogCaptureFixture) -> None:
+def test_outside_of_a_trial_checkpoint_dir_is_a_temporary_directory() -> None:
     with tune.checkpoint_dir(0) as directory:
         assert os.path.isdir(directory)
     assert not os.path.exists(directory)

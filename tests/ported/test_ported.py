@@ -25,7 +25,7 @@ _BOUND_S = scaled_s(60)
 
 # These run trials in processes, as users do. The others run them inline, all in forks of one interpreter.
 IN_PROCESSES = {
-    *("checkpoints", "class_retry", "errors", "function_report", "names", "pbt_function", "pipeline"),
+    *("checkpoints", "class_retry", "function_report", "pbt_function", "pipeline"),
 }
 
 # Intended differences: for each script, the path of a value in its outcome, and the value here.
@@ -37,8 +37,6 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # ASHA lets the best third of a level go on, rounded down, but at least the best; Ray lets some more go on
     "asha_grid": {("ended", 5): [2, 3, 3]},
     "nested_metrics": {("last", 2): {"loss": 1.0, "by": {"class": {"a": 2}}}},
-    # it is a FileNotFoundError and a TuneError
-    "restart_errored": {("wrong", "nowhere"): "RunNotFoundError"},
     # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
     # an unknown word is an error, even if there is nothing to resume

@@ -62,7 +62,7 @@ def test_without_a_seed_the_state_counts(tmp_path: Path, monkeypatch: pytest.Mon
     assert first == drawn(1) != drawn(2)
 
 
-def test_functions_of_a_scheduler_draw_from_the_seed_of_the_run(tmp_path: Path) -> None:
+def test_functions_of_a_scheduler_draw_from_the_seed_of_the_run() -> None:
     def explored(config: dict[str, Any]) -> dict[str, Any]:
         return {**config, "z": random.random()}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from kit import SavedCounter, fit
+from kit import SavedCounter, fit, listening, raiser, run_path
 
 import minitune
 from minitune import CheckpointConfig, FailureConfig, ResumeConfig, tune
@@ -51,13 +51,13 @@ ELSEWHERE = {
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""
 
-EFFECTS: dict[str, Callable[[str], None]] = {}
+EFFECTS: dict[str, Callable[[], None]] = {}
 
 
-def shows(name: str) -> Callable[[Callable[[str], None]], Callable[[str], None]]:
+def shows(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Put a check into the table under the field that it is about."""
 
-    def put(check: Callable[[str], None]) -> Callable[[str], None]:
+    def put(check: Callable[[], None]) -> Callable[[], None]:
         EFFECTS[name] = check
         return check
 
@@ -81,11 +81,9 @@ def fails(config: dict[str, Any]) -> dict[str, Any]:
     return {"attempts": len(mark.read_text())}
 
 
-def fit_steps(
-    storage: str, trainable: Any = steps, space: Any = None, tune: Any = None, **run: Any
-) -> minitune.ResultGrid:
+def fit_steps(trainable: Any = steps, space: Any = None, **settings: Any) -> minitune.ResultGrid:
     """The results of a run in this process."""
-    return fit(trainable, space, **{"name": None, "storage_path": storage, **(tune or {}), **run})
+    return fit(trainable, space, **{"name": None, **settings})
 
 
 def kept(grid: minitune.ResultGrid, key: str = "step") -> list[Any]:
@@ -100,136 +98,132 @@ GRID = {"x": tune.grid_search([1, 3, 2])}
 
 
 @shows("TuneConfig.mode")
-def _(storage: str) -> None:
+def _() -> None:
     for mode, x in (("min", 1), ("max", 3)):
-        assert fit_steps(storage, space=GRID, tune={"metric": "x", "mode": mode}).get_best_result().config["x"] == x
+        assert fit_steps(space=GRID, metric="x", mode=mode).get_best_result().config["x"] == x
 
 
 @shows("TuneConfig.metric")
-def _(storage: str) -> None:
-    (error,) = fit_steps(storage, tune={"metric": "loss", "mode": "min"}).errors
+def _() -> None:
+    (error,) = fit_steps(metric="loss", mode="min").errors
     assert "loss" in str(error)
-    assert fit_steps(storage, space=GRID, tune={"metric": "x", "mode": "max"}).get_best_result().metrics["x"] == 6
+    assert fit_steps(space=GRID, metric="x", mode="max").get_best_result().metrics["x"] == 6
 
 
 @shows("TuneConfig.search_alg")
-def _(storage: str) -> None:
+def _() -> None:
     search = minitune.BasicVariantGenerator(points_to_evaluate=[{"x": 0.5}])
-    assert fit_steps(storage, space={"x": tune.uniform(0, 1)}, tune={"search_alg": search})[0].config == {"x": 0.5}
+    assert fit_steps(space={"x": tune.uniform(0, 1)}, search_alg=search)[0].config == {"x": 0.5}
 
 
 @shows("TuneConfig.scheduler")
-def _(storage: str) -> None:
+def _() -> None:
     scheduler = minitune.ASHAScheduler(metric="x", mode="max", max_t=2)
-    assert fit_steps(storage, tune={"scheduler": scheduler})[0].metrics["x"] == 1
-    assert fit_steps(storage)[0].metrics["x"] == 3
+    assert fit_steps(scheduler=scheduler)[0].metrics["x"] == 1
+    assert fit_steps()[0].metrics["x"] == 3
 
 
 @shows("TuneConfig.on_duplicate")
-def _(storage: str) -> None:
+def _() -> None:
     for choice, number in (("allow", 3), ("resample", 1)):
-        assert len(fit_steps(storage, tune={"num_samples": 3, "on_duplicate": choice})) == number
+        assert len(fit_steps(num_samples=3, on_duplicate=choice)) == number
 
 
 @shows("TuneConfig.constraints")
-def _(storage: str) -> None:
-    grid = fit_steps(storage, space=GRID, tune={"constraints": [lambda config: config["x"] != 3]})
+def _() -> None:
+    grid = fit_steps(space=GRID, constraints=[lambda config: config["x"] != 3])
     assert [result.config["x"] for result in grid] == [1, 2]
 
 
 @shows("TuneConfig.num_samples")
-def _(storage: str) -> None:
-    assert len(fit_steps(storage, space=GRID, tune={"num_samples": 2})) == 6
+def _() -> None:
+    assert len(fit_steps(space=GRID, num_samples=2)) == 6
 
 
 @shows("TuneConfig.time_budget_s")
-def _(storage: str) -> None:
+def _() -> None:
     def endless(config: dict[str, Any]) -> None:
         while True:
             minitune.report({"x": 1})
 
-    grid = fit_steps(storage, endless, tune={"time_budget_s": 0.01})
+    grid = fit_steps(endless, time_budget_s=0.01)
     assert len(grid) == 1, "without the budget, the run would not end"
 
 
 @shows("TuneConfig.trial_name_creator")
-def _(storage: str) -> None:
-    grid = fit_steps(storage, space={"x": 7}, tune={"trial_name_creator": lambda trial: f"x_is_{trial.config['x']}"})
+def _() -> None:
+    grid = fit_steps(space={"x": 7}, trial_name_creator=lambda trial: f"x_is_{trial.config['x']}")
     assert os.path.basename(grid[0].path).startswith("x_is_7")
 
 
 @shows("TuneConfig.trial_dirname_creator")
-def _(storage: str) -> None:
-    grid = fit_steps(storage, space={"x": 7}, tune={"trial_dirname_creator": lambda trial: f"x_is_{trial.config['x']}"})
+def _() -> None:
+    grid = fit_steps(space={"x": 7}, trial_dirname_creator=lambda trial: f"x_is_{trial.config['x']}")
     assert os.path.basename(grid[0].path) == "x_is_7"
 
 
 @shows("TuneConfig.seed")
-def _(storage: str) -> None:
+def _() -> None:
     space = {"x": tune.uniform(0, 1)}
-    first, again, other = (fit_steps(storage, space=space, tune={"seed": seed})[0].config["x"] for seed in (1, 1, 2))
+    first, again, other = (fit_steps(space=space, seed=seed)[0].config["x"] for seed in (1, 1, 2))
     assert first == again != other
 
     def completed(seed: int) -> Any:
         """A hyperparameter that the space lacks, as the scheduler has drawn it."""
         mutations = {"x": tune.uniform(0, 1)}
         scheduler = PopulationBasedTraining(metric="score", mode="max", hyperparam_mutations=mutations)
-        return fit_steps(storage, tune={"scheduler": scheduler, "seed": seed})[0].config["x"]
+        return fit_steps(scheduler=scheduler, seed=seed)[0].config["x"]
 
     assert completed(1) == completed(1) != completed(2)
 
 
 @shows("TuneConfig.executor")
-def _(storage: str) -> None:
-    assert fit_steps(storage, lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
+def _() -> None:
+    assert fit_steps(lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
 
 
 # -- RunConfig ---------------------------------------------------------------------------------------------------------
 
 
 @shows("RunConfig.name")
-def _(storage: str) -> None:
-    assert fit_steps(storage, name="mine").experiment_path == os.path.join(storage, "mine")
-    assert os.path.basename(fit_steps(storage).experiment_path).startswith("steps_")
+def _() -> None:
+    assert fit_steps(name="mine").experiment_path == str(run_path("mine"))
+    assert os.path.basename(fit_steps().experiment_path).startswith("steps_")
 
 
 @shows("RunConfig.storage_path")
-def _(storage: str) -> None:
-    elsewhere = os.path.join(storage, "elsewhere")
-    assert os.path.dirname(fit_steps(storage, storage_path=elsewhere).experiment_path) == elsewhere
+def _() -> None:
+    elsewhere = str(run_path("elsewhere"))
+    assert os.path.dirname(fit_steps(storage_path=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.local_dir")
-def _(storage: str) -> None:
-    elsewhere = os.path.join(storage, "elsewhere")
-    assert os.path.dirname(fit_steps(storage, storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
+def _() -> None:
+    elsewhere = str(run_path("elsewhere"))
+    assert os.path.dirname(fit_steps(storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.failure_config")
-def _(storage: str) -> None:
-    grid = fit_steps(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
+def _() -> None:
+    grid = fit_steps(fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
     assert grid[0].metrics["attempts"] == 2
 
 
 @shows("RunConfig.checkpoint_config")
-def _(storage: str) -> None:
-    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
+def _() -> None:
+    assert kept(fit_steps(space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
 
 
 @shows("RunConfig.stop")
-def _(storage: str) -> None:
-    assert fit_steps(storage, stop={"x": 2})[0].metrics["x"] == 2
+def _() -> None:
+    assert fit_steps(stop={"x": 2})[0].metrics["x"] == 2
 
 
 @shows("RunConfig.callbacks")
-def _(storage: str) -> None:
+def _() -> None:
     seen = []
 
-    class Watch(minitune.Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            seen.append(result["x"])
-
-    fit_steps(storage, callbacks=[Watch()])
+    fit_steps(callbacks=[listening(on_trial_result=lambda result, **info: seen.append(result["x"]))])
     assert seen == [0, 1, 2, 3]
 
 
@@ -245,29 +239,29 @@ class Reporter(minitune.ProgressReporter):
         self.blocks += 1
 
 
-def _blocks(storage: str, **run: Any) -> int:
+def _blocks(**run: Any) -> int:
     reporter = Reporter()
-    fit_steps(storage, progress_reporter=reporter, **run)
+    fit_steps(progress_reporter=reporter, **run)
     return reporter.blocks
 
 
 @shows("RunConfig.progress_reporter")
-def _(storage: str) -> None:
-    assert _blocks(storage, verbose=1) == 1
+def _() -> None:
+    assert _blocks(verbose=1) == 1
 
 
 @shows("RunConfig.verbose")
-def _(storage: str) -> None:
-    assert [_blocks(storage, verbose=verbose) for verbose in (0, 1)] == [0, 1]
+def _() -> None:
+    assert [_blocks(verbose=verbose) for verbose in (0, 1)] == [0, 1]
 
 
 @shows("RunConfig.progress")
-def _(storage: str) -> None:
-    assert [_blocks(storage, verbose=1, progress=progress) for progress in (False, True)] == [0, 1]
+def _() -> None:
+    assert [_blocks(verbose=1, progress=progress) for progress in (False, True)] == [0, 1]
 
 
 @shows("RunConfig.keep_descendants")
-def _(storage: str) -> None:
+def _() -> None:
     def starts(config: dict[str, Any]) -> dict[str, Any]:
         command = [sys.executable, "-c", "import time; time.sleep(600)"]
         return {"child": subprocess.Popen(command, start_new_session=True).pid}
@@ -276,7 +270,7 @@ def _(storage: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MINITUNE_EXECUTOR")
         for keeps in (False, True):
-            grid = fit_steps(storage, starts, tune={"executor": "local"}, keep_descendants=keeps)
+            grid = fit_steps(starts, executor="local", keep_descendants=keeps)
             children.append(grid[0].metrics["child"])
     assert not psutil.pid_exists(children[0])
     child = psutil.Process(children[1])
@@ -288,81 +282,81 @@ def _(storage: str) -> None:
 
 
 @shows("FailureConfig.max_failures")
-def _(storage: str) -> None:
+def _() -> None:
     for retries, num_errors in ((0, 1), (1, 0), (-1, 0)):
-        grid = fit_steps(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
+        grid = fit_steps(fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
         assert grid.num_errors == num_errors
 
 
 @shows("FailureConfig.fail_fast")
-def _(storage: str) -> None:
+def _() -> None:
     space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
     one_by_one = {"max_concurrent_trials": 1}
-    assert fit_steps(storage, fails, space, one_by_one).num_errors == 3
-    assert fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
+    assert fit_steps(fails, space, **one_by_one).num_errors == 3
+    assert fit_steps(fails, space, **one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
     with pytest.raises(OSError, match="not yet"):
-        fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast="raise"))
+        fit_steps(fails, space, **one_by_one, failure_config=FailureConfig(fail_fast="raise"))
 
 
 @shows("FailureConfig.give_up_after")
-def _(storage: str) -> None:
+def _() -> None:
     space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
-    assert fit_steps(storage, fails, space).num_errors == 3
+    assert fit_steps(fails, space).num_errors == 3
     with pytest.raises(CrashLoopError, match="not yet"):
-        fit_steps(storage, fails, space, failure_config=FailureConfig(give_up_after=2))
+        fit_steps(fails, space, failure_config=FailureConfig(give_up_after=2))
 
 
 @shows("CheckpointConfig.num_to_keep")
-def _(storage: str) -> None:
-    assert kept(fit_steps(storage, space={"saves": True})) == [0, 1, 2, 3]
-    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
+def _() -> None:
+    assert kept(fit_steps(space={"saves": True})) == [0, 1, 2, 3]
+    assert kept(fit_steps(space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
 
 
 @shows("CheckpointConfig.checkpoint_score_attribute")
-def _(storage: str) -> None:
+def _() -> None:
     best = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score")
-    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=best)) == [1]
+    assert kept(fit_steps(space={"saves": True}, checkpoint_config=best)) == [1]
 
 
 @shows("CheckpointConfig.checkpoint_score_order")
-def _(storage: str) -> None:
+def _() -> None:
     worst = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score", checkpoint_score_order="min")
-    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=worst)) == [3]
+    assert kept(fit_steps(space={"saves": True}, checkpoint_config=worst)) == [3]
 
 
 @shows("CheckpointConfig.checkpoint_frequency")
-def _(storage: str) -> None:
+def _() -> None:
     every_third = CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False)
-    assert kept(fit_steps(storage, SavedCounter, {"end": 4}, checkpoint_config=every_third), "n") == [3]
+    assert kept(fit_steps(SavedCounter, {"end": 4}, checkpoint_config=every_third), "n") == [3]
 
 
 @shows("CheckpointConfig.checkpoint_at_end")
-def _(storage: str) -> None:
+def _() -> None:
     for at_end, steps_kept in ((None, [4]), (True, [4]), (False, [])):
         config = CheckpointConfig(checkpoint_at_end=at_end)
-        assert kept(fit_steps(storage, SavedCounter, {"end": 4}, checkpoint_config=config), "n") == steps_kept
+        assert kept(fit_steps(SavedCounter, {"end": 4}, checkpoint_config=config), "n") == steps_kept
 
 
 # -- ResumeConfig ------------------------------------------------------------------------------------------------------
 
 
-def _resumed(storage: str, **choice: Any) -> list[int]:
+def _resumed(name: str, **choice: Any) -> list[int]:
     """The attempts of a trial that finishes at the second one, and of its successors, after a resume."""
-    run = {"name": "run", "storage_path": storage, "verbose": 0, "raise_on_failed_trial": False}
+    run = {"name": name, "verbose": 0, "raise_on_failed_trial": False}
     minitune.run(fails, config={"failures": 1}, **run)
     again = minitune.run(fails, config={"failures": 1}, resume_config=ResumeConfig(**choice), **run)
     return [trial.last_result.get("attempts", 0) for trial in again.trials]
 
 
 @shows("ResumeConfig.errored")
-def _(storage: str) -> None:
-    assert _resumed(os.path.join(storage, "skip")) == [0]
-    assert _resumed(os.path.join(storage, "resume"), errored="resume") == [2]
+def _() -> None:
+    assert _resumed("skip") == [0]
+    assert _resumed("resume", errored="resume") == [2]
 
 
 @shows("ResumeConfig.finished")
-def _(storage: str) -> None:
-    run = {"name": "run", "storage_path": storage, "verbose": 0}
+def _() -> None:
+    run = {"name": "run", "verbose": 0}
     first = minitune.run(steps, **run)
     skipped, restarted = (
         minitune.run(steps, resume_config=ResumeConfig(finished=finished), **run) for finished in ("skip", "restart")
@@ -372,15 +366,12 @@ def _(storage: str) -> None:
 
 
 @shows("ResumeConfig.unfinished")
-def _(storage: str) -> None:
-    class Quit(minitune.Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            raise RuntimeError("enough")
-
+def _() -> None:
+    quits = listening(on_trial_result=raiser(RuntimeError("enough")))
     for unfinished, x in (("skip", 0), ("resume", 3)):
-        run = {"name": unfinished, "storage_path": storage, "verbose": 0, "raise_on_failed_trial": False}
+        run = {"name": unfinished, "verbose": 0, "raise_on_failed_trial": False}
         with pytest.raises(minitune.TuneError):
-            minitune.run(steps, callbacks=[Quit()], **run)
+            minitune.run(steps, callbacks=[quits], **run)
         again = minitune.run(steps, resume_config=ResumeConfig(unfinished=unfinished), **run)
         assert again.trials[0].last_result.get("x", 0) == x
 
@@ -389,9 +380,9 @@ def _(storage: str) -> None:
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_a_field_has_its_effect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_has_its_effect(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
-    EFFECTS[name](str(tmp_path))
+    EFFECTS[name]()
 
 
 def test_every_field_has_an_effect() -> None:
