@@ -30,8 +30,6 @@ IN_PROCESSES = {
 
 # Intended differences: for each script, the path of a value in its outcome, and the value here.
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
-    # a result has the trial's original configuration, even if the trainable has changed its copy
-    "class_details": {("configs",): [["deep", "lr"]] * 2},
     # params.json holds the configuration exactly, so there is no pickle
     "logger_callback": {("pickled",): [False, False]},
     # ASHA lets the best third of a level go on, rounded down, but at least the best; Ray lets some more go on
