@@ -100,13 +100,6 @@ def test_an_analysis_finds_the_checkpoints_of_a_trial(grid: ResultGrid, caplog: 
         analysis.get_best_checkpoint(first, "loss")
 
 
-def test_the_best_checkpoint_is_that_of_the_default_metric(grid: ResultGrid) -> None:
-    analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
-    checkpoint = analysis.get_best_checkpoint(analysis.trials[0], "loss", "min")
-    assert checkpoint is not None
-    assert Path(checkpoint.path, "step").read_text() == "1"
-
-
 def test_the_best_trial_of_a_scope_has_the_configuration_and_the_directory(grid: ResultGrid) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path)
     for scope, number in (("last", 0), ("all", 1)):
@@ -122,12 +115,6 @@ def test_values_that_an_analysis_gives_away_can_be_changed(grid: ResultGrid) -> 
         config["i"] = "changed"
     trials.clear()
     assert [trial.config["i"] for trial in analysis.trials] == [0, 1, 2]
-
-
-def test_the_state_of_a_run_counts_the_time_and_the_failures_of_all_trials(grid: ResultGrid) -> None:
-    data = ExperimentAnalysis(grid.experiment_path).runner_data()
-    assert data["_total_time"] == pytest.approx(sum(result.metrics["time_total_s"] for result in grid))
-    assert data["_has_errored"], "one of three"
 
 
 def test_an_analysis_uses_its_default_metric(grid: ResultGrid) -> None:
@@ -326,5 +313,7 @@ def test_the_state_of_a_run_has_its_times_and_its_metric(grid: ResultGrid) -> No
     assert list(stats) == ["start_time", "timestamp"]
     assert 0 <= stats["timestamp"] - stats["start_time"] < 3600
     assert (data["_start_time"], data["_last_checkpoint_time"], data["_metric"]) == (*stats.values(), "loss")
+    assert data["_total_time"] == pytest.approx(sum(result.metrics["time_total_s"] for result in grid))
+    assert data["_has_errored"], "one of three"
     good = ExperimentAnalysis(grid.experiment_path, trials=analysis.trials[:2])
     assert good.runner_data()["_has_errored"] is False

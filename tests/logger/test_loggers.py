@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 from kit import fit, make_trial, run_trial
 
-from minitune import report
 from minitune.error import DiskError
 from minitune.experiment.trial import Trial
 from minitune.logger import (
     CSVLoggerCallback,
     JsonLoggerCallback,
     LoggerCallback,
-    default_loggers,
     pretty_print,
 )
 from minitune.logger.json import leave_parameters
@@ -82,6 +80,14 @@ def end(logger: LoggerCallback, trial: Trial) -> None:
     logger.on_trial_complete(iteration=0, trials=[trial], trial=trial)
 
 
+def write(logger: LoggerCallback, trial: Trial, *results: dict[str, Any]) -> None:
+    """A whole trial with these results."""
+    start(logger, trial)
+    for result in results:
+        log(logger, trial, result)
+    end(logger, trial)
+
+
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     return make_trial(config={"lr": 0.1, "arch": {"layers": 3}}, experiment_path=str(tmp_path))
@@ -102,11 +108,12 @@ def table(trial: Trial) -> list[dict[str, str]]:
 
 
 def test_result_json_has_one_line_per_report_in_the_order_of_the_keys(trial: Trial) -> None:
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    log(logger, trial, {"loss": 0.5, "eval": {"acc": 1}, "done": False, "config": trial.config, "pid": 7})
-    log(logger, trial, {"loss": 0.25, "done": True, "config": trial.config})
-    end(logger, trial)
+    write(
+        JsonLoggerCallback(),
+        trial,
+        {"loss": 0.5, "eval": {"acc": 1}, "done": False, "config": trial.config, "pid": 7},
+        {"loss": 0.25, "done": True, "config": trial.config},
+    )
     text = Path(trial.local_path, "result.json").read_text("ascii")
     assert text == (
         '{"loss": 0.5, "eval": {"acc": 1}, "done": false, "config": {"lr": 0.1, "arch": {"layers": 3}}, "pid": 7}\n'
@@ -164,9 +171,7 @@ def test_json_holds_any_report(trial: Trial) -> None:
 
 def test_a_retry_and_a_new_driver_append(trial: Trial) -> None:
     for logger in (first := JsonLoggerCallback(), first, JsonLoggerCallback()):
-        start(logger, trial)
-        log(logger, trial, {"loss": 1})
-        end(logger, trial)
+        write(logger, trial, {"loss": 1})
     assert len(lines(trial)) == 3
 
 
@@ -183,16 +188,12 @@ def test_a_logger_goes_on_after_the_end_of_a_run(trial: Trial) -> None:
 
 def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
-        start(logger, trial)
-        log(logger, trial, {"loss": 1})
-        end(logger, trial)
+        write(logger, trial, {"loss": 1})
     for name in ("result.json", "progress.csv"):
         with open(Path(trial.local_path, name), "a") as file:
             file.write('{"loss": 2')
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
-        start(logger, trial)
-        log(logger, trial, {"loss": 3})
-        end(logger, trial)
+        write(logger, trial, {"loss": 3})
     assert lines(trial) == [{"loss": 1}, {"loss": 3}]
     assert [row["loss"] for row in table(trial)] == ["1", "3"]
 
@@ -200,16 +201,14 @@ def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
 def test_params_are_written_at_each_start(trial: Trial) -> None:
     logger = JsonLoggerCallback()
     trial.config = {"b": math.nan, "a": print, "c": {"z": 1, "y": (1, 2)}}
-    start(logger, trial)
-    end(logger, trial)
+    write(logger, trial)
     text = Path(trial.local_path, "params.json").read_text("ascii")
     assert text.startswith('{\n  "a": "<built-in function print>",\n  "b": null,\n  "c": {\n    "y": [')
     pickled = Path(trial.local_path, "params.pkl")
     assert pickle.loads(pickled.read_bytes())["a"] is print
     assert stat.S_IMODE(pickled.stat().st_mode) == 0o600
     trial.config = {"lr": 1}
-    start(logger, trial)
-    end(logger, trial)
+    write(logger, trial)
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
     assert not pickled.exists()  # JSON holds this configuration exactly
 
@@ -228,36 +227,34 @@ def test_params_have_the_references_of_large_values(trial: Trial) -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "is_exact"),
     [
-        {"x": (1, 2)},
-        {"x": float("inf")},
-        {"x": {1: 2}},
-        {"x": b"1"},
-        {"x": [{"y": math.nan}]},
-        {"x": "\ud83d\ude00"},
-        {"x": True, "y": [1, {"z": Path("a")}]},
+        ({"x": (1, 2)}, False),
+        ({"x": float("inf")}, False),
+        ({"x": {1: 2}}, False),
+        ({"x": b"1"}, False),
+        ({"x": [{"y": math.nan}]}, False),
+        ({"x": "\ud83d\ude00"}, False),
+        ({"x": True, "y": [1, {"z": Path("a")}]}, False),
+        ({}, True),
+        ({"x": 1.5, "y": "ä", "z": None}, True),
+        ({"x": [1, {"y": True}], "n": 10**30, "o": {"p": [[]]}}, True),
     ],
     ids=str,
 )
-def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(config: dict[str, Any], trial: Trial) -> None:
+def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(
+    config: dict[str, Any], is_exact: bool, trial: Trial
+) -> None:
     trial.config = config
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    end(logger, trial)
-    assert repr(pickle.loads(Path(trial.local_path, "params.pkl").read_bytes())) == repr(config)
-
-
-@pytest.mark.parametrize(
-    "config", [{}, {"x": 1.5, "y": "ä", "z": None}, {"x": [1, {"y": True}], "n": 10**30, "o": {"p": [[]]}}], ids=str
-)
-def test_a_config_that_json_holds_exactly_is_not_pickled(config: dict[str, Any], trial: Trial) -> None:
-    trial.config = config
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    end(logger, trial)
-    assert repr(json.loads(Path(trial.local_path, "params.json").read_text())) == repr(dict(sorted(config.items())))
-    assert not Path(trial.local_path, "params.pkl").exists()
+    write(JsonLoggerCallback(), trial)
+    pickled = Path(trial.local_path, "params.pkl")
+    assert pickled.exists() is not is_exact
+    read = (
+        json.loads(Path(trial.local_path, "params.json").read_text())
+        if is_exact
+        else pickle.loads(pickled.read_bytes())
+    )
+    assert repr(read) == repr(dict(sorted(config.items())))
 
 
 @pytest.mark.parametrize("left", [b"", b'{"lr'])
@@ -269,9 +266,7 @@ def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(t
         path.write_bytes(left)
         path.chmod(0o666)
 
-    logger = JsonLoggerCallback()
-    start(logger, trial)
-    end(logger, trial)
+    write(JsonLoggerCallback(), trial)
 
     assert json.loads(paths[0].read_text()) == {"x": [1, 2], "y": 3}
     assert pickle.loads(paths[1].read_bytes()) == {"x": (1, 2), "y": 3}
@@ -286,8 +281,7 @@ def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None
     logger = JsonLoggerCallback()
     start(logger, trial)
     trial.config = {"x": Stuck()}
-    start(logger, trial)
-    end(logger, trial)
+    write(logger, trial)
     assert sorted(path.name for path in Path(trial.local_path).iterdir()) == ["params.json", "result.json"]
 
 
@@ -296,9 +290,7 @@ def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(
     kind: Callable[[], LoggerCallback], name: str, trial: Trial, caplog: pytest.LogCaptureFixture
 ) -> None:
     logger = pickle.loads(pickle.dumps(kind()))
-    start(logger, trial)
-    log(logger, trial, {"a": 1})
-    end(logger, trial)
+    write(logger, trial, {"a": 1})
     assert "1" in Path(trial.local_path, name).read_text()
     fit(lambda config: {"a": 1}, callbacks=[kind()])
     assert caplog.messages == []
@@ -308,10 +300,11 @@ def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(
 
 
 def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
-    logger = CSVLoggerCallback()
-    start(logger, trial)
-    log(logger, trial, {"loss": 0.5, "eval": {"acc": 1, "by": {"x": 2}}, "done": False, "config": {"lr": 1}})
-    end(logger, trial)
+    write(
+        CSVLoggerCallback(),
+        trial,
+        {"loss": 0.5, "eval": {"acc": 1, "by": {"x": 2}}, "done": False, "config": {"lr": 1}},
+    )
     assert Path(trial.local_path, "progress.csv").read_text() == "loss,done,eval/acc,eval/by/x\n0.5,False,1,2\n"
 
 
@@ -319,17 +312,13 @@ def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
     ("text", "cell"), [("a\rb", "a\\rb"), ("a\nb", "a\\nb"), ("a\r\nb", "a\\r\\nb"), ("a\0b", "a\\0b")]
 )
 def test_a_row_is_one_line_whatever_its_text(trial: Trial, text: str, cell: str) -> None:
-    logger = CSVLoggerCallback()
-    start(logger, trial)
-    log(logger, trial, {"text": text})
-    end(logger, trial)
+    write(CSVLoggerCallback(), trial, {"text": text})
     assert Path(trial.local_path, "progress.csv").read_bytes().decode() == f"text\n{cell}\n"
 
 
 def test_a_trial_without_reports_has_no_table(trial: Trial) -> None:
     logger = CSVLoggerCallback()
-    start(logger, trial)
-    end(logger, trial)
+    write(logger, trial)
     assert not os.path.exists(os.path.join(trial.local_path, "progress.csv"))
     log(logger, trial, {"config": {"lr": 1}})
     log(logger, trial, {"a": 1})
@@ -338,14 +327,15 @@ def test_a_trial_without_reports_has_no_table(trial: Trial) -> None:
 
 
 def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) -> None:
-    logger = CSVLoggerCallback()
-    start(logger, trial)
-    log(logger, trial, {"a": 1, "b": 2})
-    log(logger, trial, {"a": 3})
-    log(logger, trial, {"a": 4, "c": "x,y"})
-    log(logger, trial, {"d": 5, "b": None})
-    log(logger, trial, {"b": "two\nlines"})
-    end(logger, trial)
+    write(
+        CSVLoggerCallback(),
+        trial,
+        {"a": 1, "b": 2},
+        {"a": 3},
+        {"a": 4, "c": "x,y"},
+        {"d": 5, "b": None},
+        {"b": "two\nlines"},
+    )
     assert table(trial) == [
         {"a": "1", "b": "2", "c": "", "d": ""},
         {"a": "3", "b": "", "c": "", "d": ""},
@@ -383,16 +373,6 @@ def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
     assert len(rows[0]) == 301
 
 
-def test_late_values_take_little_memory(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.logger.csv._MAX_LATE_ROWS", 3)
-    logger = CSVLoggerCallback()
-    start(logger, trial)
-    for number in range(60):
-        log(logger, trial, {"a": number, **({"b": 1} if number == 40 else {}), **({"c": 1} if number > 50 else {})})
-    assert [row["c"] for row in table(trial)[50:54]] == ["", "1", "1", "1"]
-    end(logger, trial)
-
-
 def test_late_values_are_there_when_the_run_ends_before_its_trial(trial: Trial) -> None:
     logger = CSVLoggerCallback()
     start(logger, trial)
@@ -404,44 +384,20 @@ def test_late_values_are_there_when_the_run_ends_before_its_trial(trial: Trial) 
     assert [row["c"] for row in table(trial)] == ["", "", "2"]
 
 
-def test_results_with_other_keys_have_their_own_columns_in_a_run() -> None:
-    def train(config: dict[str, Any]) -> None:
-        for metrics in ({"a": 1, "b": 2}, {"b": 3, "a": 4}, {"a": 5}, {"c": 6, "b": 7}):
-            report(metrics)
-
-    (result,) = fit(train)
-    with open(Path(result.path, "progress.csv"), newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["a"], row["b"], row["c"]) for row in rows] == [
-        ("1", "2", ""),
-        ("4", "3", ""),
-        ("5", "", ""),
-        ("", "7", "6"),
-    ]
-
-
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 def test_a_directory_that_was_removed_during_a_run_is_not_made_again(
     make: Any, trial: Trial, caplog: pytest.LogCaptureFixture
 ) -> None:
     trial.attempt.number = 1
-    logger = make()
-    start(logger, trial)
-    log(logger, trial, {"loss": 1})
-    log(logger, trial, {"loss": 2})
-    end(logger, trial)
+    write(make(), trial, {"loss": 1}, {"loss": 2})
     assert not os.path.exists(trial.local_path)
     assert caplog.text.count("could not be written (No such file or directory") > 0
 
 
 def test_a_new_driver_reads_the_header_back(trial: Trial) -> None:
     first, second = CSVLoggerCallback(), CSVLoggerCallback()
-    start(first, trial)
-    log(first, trial, {"a": 1, 'odd, "name"': 2})
-    end(first, trial)
-    start(second, trial)
-    log(second, trial, {'odd, "name"': 4, "a": 3, "new": 5})
-    end(second, trial)
+    write(first, trial, {"a": 1, 'odd, "name"': 2})
+    write(second, trial, {'odd, "name"': 4, "a": 3, "new": 5})
     assert table(trial) == [
         {"a": "1", 'odd, "name"': "2", "new": ""},
         {"a": "3", 'odd, "name"': "4", "new": "5"},
@@ -453,9 +409,7 @@ def test_a_retry_keeps_rows_and_late_values(trial: Trial) -> None:
     start(logger, trial)
     for number in range(5):
         log(logger, trial, {"a": number, **({"b": 1} if number == 2 else {}), **({"c": 2} if number == 4 else {})})
-    start(logger, trial)
-    log(logger, trial, {"a": 5})
-    end(logger, trial)
+    write(logger, trial, {"a": 5})
     rows = table(trial)
     assert [row["a"] for row in rows] == list("012345")
     assert (rows[2]["b"], rows[4]["c"], rows[5]["c"]) == ("1", "2", "")
@@ -533,9 +487,7 @@ def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -
     hook = {"complete": logger.on_trial_complete, "error": logger.on_trial_error}[how]
     hook(iteration=1, trials=[trial], trial=trial)
     assert open_descriptors() == before
-    start(logger, trial)
-    log(logger, trial, {"loss": 2})
-    end(logger, trial)
+    write(logger, trial, {"loss": 2})
     assert open_descriptors() == before
 
 
@@ -616,14 +568,6 @@ def test_a_logger_leaves_plain_parameters_to_the_workers_and_writes_those_with_r
     assert json.loads(path.read_text()) == {"lr": "a reference"}
     assert not leave_parameters([logger], workers_write=False)
     end(logger, trial)
-
-
-def test_a_default_logger_is_added_unless_there_is_one_of_its_kind() -> None:
-    class Mine(CSVLoggerCallback):
-        pass
-
-    assert [type(one) for one in default_loggers([])] == [CSVLoggerCallback, JsonLoggerCallback]
-    assert [type(one) for one in default_loggers([Mine()])] == [JsonLoggerCallback]
 
 
 def test_a_users_logger_needs_five_methods(trial: Trial) -> None:

@@ -34,7 +34,7 @@ from terminal import Terminal
 
 import minitune as tune
 from minitune import Callback, cli, clock
-from minitune.base.text import Console, cut, duration, one_line, width_of, without_codes
+from minitune.base.text import Console, width_of, without_codes
 from minitune.clock import VirtualClock
 from minitune.error import trial_error_of_text
 from minitune.executors.devices import Machine
@@ -288,19 +288,6 @@ def test_the_path_of_an_error_is_told_whole_or_not_at_all() -> None:
     assert render(view, 44, 40)[-1] == "2 errors: ValueError: no"
 
 
-def test_texts_are_measured_as_terminals_do() -> None:
-    assert width_of("日本😀e\u0301\u200d") == 7
-    assert cut("日本語日本語", 8) == "日本..."
-    assert one_line("a\n\tb\x1b[2J") == "a b"
-    assert [duration(s) for s in (0.4, 59.6, 200, 7500, 360_000)] == [
-        "0 s",
-        "1 min",
-        "3 min 20 s",
-        "2 h 5 min",
-        "4 d 4 h",
-    ]
-
-
 # -- the screen --------------------------------------------------------------------------------------------------------
 
 
@@ -311,20 +298,18 @@ def begin() -> Screen:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "is_ascii"),
-    [("utf-8", False), ("cp437", False), ("latin-1", True), ("ascii", True), ("unknown", True), (None, True)],
+    ("stream", "is_ascii"),
+    [
+        *[(types.SimpleNamespace(encoding=encoding), False) for encoding in ("utf-8", "cp437")],
+        *[(types.SimpleNamespace(encoding=encoding), True) for encoding in ("latin-1", "ascii", "unknown", None)],
+        (object(), True),
+    ],
+    ids=str,
 )
-def test_blocks_are_ascii_unless_the_stream_can_encode_others(encoding: object, is_ascii: bool) -> None:
-    stream = types.SimpleNamespace(encoding=encoding)
+def test_blocks_are_ascii_unless_the_stream_can_encode_others(stream: object, is_ascii: bool) -> None:
     screen = Screen(stream)
     screen.close()
     assert screen.is_ascii == is_ascii
-
-
-def test_a_stream_without_an_encoding_gets_blocks_in_ascii() -> None:
-    screen = Screen(object())
-    screen.close()
-    assert screen.is_ascii
 
 
 def test_other_output_stays_above_the_block(terminal: Terminal) -> None:
@@ -809,28 +794,6 @@ def test_a_pipe_gets_a_line_on_the_progress_after_growing_pauses(
     assert len(set(lines)) == 1
     assert lines[0].startswith("1 min: 1/4 trials, 1 per min, about ")
     assert lines[0].endswith(" to go, 1 running; best loss=0.5, iteration 2, train_t0000: x=0")
-
-
-def test_the_end_counts_what_was_not_drawn_and_names_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    trials = [
-        run_trial(make_trial(number, config={"x": number}, evaluated_params={"x": number})) for number in range(12)
-    ]
-    for trial in trials:
-        trial.record_result({"loss": float(trial.number), "training_iteration": 2})
-        trial.move(Transition.STOP)
-    reporter = default_reporter()
-    reporter.configure(verbose=1, print_errors=True)
-    reporter.setup(start_time=time.time(), total_samples=15, metric="loss", mode="min")
-    reporter.note_run(RunInfo("/my runs/it", ending="the time is up"))
-    reporter.run_took(3.14159)
-    reporter.report(trials, True)
-    first, why, best, *table, results = capsys.readouterr().out.splitlines()
-    assert first == "12 of 15 trials in 3.14 s: 12 finished, 3 not started"
-    assert (why, best) == ("Ended early: the time is up", "Best: loss=0 with x=0 (trial t0000)")
-    assert sum(line.startswith("| train_t") for line in table) == 10
-    assert "2 more" in table[-1]
-    assert "minitune ls '/my runs/it'" in table[-1]
-    assert results == "Results: /my runs/it"
 
 
 def test_errors_are_told_once_for_each_kind_and_at_most_five(capsys: pytest.CaptureFixture[str]) -> None:

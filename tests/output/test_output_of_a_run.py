@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
@@ -21,7 +20,7 @@ from kit import Listed, fit, listening, make_tuner, report_state, run_path, virt
 import minitune as tune
 from minitune import CLIReporter, ProgressReporter, Result, ResultGrid, clock
 from minitune.experiment.trial import Trial
-from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback
+from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.output.live_reporter import JupyterNotebookReporter
 
 
@@ -67,37 +66,6 @@ def test_a_logger_that_was_passed_is_not_doubled() -> None:
     (result,) = fit_train(callbacks=[JsonLoggerCallback(), Mine()])
     assert len(lines_of(result, "result.json")) == 2
     assert lines_of(result, "progress.csv") == ["only", "0", "1"]
-
-
-def test_a_users_logger_gets_each_result() -> None:
-    class Log(LoggerCallback):
-        def __init__(self, filename: str = "log.txt"):
-            self._trial_files: dict[Trial, Any] = {}
-            self._filename = filename
-
-        def log_trial_start(self, trial: Trial) -> None:
-            path = os.path.join(trial.local_path, self._filename)
-            self._trial_files[trial] = open(path, "a")  # noqa: SIM115 (closed when the trial ends, as users do it)
-
-        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-            if trial in self._trial_files:
-                self._trial_files[trial].write(f"{trial} {json.dumps(result['config'])} {result['loss']}\n")
-
-        def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-            file = self._trial_files.pop(trial)
-            file.write(f"{trial.status} {failed} {trial.evaluated_params}\n")
-            file.close()
-
-    results = fit_train({"x": tune.grid_search([1, 2])}, callbacks=[Log()])
-    assert [line.split(" ", 1)[1] for line in lines_of(results[0], "log.txt")[:2]] == ['{"x": 1} 1', '{"x": 1} 2']
-    assert lines_of(results[0], "log.txt")[2] == "RUNNING False {'x': 1}"
-    assert lines_of(results[1], "log.txt") == ["ERROR True {'x': 2}"]
-
-
-def test_tensorboard_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ImportError, match="pip install tensorboardX"):
-        tune.logger.TBXLoggerCallback()
 
 
 # -- errors and output of trials ---------------------------------------------------------------------------------------
@@ -197,15 +165,6 @@ def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for reporter in (None, CLIReporter()):
         fit_train({"x": tune.grid_search([1, 2])}, progress_reporter=reporter)
     assert capfd.readouterr() == ("", "")
-
-
-def test_level_1_prints_few_lines_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
-    fit_train({"x": tune.grid_search([1, 2])}, verbose=1)
-    text = capfd.readouterr().out
-    assert " s: 1 finished, 1 failed\n" in text
-    assert text.count("ValueError: no <good> ünïcode") == 2  # at once, and in the traceback at the end
-    assert text.splitlines()[-1].startswith("Total run time: ")
-    assert "Trial train_" not in text.replace("Error of trial train_", "")
 
 
 def test_at_level_2_starts_and_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -438,9 +397,6 @@ def test_a_users_reporter_may_print_in_its_own_way(capsys: pytest.CaptureFixture
 
     fit_train({"x": 1}, verbose=1, progress_reporter=Mine())
     assert capsys.readouterr().out == "mine: [('TERMINATED', 2)] 4\n"
-    assert Mine().seconds_left() is None
-    with pytest.raises(NotImplementedError, match="should_report"):
-        ProgressReporter().should_report([])
 
 
 # -- notebook ----------------------------------------------------------------------------------------------------------

@@ -188,12 +188,6 @@ def test_a_table_has_a_column_for_each_fact_that_any_trial_has() -> None:
     assert headers(columns(rows, LISTED, LOSS, params, metrics))[:4] == ["trial", "trial_id", "status", "ended"]
 
 
-def test_the_node_is_a_column_if_there_are_two() -> None:
-    one, other, unknown = row(node="10.0.0.1"), row(node="10.0.0.2"), row()
-    for rows, has_node in (([one, one, unknown], False), ([one, other], True), ([one, unknown], False)):
-        assert ("node" in headers(columns(rows, SHOWN, LOSS, {}, {}))) == has_node
-
-
 @pytest.mark.parametrize(
     ("goal", "kept"),
     [
