@@ -68,21 +68,6 @@ def test_custom_resources_are_counted_like_others() -> None:
     assert book.free() == {"CPU": 6, "tokens": 0}
 
 
-def test_a_gang_gets_all_or_nothing() -> None:
-    book = ledger(4, 1)
-    gang = Resources([{"CPU": 1}, {"CPU": 2, "GPU": 1}])
-    book.acquire("other", Resources.of({"cpu": 2}))
-    assert not book.can_acquire(gang)
-    with pytest.raises(RuntimeError, match="not enough free resources"):
-        book.acquire("gang", gang)
-    assert book.free() == {"CPU": 2, "GPU": 1}
-    book.release("other")
-    allocation = book.acquire("gang", gang)
-    assert [dict(bundle.resources) for bundle in allocation.bundles] == [{"CPU": 1}, {"CPU": 2, "GPU": 1}]
-    assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("0",)]
-    assert book.free() == {"CPU": 1, "GPU": 0}
-
-
 def test_names_hold_once_and_are_released_once() -> None:
     book = ledger(4)
     book.acquire("a#1", Resources.of(None))
@@ -145,12 +130,6 @@ def test_the_total_of_cpus_is_raised_only_as_far_as_allowed_and_needed() -> None
         book.can_acquire(Resources.of({"cpu": 4}))
 
 
-def test_a_request_that_waits_for_others_is_feasible() -> None:
-    book = ledger(4)
-    book.acquire("all", Resources.of({"cpu": 4}))
-    assert not book.can_acquire(Resources.of({"cpu": 4}))
-
-
 def test_written_off_resources_are_gone_for_good() -> None:
     book = ledger(4, 2)
     book.can_acquire(Resources.of({"cpu": 4}))
@@ -208,28 +187,6 @@ def test_a_fraction_goes_to_the_most_used_device_with_room() -> None:
     # 0: 0.2 free, 1: 0.3 free, 2: all
     assert book.acquire("d", Resources.of({"gpu": 0.2})).gpu_ids == ("0",)
     assert book.acquire("e", Resources.of({"gpu": 0.2})).gpu_ids == ("1",)
-
-
-def test_a_fraction_is_never_spread() -> None:
-    book = ledger(gpus=2)
-    for name in "ab":
-        book.acquire(name, Resources.of({"gpu": 0.7}))
-    assert book.free()["GPU"] == pytest.approx(0.6)
-    assert not book.can_acquire(Resources.of({"gpu": 0.5}))
-    assert book.can_acquire(Resources.of({"gpu": 0.3}))
-
-
-def test_whole_gpus_need_whole_devices() -> None:
-    book = ledger(gpus=2)
-    book.acquire("half", Resources.of({"gpu": 0.5}))
-    assert not book.can_acquire(Resources.of({"gpu": 2}))
-    assert book.acquire("whole", Resources.of({"gpu": 1})).gpu_ids == ("1",)
-
-
-@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.25, 0.3, 1 / 3, 0.34, 0.5, 0.51, 1 / 7, 0.0101, 1])
-def test_places_on_gpus_are_the_sum_over_devices(fraction: float) -> None:
-    book = ledger(gpus=3)
-    assert fill(book, Resources.of({"gpu": fraction})) == 3 * int(1 / fraction + 1e-9)
 
 
 def test_ledger_hands_out_the_given_device_ids() -> None:

@@ -66,13 +66,6 @@ def test_a_scheduler_that_never_had_a_turn_names_its_unit(
     )
 
 
-def test_the_unit_of_reports_needs_no_explanation(remarks_of: Any) -> None:
-    rule = MedianStoppingRule("training_iteration", grace_period=30)
-    assert remarks_of(slow, {"x": uniform(0, 1)}, scheduler=rule, executor=virtual_executor(), **OBJECTIVE) == [
-        "hint: median rule decided nothing: its first turn is at training_iteration=30, and no trial got beyond 20"
-    ]
-
-
 @pytest.mark.parametrize(
     "scheduler",
     [
