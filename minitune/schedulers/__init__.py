@@ -20,9 +20,6 @@ One result
 ----------
 The driver calls `on_trial_result`. The scheduler returns a `Decision`: continue, pause or stop, with its reason and the
 facts behind it, which the journal keeps. The driver records it and then acts.
-
-One free slot
--------------
 """
 
 from __future__ import annotations

@@ -169,6 +169,11 @@ class SchedulerContract:
 
     # -- hooks -------------------------------------------------------------------------------------------------------
 
+    def test_a_report_that_comes_twice_counts_once(self) -> None:
+        """A trial that starts again from a checkpoint repeats iterations: what is decided later stays the same."""
+        repeated = _Repeated.of(self.make_scheduler())
+        assert self.simulated(repeated).decision_log == self.simulated().decision_log
+
     def test_hooks_answer_as_they_should(self) -> None:
         """Each decision is a known one, the chosen trial waits, and results and configurations stay as they are."""
         decisions: list[str] = []
@@ -232,6 +237,17 @@ class _CutOff(_Observed):
             super().set_seed(self.seed)
             super().set_search_properties(metric, mode, **spec)
             self.restore(self.path)
+        return decision
+
+
+class _Repeated(_Observed):
+    """Hears each report twice, unless the first answer ends or pauses the trial."""
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        again = dict(result)
+        decision = super().on_trial_result(tune_controller, trial, result)
+        if decision == self.CONTINUE:
+            super().on_trial_result(tune_controller, trial, again)
         return decision
 
 

@@ -10,7 +10,7 @@ from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
+from minitune.schedulers import HyperBandForBOHB, HyperBandScheduler
 
 
 class Band:
@@ -383,15 +383,6 @@ def test_a_state_of_other_brackets_is_refused() -> None:
 def test_bad_arguments_are_refused(kind: type, kwargs: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         kind(**kwargs)
-
-
-def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
-    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
-        HyperBandScheduler().on_trial_add(FakeContext(), make_trial())
-    with pytest.raises(ValueError, match="mode=None"):
-        HyperBandScheduler().set_search_properties("loss", None)
-    assert not HyperBandScheduler().supports_buffered_results
-    assert issubclass(HyperBandScheduler, FIFOScheduler), "as in Ray Tune"
 
 
 def test_bohb_tells_the_search_algorithm_which_rung_was_reached() -> None:

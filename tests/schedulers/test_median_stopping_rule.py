@@ -13,7 +13,7 @@ from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
-from minitune.schedulers import FIFOScheduler, MedianStoppingRule
+from minitune.schedulers import MedianStoppingRule
 
 CONTEXT = FakeContext()
 
@@ -274,11 +274,3 @@ def test_every_decision_is_that_of_a_plain_reading(seed: int) -> None:
 def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         MedianStoppingRule(**kwargs)
-
-
-def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
-    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
-        MedianStoppingRule().on_trial_add(CONTEXT, make_trial())
-    assert MedianStoppingRule(metric="loss").set_search_properties(None, "min")
-    assert not MedianStoppingRule(metric="loss").set_search_properties("loss", "min")
-    assert isinstance(MedianStoppingRule(), FIFOScheduler)

@@ -112,11 +112,7 @@ def test_mutations_are_not_needed_where_the_user_explores() -> None:
     assert ("t0000", "t0001", {"lr": 77.0}) in loop.exploits()
 
 
-def test_a_mode_must_be_known() -> None:
-    with pytest.raises(
-        ValueError, match=r"PopulationBasedTraining needs a metric and a mode, but got metric='score', mode=None"
-    ):
-        pbt(metric=None, mode=None).set_search_properties("score", None)
+def test_members_that_wait_for_each_other_need_a_number_of_trials() -> None:
     with pytest.raises(ValueError, match="num_samples must be the number of trials, but got -1"):
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 

@@ -85,6 +85,7 @@ def test_defaults_answer_every_hook() -> None:
         "NOOP",
     )
     assert scheduler.supports_buffered_results
+    assert not HyperBandScheduler().supports_buffered_results
     assert "TrialScheduler" in scheduler.debug_string()
 
 
@@ -161,6 +162,12 @@ def test_schedulers_are_made_by_name(name: str, kind: str, caplog: pytest.LogCap
     assert kind in schedulers.__all__
     assert made.metric == usual.get("metric")
     assert not caplog.records
+    if usual:
+        assert isinstance(made, FIFOScheduler), "as in Ray Tune"
+        with pytest.raises(ValueError, match=f"{kind} needs a metric and a mode, but got metric='m', mode=None"):
+            create_scheduler(name, **own).set_search_properties("m", None)
+        with pytest.raises(ValueError, match="mode='min' or mode='max'"):
+            create_scheduler(name, **own).on_trial_add(FakeContext(), make_trial())
 
 
 def test_unknown_arguments_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -178,45 +185,36 @@ def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
         create_scheduler(7)  # type: ignore[arg-type]
 
 
-def test_schedulers_are_found_where_ray_tune_has_them() -> None:
-    from minitune.schedulers.async_hyperband import ASHAScheduler
-    from minitune.schedulers.hyperband import HyperBandForBOHB, HyperBandScheduler
-    from minitune.schedulers.median_stopping_rule import MedianStoppingRule
-
-    for kind in (ASHAScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule):
-        assert getattr(schedulers, kind.__name__) is kind
-        assert issubclass(kind, FIFOScheduler)
-    with pytest.raises(AttributeError, match="no attribute 'BestScheduler'"):
-        _ = schedulers.BestScheduler
-
-
 SCORED: dict[str, Any] = {"metric": "score", "mode": "max"}
 MUTATES: dict[str, Any] = {"hyperparam_mutations": {"x": [1]}, **SCORED}
 
 
+class Own(ASHAScheduler):
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        return None
+
+
 @pytest.mark.parametrize(
-    ("scheduler", "time_attr", "first_turn"),
+    ("scheduler", "time_attr", "first_turn", "in_order"),
     [
-        (FIFOScheduler(), None, None),
-        (ASHAScheduler(grace_period=3, max_t=27, **SCORED), "training_iteration", 3),
-        (ASHAScheduler(grace_period=3, max_t=27, brackets=3, reduction_factor=3, **SCORED), "training_iteration", 3),
-        (ASHAScheduler(grace_period=5, max_t=5, **SCORED), "training_iteration", None),
-        (HyperBandScheduler(time_attr="epoch", **SCORED), "epoch", None),
-        (MedianStoppingRule(grace_period=7, **SCORED), "time_total_s", 7),
-        (
-            PopulationBasedTraining(hyperparam_mutations={"x": [1]}, perturbation_interval=5, **SCORED),
-            "time_total_s",
-            5,
-        ),
-        (PopulationBasedTraining("epoch", perturbation_interval=5, burn_in_period=8, **MUTATES), "epoch", 8),
-        (ResourceChangingScheduler(ASHAScheduler(grace_period=3, max_t=27, **SCORED)), "training_iteration", 3),
-        (ResourceChangingScheduler(), None, None),
+        (FIFOScheduler(), None, None, True),
+        (ASHAScheduler(grace_period=3, max_t=27, **SCORED), "training_iteration", 3, True),
+        (ASHAScheduler(grace_period=3, max_t=27, brackets=3, **SCORED), "training_iteration", 3, True),
+        (ASHAScheduler(grace_period=5, max_t=5, **SCORED), "training_iteration", None, True),
+        (ASHAScheduler(variant="promote", **SCORED), "training_iteration", 1, False),
+        (Own(**SCORED), "training_iteration", 1, False),
+        (HyperBandScheduler(time_attr="epoch", **SCORED), "epoch", None, False),
+        (MedianStoppingRule(grace_period=7, **SCORED), "time_total_s", 7, False),
+        (PopulationBasedTraining(perturbation_interval=5, **MUTATES), "time_total_s", 5, False),
+        (PopulationBasedTraining("epoch", perturbation_interval=5, burn_in_period=8, **MUTATES), "epoch", 8, False),
+        (ResourceChangingScheduler(ASHAScheduler(grace_period=3, **SCORED)), "training_iteration", 3, False),
+        (ResourceChangingScheduler(), None, None, False),
     ],
 )
-def test_a_scheduler_tells_by_which_time_and_from_when_on_it_decides(
-    scheduler: TrialScheduler, time_attr: str | None, first_turn: float | None
+def test_a_scheduler_tells_by_which_time_from_when_on_and_in_which_order_it_decides(
+    scheduler: TrialScheduler, time_attr: str | None, first_turn: float | None, in_order: bool
 ) -> None:
-    assert (scheduler.time_attr, scheduler.first_turn) == (time_attr, first_turn)
+    assert (scheduler.time_attr, scheduler.first_turn, scheduler.chooses_in_order) == (time_attr, first_turn, in_order)
 
 
 @pytest.mark.parametrize(
@@ -293,26 +291,3 @@ def test_the_brackets_of_trials_follow_from_the_seed() -> None:
 
     assert brackets(1) == brackets(1) != brackets(2)
     assert set(brackets(1)) == {0, 1, 2}
-
-
-class Own(ASHAScheduler):
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "in_order"),
-    [
-        (FIFOScheduler(), True),
-        (ASHAScheduler(**SCORED), True),
-        (ASHAScheduler(variant="promote", **SCORED), False),
-        (Own(**SCORED), False),
-        (HyperBandScheduler(**SCORED), False),
-        (MedianStoppingRule(**SCORED), False),
-        (ResourceChangingScheduler(), False),
-    ],
-)
-def test_only_a_scheduler_with_its_own_choice_is_asked_again_and_again(
-    scheduler: TrialScheduler, in_order: bool
-) -> None:
-    assert scheduler.chooses_in_order == in_order

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -295,19 +296,33 @@ class Halving(FIFOScheduler):
     """Keeps all rules: a trial pauses once, at its fourth result, and may be stopped at its eighth."""
 
     def __init__(self) -> None:
-        self.seen = 0
+        self.judged: set[str] = set()
         self.paused: set[str] = set()
 
     def is_good(self, score: float) -> bool:
         return (score if self._mode == "max" else -score) > 0.4  # NaN is not good
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        self.seen += 1
         if result["training_iteration"] == 4 and trial.trial_id not in self.paused:
             self.paused.add(trial.trial_id)
             return self.PAUSE
-        ends = result["training_iteration"] == 8 and (not self.is_good(result["score"]) or self.seen % 3 == 0)
-        return self.STOP if ends else self.CONTINUE
+        if result["training_iteration"] != 8 or trial.trial_id in self.judged:
+            return self.CONTINUE
+        self.judged.add(trial.trial_id)
+        return self.STOP if not self.is_good(result["score"]) or len(self.judged) % 3 == 0 else self.CONTINUE
+
+
+class CountsReports(Halving):
+    """Takes the number of reports for the iteration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = Counter[str]()
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        self.counts[trial.trial_id] += 1
+        counted = {**result, "training_iteration": self.counts[trial.trial_id]}
+        return super().on_trial_result(tune_controller, trial, counted)
 
 
 class ForgetsThePaused(Halving):
@@ -453,6 +468,7 @@ SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
     (WaitsForAnother, "test_every_trial_comes_to_its_end"),
     (StumblesOverTheLost, "test_failures_leave_the_others_alone"),
     (StumblesOverRetries, "test_failures_leave_the_others_alone"),
+    (CountsReports, "test_a_report_that_comes_twice_counts_once"),
     (Undecided, "test_hooks_answer_as_they_should"),
     (ChoosesTheRunning, "test_hooks_answer_as_they_should"),
     (SaysNothing, "test_hooks_answer_as_they_should"),
