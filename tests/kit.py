@@ -22,7 +22,7 @@ an hour has passed. So policies, limits and budgets are tried without waiting, a
 `stop=...` of `RunConfig`, `max_failures=1` of `FailureConfig`, `num_to_keep=2` of `CheckpointConfig`.
 
 Injuries are at the end of this file. `cut` ends the driver at a given report. `Injured` replaces a function and fails
-at its n-th call. `flip_byte` and `shorten` damage a file. A script kills itself, or a test kills it with `os.kill`.
+at its n-th call. `shorten` damages a file. A script kills itself, or a test kills it with `os.kill`.
 `Trace` notes the order in which functions are called, so that a test sees a record before its effect. `deciding` and
 `listening` make a scheduler and a callback of functions.
 
@@ -1309,13 +1309,6 @@ def file_size_limit(limit_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def flip_byte(path: Path, offset: int = -1) -> None:
-    """Change one byte of a file, as a bad disk does; a negative offset counts from the end."""
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 1
-    path.write_bytes(content)
 
 
 def shorten(path: Path, count: int) -> None:

@@ -286,32 +286,6 @@ def test_a_grid_counts_trials_by_their_ends(grid: ResultGrid) -> None:
     assert (again.interrupted, grid.interrupted) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "instead"),
-    [
-        ("grid", "best_params", "get_best_result().config"),
-        ("grid", "best_value", "get_best_result().metrics[NAME]"),
-        ("grid", "trials", "list(grid)"),
-        ("grid", "results_df", "get_dataframe()"),
-        ("result", "loss", "metrics['loss']"),
-        ("result", "checkpoints", "metrics['checkpoints']"),
-        ("result", "params", "config"),
-        ("result", "value", "metrics[NAME]"),
-    ],
-)
-def test_a_name_that_is_not_there_is_told_with_what_to_write(
-    grid: ResultGrid, kind: str, name: str, instead: str
-) -> None:
-    result = Result({"loss": 1, "_own": 2, "checkpoints": 3}, None, None, "/a")
-    with pytest.raises(AttributeError) as caught:
-        getattr({"grid": grid, "result": result}[kind], name)
-    assert instead in str(caught.value)
-    with pytest.raises(AttributeError) as caught:
-        _ = result._own
-    assert "metrics[" not in str(caught.value)
-    assert not hasattr(Result.__new__(Result), "loss"), "also before it is set up, as for a copy"
-
-
 def test_each_trial_has_its_best_row(grid: ResultGrid) -> None:
     assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
     assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]

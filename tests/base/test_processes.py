@@ -69,8 +69,3 @@ def test_of_a_process_that_does_not_exist_nothing_is_known() -> None:
     assert (processes.life(MISSING), processes.environment(MISSING), processes.threads(MISSING)) == ("", b"", [])
     assert (processes.session(MISSING), processes.inode(MISSING), processes.stat(MISSING)) == (0, 0, None)
     assert processes.is_ending(MISSING)
-
-
-def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "large").write_bytes(bytes(100_000))
-    assert processes.read(str(tmp_path / "large")) == bytes(100_000)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
 from minitune import (
     BasicVariantGenerator,
-    FailureConfig,
-    RunConfig,
-    TuneConfig,
-    Tuner,
     choice,
     get_context,
     grid_search,
@@ -55,16 +51,10 @@ def search(how: str) -> BasicVariantGenerator | None:
     return BasicVariantGenerator(constant_grid_search=True) if how == "constant" else None
 
 
-def table(how: str, workers: int, seed: int | None, storage: Path, **settings: Any) -> list[tuple[Any, ...]]:
+def table(how: str, seed: int, **settings: Any) -> list[tuple[Any, ...]]:
     """What the run has come to, but for times, processes and the prefix of the ids."""
-    grid = Tuner(
-        trainable,
-        param_space=SPACE,
-        tune_config=TuneConfig(seed=seed, num_samples=SAMPLES, search_alg=search(how), **settings),
-        run_config=RunConfig(
-            verbose=0, storage_path=storage, name=f"{how}_{workers}", failure_config=FailureConfig(max_failures=1)
-        ),
-    ).fit()
+    common = {"executor": "local", "num_samples": SAMPLES, "search_alg": search(how), "max_failures": 1}
+    grid = fit(trainable, SPACE, **{**common, "seed": seed, **settings})
     assert len(grid) == 2 * SAMPLES - (
         1 if how == "points" else 0
     )  # a point fixes the grid, and makes one trial of two
@@ -84,15 +74,10 @@ def table(how: str, workers: int, seed: int | None, storage: Path, **settings: A
 
 
 @pytest.mark.parametrize("how", ["random", "points", "constant"])
-def test_the_table_is_the_same_with_any_number_of_workers(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_the_same_with_any_number_of_workers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {}
     for workers in (1, 8):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(workers))
-        tables[workers] = table(how, workers, 7, tmp_path, reuse_actors=workers == 1)
+        tables[workers] = table(how, 7, reuse_actors=workers == 1)
     assert tables[1] == tables[8]
-
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
-    other = table(how, 0, 8, tmp_path, executor="inline")
-    assert [row[0] for row in other] != [row[0] for row in tables[8]]
+    assert [row[0] for row in table(how, 8, executor="inline")] != [row[0] for row in tables[8]]

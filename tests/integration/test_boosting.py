@@ -14,26 +14,6 @@ from kit import fit, stand_ins
 from minitune.integration._metrics import Boosting
 
 
-@pytest.mark.parametrize(("frequency", "saved"), [(0, []), (1, [0, 1, 2, 3, 4, 5, 6]), (3, [2, 5])])
-def test_every_so_many_rounds_the_model_is_saved(frequency: int, saved: list[int]) -> None:
-    callback = Boosting(frequency=frequency)
-    assert [number for number in range(7) if callback._is_due(number)] == saved
-
-
-def test_metrics_are_reported_under_the_names_that_are_wanted() -> None:
-    logged = {"train-loss": 1.0, "eval-loss": 2.0}
-    assert Boosting()._reported(logged) == logged
-    assert Boosting("eval-loss")._reported(logged) == {"eval-loss": 2.0}
-    assert Boosting({"loss": "eval-loss"})._reported(logged) == {"loss": 2.0}
-    doubled = Boosting(["eval-loss"], results_postprocessing_fn=lambda metrics: {"twice": metrics["eval-loss"] * 2})
-    assert doubled._reported(logged) == {"twice": 4.0}
-    emptied = Boosting(results_postprocessing_fn=lambda metrics: {"n": len([metrics.popitem(), metrics.popitem()])})
-    assert emptied._reported(logged) == {"n": 2}
-    assert len(logged) == 2, "the library's own dict stays as it is"
-    with pytest.raises(KeyError, match="no metric 'acc' was logged; there are eval-loss, train-loss"):
-        Boosting({"eval-loss": "acc"})._reported(logged)
-
-
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -151,23 +131,45 @@ def test_each_round_is_reported_and_the_wanted_ones_are_saved(
     assert [metrics["eval-loss"] + 1 for _, metrics in result.best_checkpoints] == saved
 
 
+def twice(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {"twice": 2 * metrics.pop("eval-loss")}
+
+
 @both
-def test_a_callback_chooses_the_metrics_and_the_file(library: Any) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "reported"),
+    [
+        (("eval-loss",), {"eval-loss": 4.0}),
+        (({"loss": "eval-loss"},), {"loss": 4.0}),
+        ((["eval-loss"], twice), {"twice": 8.0}),
+        ((None, twice), {"twice": 8.0}),
+    ],
+    ids=str,
+)
+def test_a_callback_that_only_reports_the_wanted_metrics_saves_nothing(
+    library: Any, chosen: tuple[Any, ...], reported: dict[str, float]
+) -> None:
+    result, models = trained(library, lambda module: module.TuneReportCallback(*chosen))
+    names = ("loss", "eval-loss", "eval-acc", "twice")
+    assert {name: result.metrics[name] for name in names if name in result.metrics} == reported
+    assert models == []
+
+
+@both
+def test_a_metric_that_was_not_logged_is_named_with_those_that_were(library: Any) -> None:
     with stand_ins(library.libraries, library.name) as module:
-        callback = module.TuneReportCheckpointCallback({"loss": "eval-loss"}, filename="mine")
+        callback = module.TuneReportCallback({"eval-loss": "acc"})
         (result,) = fit(lambda config: library.train(callback, 2))
-        assert (result.metrics["loss"], "eval-acc" in result.metrics) == (1.0, False)
+    assert "no metric 'acc' was logged; there are eval-acc, eval-loss" in str(result.error)
+
+
+@both
+def test_a_callback_chooses_the_file_of_the_model(library: Any) -> None:
+    with stand_ins(library.libraries, library.name) as module:
+        callback = module.TuneReportCheckpointCallback(filename="mine")
+        (result,) = fit(lambda config: library.train(callback, 2))
         assert os.listdir(result.checkpoint.path) == ["mine"]
         assert module.TuneReportCheckpointCallback.get_model(result.checkpoint, "mine").rounds == 2
-
-
-@both
-def test_a_callback_that_only_reports_processes_metrics_and_saves_nothing(library: Any) -> None:
-    def twice(metrics: dict[str, Any]) -> dict[str, Any]:
-        return {"twice": 2 * metrics["eval-loss"]}
-
-    result, models = trained(library, lambda module: module.TuneReportCallback("eval-loss", twice))
-    assert (result.metrics["twice"], "eval-loss" in result.metrics, models) == (8.0, False, [])
 
 
 @both

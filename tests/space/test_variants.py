@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 from collections import OrderedDict, namedtuple
@@ -132,11 +131,6 @@ def test_another_seed_changes_what_is_drawn_from_there_on() -> None:
     drawn += table
     other = [variant.config["x"] for variant in VariantTable(space, 2, seed=2)]
     assert [variant.config["x"] for variant in drawn if variant] == [first[0], *other[1:]]
-
-
-def test_a_space_without_anything_to_search_is_given_as_often_as_asked() -> None:
-    assert variants({"a": 1, "deep": {"b": [1, 2]}}, num_samples=3) == [{"a": 1, "deep": {"b": [1, 2]}}] * 3
-    assert variants({}, num_samples=2) == [{}, {}]
 
 
 def test_constants_are_kept_and_containers_are_not_shared() -> None:
@@ -306,22 +300,6 @@ def test_points_show_in_tag_and_evaluated_parameters() -> None:
     assert trial.experiment_tag == "0_other=5,w=2,lr=0.5"
 
 
-def test_points_may_be_partial_nested_and_listed() -> None:
-    space = {"layers": [randint(1, 9), {"n": randint(1, 9)}], "rest": uniform(0, 1), "pair": (randint(1, 9), 0)}
-    table = configs(
-        basic(
-            space,
-            num_samples=2,
-            points_to_evaluate=[{"layers": [3, {"n": 4}]}, {"layers": {1: {"n": 5}}, "pair": (7, 0)}],
-        )
-    )
-    assert table[0]["layers"] == [3, {"n": 4}]
-    assert 0 <= table[0]["rest"] < 1
-    assert table[1]["layers"][1] == {"n": 5}
-    assert table[1]["layers"][0] in range(1, 9)
-    assert table[1]["pair"] == (7, 0)
-
-
 def test_a_point_may_hold_a_domain_of_its_own() -> None:
     table = configs(basic({"a": randint(0, 1000)}, points_to_evaluate=[{"a": grid_search([1, 2])}]))
     assert [v["a"] for v in table] == [1, 2]
@@ -331,23 +309,6 @@ def test_more_points_than_samples_are_all_tried() -> None:
     generator = basic({"a": randint(0, 9)}, num_samples=1, points_to_evaluate=[{"a": i} for i in range(3)])
     assert generator.total_samples == 3
     assert [v["a"] for v in configs(generator)] == [0, 1, 2]
-
-
-def test_points_outside_a_domain_warn_and_unknown_keys_are_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, logger="minitune")
-    space = {"a": randint(0, 3), "deep": {"b": grid_search([1, 2]), "c": 1}}
-    table = configs(basic(space, points_to_evaluate=[{"a": 7, "deep": {"b": 5}}]))
-    assert table[0] == {"a": 7, "deep": {"b": 5, "c": 1}}
-    assert len(caplog.records) == 2
-    assert "a=7 lies outside of (0, 3)" in caplog.text
-    assert "deep/b=5" in caplog.text
-    caplog.clear()
-    configs(basic(space, points_to_evaluate=[{"a": 2, "deep": {"b": 2, "c": 1}}]))
-    assert not caplog.records
-    with pytest.raises(ValueError, match=r"'deep/typo'; there are b, c"):
-        basic(space, points_to_evaluate=[{"deep": {"typo": 1}}])
-    with pytest.raises(TypeError, match="list of dicts"):
-        basic(space, points_to_evaluate={"a": 1})
 
 
 # -- tags --------------------------------------------------------------------------------------------------------

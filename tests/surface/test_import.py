@@ -113,11 +113,6 @@ def test_type_checkers_see_the_same_names_as_users():
     assert typed == set(minitune.__all__) - {"__version__"}
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = minitune.nonsense
-
-
 PACKAGES = (
     "analysis experiment integration logger schedulers search space stopper testing trainable utils visualization"
 )

@@ -10,7 +10,7 @@ import pytest
 from kit import fit
 
 import minitune
-from minitune import ExperimentAnalysis, ResultGrid
+from minitune import ExperimentAnalysis, Result, ResultGrid
 from minitune._alias import HintFinder
 
 MODULES = [
@@ -63,7 +63,9 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> ResultGrid:
         ("best_config", ": write get_best_result().config"),
         ("best_params", ": write get_best_result().config"),
         ("best_trial", ": write get_best_result()"),
+        ("best_value", ": write get_best_result().metrics[NAME]"),
         ("results", ": write list(grid)"),
+        ("results_df", ": write get_dataframe()"),
         ("get_dataframee", " (did you mean 'get_dataframe'?)"),
         ("zzz", ""),
         ("_zzz", ""),
@@ -79,7 +81,9 @@ def test_attributes_that_results_and_analyses_lack_are_looked_for(grid: ResultGr
     analysis = ExperimentAnalysis(grid.experiment_path)
     for owner, name, hint in (
         (grid[0], "loss", ": write metrics['loss']"),
+        (grid[0], "value", ": write metrics[NAME]"),
         (grid[0], "params", ": write config"),
+        (Result({"_own": 1}, None, None, "/a"), "_own", ""),
         (grid[0], "eror", " (did you mean 'error'?)"),
         (analysis, "get_best_result", ": write best_result"),
         (analysis, "best_configs", " (did you mean 'best_config'?)"),

@@ -97,11 +97,6 @@ def test_a_key_with_the_delimiter_is_refused_if_asked_to():
     assert flatten_dict({"x": {1: 2}}, prevent_delimiter=True) == {"x/1": 2}
 
 
-def test_keys_that_lead_through_values_cannot_be_unflattened():
-    with pytest.raises(TypeError, match="'a/b'"):
-        unflatten_dict({"a": 1, "a/b": 2})
-
-
 def test_merging_leaves_both_sides_alone():
     first, second = {"a": {"b": 1}}, {"a": {"c": 2}, "d": 3}
     assert merge_dicts(first, second) == {"a": {"b": 1, "c": 2}, "d": 3}
