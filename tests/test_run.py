@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import SavedCounter, run_path
+from kit import SavedCounter, fit, listening, run_path, virtual_executor
 
 from minitune import (
     ASHAScheduler,
     BasicVariantGenerator,
-    Callback,
     Checkpoint,
     CheckpointConfig,
     Experiment,
@@ -26,7 +25,6 @@ from minitune import (
     Searcher,
     Trainable,
     Trial,
-    TuneConfig,
     TuneError,
     Tuner,
     clock,
@@ -37,9 +35,6 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.clock import VirtualClock
-from minitune.executors.devices import Machine
-from minitune.executors.inline import InlineTrialExecutor
 from minitune.search import ConcurrencyLimiter
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -353,13 +348,12 @@ def test_a_resume_with_another_python_is_pointed_out(
 
 
 def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    class RunsAnother(Callback):
-        def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            paths.append(run(count, verbose=0).experiment_path)
+    def run_another(**info: Any) -> None:
+        paths.append(run(count, verbose=0).experiment_path)
 
     paths: list[str] = []
     monkeypatch.setenv("MINITUNE_RESUME", "1")
-    paths.append(run(count, callbacks=[RunsAnother()], verbose=0).experiment_path)
+    paths.append(run(count, callbacks=[listening(on_trial_complete=run_another)], verbose=0).experiment_path)
     assert len(set(paths)) == 2
 
 
@@ -429,22 +423,15 @@ def test_a_variable_sets_the_prefix_of_trial_ids(monkeypatch: pytest.MonkeyPatch
     assert [trial.trial_id for trial in trials] == ["mine_00000", "mine_00001"]
 
 
-class AtFirstStart(Callback):
-    def __init__(self) -> None:
-        self.drawn = 0
-
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self.drawn = self.drawn or len(trials)
-
-
 @pytest.mark.parametrize(("ahead", "drawn"), [("3", 4 + 3), ("auto", 20)])
 def test_a_variable_sets_how_many_trials_are_drawn_ahead(
     monkeypatch: pytest.MonkeyPatch, ahead: str, drawn: int
 ) -> None:
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", ahead)
-    spy = AtFirstStart()
+    seen: list[int] = []
+    spy = listening(on_trial_start=lambda trials, **info: seen.append(len(trials)))
     run(count, num_samples=20, callbacks=[spy], verbose=0)
-    assert spy.drawn == drawn
+    assert seen[0] == drawn
 
 
 class LoadsBadly(Steps):
@@ -540,7 +527,5 @@ def test_a_variable_sets_how_long_a_worker_has_for_its_next_trial(
     monkeypatch: pytest.MonkeyPatch, limit: str, resets: list[int]
 ) -> None:
     monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", limit)
-    executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), VirtualClock())
-    tune_config = TuneConfig(num_samples=2, reuse_actors=True, executor=executor)
-    grid = Tuner(Resets, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
+    grid = fit(Resets, num_samples=2, reuse_actors=True, executor=virtual_executor(1))
     assert [result.metrics["resets"] for result in grid] == resets

@@ -9,7 +9,7 @@ import pytest
 from kit import fit, listening, raiser, report_n, resume
 
 import minitune as ray
-from minitune import Callback, Trainable, grid_search, report, with_parameters
+from minitune import Trainable, grid_search, report, with_parameters
 from minitune.error import ObjectLostError
 
 
@@ -75,13 +75,10 @@ def test_a_call_that_is_refused_sets_nothing():
 
 def test_runs_have_the_totals_of_init_and_show_free_resources():
     seen = []
-
-    class Watch(Callback):
-        def on_trial_result(self, iteration, trials, trial, result, **info):
-            seen.append(ray.available_resources())
+    watch = listening(on_trial_result=lambda **info: seen.append(ray.available_resources()))
 
     ray.init(num_cpus=3, resources={"tokens": 5})
-    fit(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), callbacks=[Watch()])
+    fit(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), callbacks=[watch])
     assert [(left["CPU"], left["tokens"]) for left in seen] == [(1.0, 1.0)]
     assert ray.available_resources()["CPU"] == 3
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import listening
 
 from minitune import (
     ASHAScheduler,
-    Callback,
     CheckpointConfig,
     FailureConfig,
     JsonLoggerCallback,
@@ -267,11 +267,8 @@ def test_the_stopper_that_has_stopped_a_trial_is_named(stop: Any, name: str) -> 
 def test_callbacks_are_told_on_virtual_time() -> None:
     times: list[float] = []
 
-    class Watch(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            times.append(clock.current.time())
-
-    on_grid(1, run_config=RunConfig(callbacks=[Watch()]))
+    watch = listening(on_trial_result=lambda **info: times.append(clock.current.time()))
+    on_grid(1, run_config=RunConfig(callbacks=[watch]))
 
     assert times == [10.0 * step for step in range(1, 10)]
 
@@ -392,13 +389,16 @@ def test_the_log_tells_why_each_trial_has_ended() -> None:
 
 
 def test_only_warnings_about_single_trials_and_files_are_kept_back(caplog: pytest.LogCaptureFixture) -> None:
-    class Warns(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            for extra in ({"trial_id": trial.trial_id}, {"run_path": "path"}, {}):
-                logging.getLogger("minitune").warning("a warning with %s", [*extra], extra=extra)
+    def warn(trial: Any, **info: Any) -> None:
+        for extra in ({"trial_id": trial.trial_id}, {"run_path": "path"}, {}):
+            logging.getLogger("minitune").warning("a warning with %s", [*extra], extra=extra)
 
     config = TuneConfig(metric="loss", mode="min")
-    simulate({"a": curve({"x": 1})[:1]}, tune_config=config, run_config=RunConfig(callbacks=[Warns()]))
+    simulate(
+        {"a": curve({"x": 1})[:1]},
+        tune_config=config,
+        run_config=RunConfig(callbacks=[listening(on_trial_result=warn)]),
+    )
     assert caplog.messages == ["a warning with []"]
     logging.getLogger("minitune").warning("afterwards", extra={"trial_id": "t"})
     assert caplog.messages[1:] == ["afterwards"]
