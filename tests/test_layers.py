@@ -34,9 +34,9 @@ LAYERS: dict[str, str] = {
     "executors": "executors.*",
     "record": "record.*",
     "run": """
-        driver driver.tune_controller driver.events driver.launching driver.actions driver.hooks driver.failure
+        driver driver.tune_controller driver.events driver.launching driver.outcomes driver.hooks driver.failure
         driver.limits driver.state driver.replay driver.snapshot driver.transitions driver.open_run
-        driver.run driver.objectives
+        driver.objectives
         driver.confirming driver.experiment_spec tune_config plugin_calls
     """,
     "readers": "output.* analysis.* result_grid visualization.*",

@@ -12,15 +12,14 @@
     open_run           directory, lock and journal
     resume, replay     ResumedDriver; the journal, told to trials and plug-ins
     snapshot           the states of plug-ins
-    run                Run, shared by those below
     state              RunState: settings, trials, requests; WaitingTrials
     tune_controller    TuneController: one turn of the loop
-    events             EventHandler, ReportHandler: what follows events
-    launching          TrialSource draws trials, TrialLauncher starts
+    events             Events: what follows each event of a worker
+    launching          Launcher: draws trials and starts them
     confirming         repeats of the best trials
     hooks              Hooks: all calls to plug-ins
     transitions        `take`: a transition, its record and hooks
-    actions            TrialActions: decisions, commands to workers
+    outcomes           Outcomes: a trial goes on, is saved, pauses, ends
     failure            Failures: failed attempts, lost workers
     objectives         Objectives: metrics that results need
     limits             Backoff and Deadlines

@@ -12,11 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from minitune.driver.run import Run
+from minitune.driver.hooks import Hooks
+from minitune.driver.state import RunState
 from minitune.experiment.goal import CONFIRMED, Goal
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Repeat, Trial
 from minitune.experiment.trial_maker import TrialMaker
+from minitune.record.recorder import Recorder
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
 from minitune.stopper.stopper import time_left_s
@@ -37,21 +39,33 @@ class RepeatSource:
         total: How many trials the run has on record, repeats included; None if its search has no end.
     """
 
-    def __init__(self, run: Run, maker: TrialMaker, metric: str, mode: str, count: int, total: int | None):
-        self._run = run
+    def __init__(
+        self,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        maker: TrialMaker,
+        metric: str,
+        mode: str,
+        count: int,
+        total: int | None,
+    ):
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
         self._maker = maker
         self._metric = metric
         self._mode = mode
         self._count = count
         self._total = total
-        self.has_budget = time_left_s(run.hooks.stopper) < math.inf
+        self.has_budget = time_left_s(hooks.stopper) < math.inf
 
     def missing(self) -> Iterator[Trial]:
         """Make the repeats that the run lacks, one round after the other, when all other trials have ended.
 
         Blocks for up to 0.2 s of CPU.
         """
-        trials = self._run.state.trials
+        trials = self._state.trials
         candidates = promising(trials, self._metric, self._mode, CONFIRMED)
         known = Counter(trial.repeats.trial_id for trial in trials if trial.repeats is not None)
         for number in range(self._count):
@@ -61,9 +75,9 @@ class RepeatSource:
 
     def note_total(self) -> None:
         """Record how many trials the run has."""
-        total = len(self._run.state.trials)
+        total = len(self._state.trials)
         if total != self._total:
-            self._run.recorder.extends(0, total)
+            self._recorder.extends(0, total)
             self._total = total
 
     def _repeat(self, trial: Trial) -> Trial:
@@ -79,14 +93,14 @@ class RepeatSource:
         """
         if not self.has_budget:
             return False
-        state = self._run.state
+        state = self._state
         longest_s = max((trial.progress.training_s for trial in state.trials[-_LATEST:]), default=0.0)
         if not longest_s:
             return False
         at_once = max(1, len(state.running))
         rounds = math.ceil(CONFIRMED * self._count / at_once)
         rounds += 1  # until the trial that would be drawn now has ended, too
-        return time_left_s(self._run.hooks.stopper) < _RESERVE * rounds * longest_s
+        return time_left_s(self._hooks.stopper) < _RESERVE * rounds * longest_s
 
 
 def promising(trials: Sequence[Trial], metric: str, mode: str, count: int) -> list[Trial]:

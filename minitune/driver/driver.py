@@ -44,7 +44,6 @@ from minitune.driver.parts import (
     warn_of_clocks,
 )
 from minitune.driver.plan import Plan
-from minitune.driver.run import Run
 from minitune.driver.snapshot import NoSnapshots, Snapshot, SnapshotKeeper
 from minitune.driver.state import RunSettings, RunState
 from minitune.driver.tune_controller import LeftOver, TuneController
@@ -346,16 +345,22 @@ class Driver:
         # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         recorder = self.opened.recorder
-        run = Run(self.executor, self.state, self.hooks, recorder)
         repeats = None
         if plan.tune_config.confirm:
             from minitune.driver.confirming import RepeatSource
 
             metric, mode = plan.goal.one(None, None)
             repeats = RepeatSource(
-                run, plan.experiment.maker, str(metric), str(mode), plan.tune_config.confirm, self.known_total()
+                self.state,
+                self.hooks,
+                recorder,
+                plan.experiment.maker,
+                str(metric),
+                str(mode),
+                plan.tune_config.confirm,
+                self.known_total(),
             )
-        self.controller = TuneController(run, repeats)
+        self.controller = TuneController(self.executor, self.state, self.hooks, recorder, repeats)
         remarks: Iterator[str] = iter(())
         if self.is_new and self._progress.reporter is not None:
             from minitune.output.remarks import opening_remarks

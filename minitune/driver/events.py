@@ -1,6 +1,6 @@
 """What follows from each event of an actor.
 
-Tables say which method handles an event: by its type, and for an answer by the phase of its trial. For one report the
+One table says which method handles an event, by its type and the phase of its trial. For one report the
 order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
 
 An event of an actor that was let go finds no running trial; only its exit matters, for which the trial's next attempt
@@ -15,7 +15,6 @@ from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
     Failures,
     died_by_signal,
@@ -26,13 +25,12 @@ from minitune.driver.failure import (
     timeout_error,
 )
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT
-from minitune.driver.run import Run
+from minitune.driver.outcomes import Outcomes, stronger
 from minitune.driver.state import RunningTrial
-from minitune.driver.transitions import take
 from minitune.error import DiskError, TuneError
-from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started
+from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Phase, Transition
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial
 from minitune.result import (
     EXPERIMENT_TAG,
@@ -45,88 +43,83 @@ from minitune.result import (
 _RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 
 
-class EventHandler:
-    """Handles the events of actors."""
+class Events:
+    """Handles the events of actors.
 
-    def __init__(
-        self,
-        run: Run,
-        actions: TrialActions,
-        failures: Failures,
-    ):
-        self._run = run
-        self._actions = actions
+    Attributes:
+        table: The method for an event, by its type and the phase of its trial. It gets the running trial and the event.
+    """
+
+    def __init__(self, outcomes: Outcomes, failures: Failures):
+        self._outcomes = outcomes
         self._failures = failures
-        self._reports = ReportHandler(run, actions, failures)
-        self.of_type: dict[type, Callable[[RunningTrial, Any], None]] = {
-            Placed: self._on_placed,
-            Started: self.on_started,
-            CallRaised: self._on_raised,
-            Exited: self._on_exited,
+        self._executor = outcomes.executor
+        self._state = outcomes.state
+        self._hooks = outcomes.hooks
+        self._recorder = outcomes.recorder
+        self._checkpoints = outcomes.state.settings.checkpoints
+        self.table: dict[tuple[type, Phase], Callable[[RunningTrial, Any], None]] = {
+            (CallReturned, Phase.STARTING): self._on_stray_answer,
+            (CallReturned, Phase.RESTORING): self._on_restored,
+            (CallReturned, Phase.TRAINING): self._on_report,
+            (CallReturned, Phase.SAVING): self._on_saved,
         }
-        self.of_answer: dict[Phase, Callable[[RunningTrial, Any], None]] = {
-            Phase.STARTING: self._on_stray_answer,
-            Phase.RESTORING: self._on_restored,
-            Phase.TRAINING: self._reports.on_report,
-            Phase.SAVING: self._reports.on_saved,
-        }
-        if run.state.deadlines.are_set:  # most runs have no time limits, and no clock to stop
-            self.of_answer[Phase.TRAINING] = self._on_timed_report
+        for phase in OWNS_ACTOR:
+            self.table[Placed, phase] = self._on_placed
+            self.table[Started, phase] = self.on_started
+            self.table[CallRaised, phase] = self._on_raised
+            self.table[Exited, phase] = self._on_exited
 
     def on_late_event(self, event: Event) -> None:
         """An event of a stopped actor, of which only the exit matters."""
         if not isinstance(event, Exited):
             return
-        self._run.state.may_start = True
-        running = self._run.state.waiting.leaving.get(event.actor_id)
+        self._state.may_start = True
+        running = self._state.waiting.leaving.get(event.actor_id)
         if running is not None:
-            self._actions.has_left(running, event)
+            self._outcomes.has_left(running, event)
 
     def _on_placed(self, running: RunningTrial, event: Placed) -> None:
         """An actor that waited for its resources has them, so its time begins."""
-        self._run.state.may_start = True  # there is more room than was known
-        self._run.state.deadlines.begin(event.actor_id, TRIAL_LIMIT, self._run.executor.clock.monotonic())
+        self._state.may_start = True  # there is more room than was known
+        self._state.deadlines.begin(event.actor_id, TRIAL_LIMIT, self._executor.clock.monotonic())
 
     def on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready: restore a checkpoint if there is one, then request the first report."""
         trial = running.trial
-        backoff = self._run.state.backoff
+        backoff = self._state.backoff
         if backoff.is_active or not backoff.has_come_up:
             backoff.started()
         running.allocation = event.allocation
         trial.attempt.pid = event.pid
-        trial.attempt.start_time = self._run.executor.clock.time()
-        self._run.hooks.tell("on_trial_start", trial)
+        trial.attempt.start_time = self._executor.clock.time()
+        self._hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
         where = ""
         if devices:
             where = f" on GPU {', '.join(devices)}"
         start = running.start
         if start.path is not None:
-            self._actions.restore(running, start.path, start.metrics, where)
+            self._outcomes.restore(running, start.path, start.metrics, where)
         else:
-            take(self._run, trial, Transition.TRAIN, f"the worker is ready{where}")
-            self._actions.pull(running)
+            self._outcomes.take(trial, Transition.TRAIN, f"the worker is ready{where}")
+            self._outcomes.pull(running)
         if devices:  # the record of the start did not know them
-            self._run.recorder.status(trial, f"the worker is ready{where}")
+            self._recorder.status(trial, f"the worker is ready{where}")
 
-    def _on_restored(self, running: RunningTrial, value: None) -> None:
+    def _on_restored(self, running: RunningTrial, event: CallReturned) -> None:
         self._failures.restored(running.trial)
-        self._run.hooks.tell("on_trial_restore", running.trial)
-        self._actions.pull(running)
+        self._hooks.tell("on_trial_restore", running.trial)
+        self._outcomes.pull(running)
 
-    def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
-        self._run.state.deadlines.end(running.actor_id, REPORT_LIMIT)
-        self._reports.on_report(running, report)
-
-    def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
+    def _on_stray_answer(self, running: RunningTrial, event: CallReturned) -> None:
         past = running.trial.format_story()
         raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{past}")
 
     def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
         error = raised_error(event.error, running.trial.current_config, starting=running.trial.phase is Phase.STARTING)
         refused = error.__cause__
-        if isinstance(refused, DiskError) and refused.run_path == self._run.recorder.run.path:
+        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
             raise refused  # no trial is to blame, so this one stays unfinished
         if raised_by_signal(event.error):
             self._failures.lost(running, error, by_signal=True)
@@ -135,14 +128,14 @@ class EventHandler:
 
     def _on_exited(self, running: RunningTrial, event: Exited) -> None:
         """The actor's process and its descendants have exited, although it was not stopped."""
-        state = self._run.state
+        state = self._state
         trial = running.trial
         state.may_start = True
         # First of all: what follows must find no actor that it would stop or call.
         state.running.pop(event.actor_id)
         state.deadlines.forget(event.actor_id)
         if event.peak_bytes:
-            self._actions.note_usage(trial, event)
+            self._outcomes.note_usage(trial, event)
         if event.kind == "refused":
             self._failures.refused(running, event.cause)
         else:
@@ -156,36 +149,31 @@ class EventHandler:
                 self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
             else:
                 self._failures.failed(running, died_error(trial, event), gone=True)
-        self._run.recorder.directories.clean(trial)
+        self._recorder.directories.clean(trial)
 
+    # -- reports and saves ---------------------------------------------------------------------------------------------
 
-class ReportHandler:
-    """Handles the reports and the saves of running trials."""
-
-    def __init__(self, run: Run, actions: TrialActions, failures: Failures):
-        self._run = run
-        self._actions = actions
-        self._failures = failures
-        self._checkpoints = run.state.settings.checkpoints
-
-    def on_report(self, running: RunningTrial, report: Report) -> None:
+    def _on_report(self, running: RunningTrial, event: CallReturned) -> None:
         """Handle a report, in the order of the module's docstring."""
         trial = running.trial
-        state = self._run.state
+        state = self._state
+        if state.deadlines.are_set:
+            state.deadlines.end(running.actor_id, REPORT_LIMIT)
+        report: Report = event.value
         result, checkpoint, is_done, has_returned = report
         if result is None:
             if checkpoint is None:
                 self._on_return(running)
             else:  # a checkpoint without metrics; it belongs to the last result
-                self.on_saved(running, checkpoint)
+                self._saved(running, checkpoint)
             return
         if state.backoff.is_active:
             state.backoff.reported(trial.trial_id, trial.progress.num_reports, is_done=is_done)
         if not self._failures.is_sound(running, result):
             return
-        hooks = self._run.hooks
+        hooks = self._hooks
         decision = hooks.decide(trial, result, ends=is_done)
-        running.ends_by_itself = decision == STOP
+        running.is_final = decision == STOP
         completed = hooks.result(running, result)
         if running.requested is not None:
             decision = stronger(decision, running.requested)
@@ -201,25 +189,25 @@ class ReportHandler:
             ends = self._end_with_result(running, has_returned)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(dict(completed)))
-        self._run.recorder.result(trial, completed, decision, checkpoint, ends)
+        self._recorder.result(trial, completed, decision, checkpoint, ends)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.tell("on_trial_save", trial)
         if is_to_be_saved:
-            self._actions.save(running)
+            self._outcomes.save(running)
         elif decision != CONTINUE or decision.exploit is not None:
-            self._actions.carry_out(running, decision)
+            self._outcomes.carry_out(running, decision)
         elif has_returned:
             self._on_return(running)
         else:
-            self._actions.pull(running)
+            self._outcomes.pull(running)
 
     def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
         """Why the trial ends now, with its last result and without a save; None if it does not."""
         decision = running.decision
         if decision.exploit is not None:
             return None
-        if decision == STOP and (running.ends_by_itself or not self._run.state.interrupted):
+        if decision == STOP and (running.is_final or not self._state.interrupted):
             return decision.ending
         if decision == CONTINUE and has_returned and not self._checkpoints.checkpoint_at_end:
             return _RETURNED.ending
@@ -228,16 +216,16 @@ class ReportHandler:
     def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics: its last result is its final one."""
         trial = running.trial
-        running.ends_by_itself = True
-        if self._run.state.backoff.is_active:
-            self._run.state.backoff.progressed(trial.trial_id)
+        running.is_final = True
+        if self._state.backoff.is_active:
+            self._state.backoff.progressed(trial.trial_id)
         running.decision = _RETURNED
         if not trial.progress.num_reports:
             trial.returns()
         elif self._checkpoints.checkpoint_at_end:
-            self._actions.save(running)
+            self._outcomes.save(running)
             return
-        self._actions.end(running, _RETURNED.ending)
+        self._outcomes.end(trial, _RETURNED.ending, now=True)
 
     def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
         """Whether to save a class trainable after this result, before its decision."""
@@ -245,7 +233,7 @@ class ReportHandler:
             return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
-        if decision == STOP and (self._checkpoints.checkpoint_at_end or self._run.state.interrupted):
+        if decision == STOP and (self._checkpoints.checkpoint_at_end or self._state.interrupted):
             return True
         frequency = self._checkpoints.checkpoint_frequency
         iteration = result.get(TRAINING_ITERATION)
@@ -253,20 +241,23 @@ class ReportHandler:
             iteration = trial.progress.num_reports + 1
         return bool(frequency) and iteration % frequency == 0
 
-    def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
+    def _on_saved(self, running: RunningTrial, event: CallReturned) -> None:
+        self._saved(running, event.value)
+
+    def _saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
         """A class trainable has written its checkpoint: carry out the decision that has waited."""
         trial = running.trial
         if record is not None:
             self._register(trial, record, reported=False)
-        self._run.hooks.tell("on_trial_save", trial)
+        self._hooks.tell("on_trial_save", trial)
         decision = stronger(running.decision, running.requested)
         running.requested = None
-        self._actions.carry_out(running, decision)
+        self._outcomes.carry_out(running, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
         """Take in a committed checkpoint, then remove surplus ones. `reported`: the journal already names it."""
         checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
-        self._run.hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
-        self._run.recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
+        self._hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
+        self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
         if trial.inherited is not None:
-            self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again
+            self._outcomes.release_inherited(trial)  # not earlier: a retry would need the donor's files again

@@ -14,12 +14,10 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.text import cut, mebibytes, one_line
-from minitune.driver.actions import TrialActions, about
 from minitune.driver.limits import REPORT_LIMIT, Overdue
 from minitune.driver.objectives import Objectives
-from minitune.driver.run import Run
-from minitune.driver.state import RunningTrial
-from minitune.driver.transitions import take
+from minitune.driver.outcomes import Outcomes, about
+from minitune.driver.state import RunningTrial, RunState
 from minitune.error import (
     HINT,
     CrashLoopError,
@@ -51,21 +49,22 @@ class Failures:
 
     def __init__(
         self,
-        run: Run,
-        actions: TrialActions,
+        outcomes: Outcomes,
         end_run: Callable[[Ending], None],
     ):
-        self._run = run
-        settings = run.state.settings
-        names = run.hooks.objectives(settings.metric)
+        self._outcomes = outcomes
+        self._executor = outcomes.executor
+        self._state = outcomes.state
+        self._recorder = outcomes.recorder
+        settings = outcomes.state.settings
+        names = outcomes.hooks.objectives(settings.metric)
         if not settings.strict_metric:
             names = dict.fromkeys(names, False)
         self.failed_fast: Trial | None = None
-        self._backoff = run.state.backoff
-        self._actions = actions
+        self._backoff = outcomes.state.backoff
         self._end_run = end_run
-        self._objectives = Objectives(names, is_bare=run.hooks.goes_by_bare_number(settings.metric))
-        self._equal = EqualFailures(run)
+        self._objectives = Objectives(names, is_bare=outcomes.hooks.goes_by_bare_number(settings.metric))
+        self._equal = EqualFailures(outcomes.state, outcomes.recorder.run.path)
         self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
     def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
@@ -76,7 +75,7 @@ class Failures:
         # A system call, so once a second is enough; but a trial with few reports may have ended by then.
         if now_s >= running.look_s or running.trial.progress.num_reports < 2:
             running.look_s = now_s + LOOK_S
-            fault = self._run.recorder.directories.fault(running.trial)
+            fault = self._recorder.directories.fault(running.trial)
             if fault is not None:
                 self.failed(running, _directory_error(running.trial, fault))
                 return False
@@ -86,8 +85,8 @@ class Failures:
         if wrong is None:
             return True
         self.failed(running, wrong, final=True)
-        if self._run.state.ending is None:  # otherwise the run is already ending for another reason
-            self._objectives.has_failed(wrong, self._run.state.trials)
+        if self._state.ending is None:  # otherwise the run is already ending for another reason
+            self._objectives.has_failed(wrong, self._state.trials)
         return False
 
     def restored(self, trial: Trial) -> None:
@@ -96,7 +95,7 @@ class Failures:
 
     def refused(self, running: RunningTrial, cause: str) -> None:
         """The worker could not be started, so the trial waits for its turn again."""
-        self._backoff.refused(cause, self._run.executor.clock.monotonic())
+        self._backoff.refused(cause, self._executor.clock.monotonic())
         self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, cause), cause)
 
     def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
@@ -113,10 +112,10 @@ class Failures:
             return
         # Before the trial is QUEUED again: its next attempt must not start beside the last worker.
         if not gone:
-            self._actions.let_go(running, keep=False)
+            self._outcomes.let_go(running, keep=False)
         cause = error.summary()
         self._retry_lost(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause)
-        if self._run.state.ending is None:
+        if self._state.ending is None:
             self._let_rest(trial, cause, by_signal=by_signal)
 
     def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
@@ -125,29 +124,34 @@ class Failures:
             level = logging.WARNING
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
-        take(self._run, trial, Transition.RETRY, ending)
-        self._actions.remove_if_run_ends(trial)
+        self._outcomes.take(trial, Transition.RETRY, ending)
+        self._end_with_run(trial)
+
+    def _end_with_run(self, trial: Trial) -> None:
+        """If the run is ending, a trial that would be tried again ends."""
+        if self._state.ending is not None:
+            self._outcomes.end(trial, self._state.ending)
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
         wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
         if wait_s > 0:
-            self._run.state.waiting.rest(trial, self._run.executor.clock.monotonic() + wait_s)
+            self._state.waiting.rest(trial, self._executor.clock.monotonic() + wait_s)
 
     def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed, and its process may be in any state, so it is not reused. `final`: another attempt
         cannot help. `gone`: the actor has exited.
         """
         trial = running.trial
-        fault = self._run.recorder.directories.fault(trial)
+        fault = self._recorder.directories.fault(trial)
         if fault is not None:  # another attempt cannot help
             error = _directory_error(trial, fault)
             final = True
         # Before the transition back to QUEUED, because the phase says what has failed.
         retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
         if not gone:
-            self._actions.let_go(running, keep=False)
+            self._outcomes.let_go(running, keep=False)
         # The file first, and then the record: a full disk may be the cause, and then the trial stays unfinished.
-        self._run.recorder.directories.write_error(trial, error)
+        self._recorder.directories.write_error(trial, error)
         if retries:
             self._retry(trial, error)
         else:
@@ -158,18 +162,18 @@ class Failures:
         if trial.phase is not Phase.RESTORING or final:
             return False
         self._failed_restores[trial.trial_id] += 1
-        return self._failed_restores[trial.trial_id] <= self._run.state.settings.free_restore_failures
+        return self._failed_restores[trial.trial_id] <= self._state.settings.free_restore_failures
 
     def _may_retry(self, trial: Trial, final: bool) -> bool:
         """Count a failure, and return whether the trial gets another attempt."""
         trial.num_failures += 1
-        if final or self._run.state.settings.failure.fail_fast:
+        if final or self._state.settings.failure.fail_fast:
             return False
         return trial.max_failures < 0 or trial.num_failures <= trial.max_failures
 
     def _retry(self, trial: Trial, error: TrialError) -> None:
         cause = error.summary()
-        self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
+        self._outcomes.step_back(trial, refused=trial.phase is Phase.RESTORING)
         most: int | str = "any number"
         if trial.max_failures >= 0:
             most = trial.max_failures + 1
@@ -182,31 +186,31 @@ class Failures:
             trial.start_point().name,
             extra=about(trial),
         )
-        take(self._run, trial, Transition.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
+        self._outcomes.take(trial, Transition.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
         # Limited retries end by themselves. Without a limit, a trial that fails at once would take all of the machine.
-        if trial.max_failures < 0 and self._run.state.ending is None:
+        if trial.max_failures < 0 and self._state.ending is None:
             if isinstance(error, WorkerStartError):
                 self._backoff.failed_to_start(trial.trial_id, cause)
             self._let_rest(trial, cause)
-        self._actions.remove_if_run_ends(trial)
+        self._end_with_run(trial)
 
     def cannot_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR."""
         trial.num_failures += 1
         # It may wait in the ledger, which would keep resources free for it.
-        self._run.executor.forget(trial.trial_id)
-        self._run.recorder.directories.write_error(trial, error)
+        self._executor.forget(trial.trial_id)
+        self._recorder.directories.write_error(trial, error)
         self._give_up(trial, error, str(error))
 
     def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
         """A trial has failed for good. With `fail_fast`, or after too many `EqualFailures`, the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
-        take(self._run, trial, Transition.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
-        self._actions.is_over(trial)
-        if self._run.state.settings.failure.fail_fast:
+        self._outcomes.take(trial, Transition.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
+        self._outcomes.release(trial)
+        if self._state.settings.failure.fail_fast:
             self.failed_fast = self.failed_fast or trial
             self._end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))
-        elif self._run.state.ending is None:
+        elif self._state.ending is None:
             self._equal.add(trial, error)
 
 
@@ -218,9 +222,10 @@ class EqualFailures:
     two of them have different errors.
     """
 
-    def __init__(self, run: Run):
-        self._run = run
-        self._limit = run.state.settings.failure.give_up_after
+    def __init__(self, state: RunState, run_path: str):
+        self._state = state
+        self._run_path = run_path
+        self._limit = state.settings.failure.give_up_after
         self._is_over = not self._limit
         self._count = 0
         self._cause = ""
@@ -235,7 +240,7 @@ class EqualFailures:
         """
         if self._is_over:
             return
-        state = self._run.state
+        state = self._state
         # Not the kind of errors that views show as one: a number in the text may be the value of a parameter, and with
         # another value the trial may work.
         cause = error.summary()
@@ -255,7 +260,7 @@ class EqualFailures:
             return
         import shlex
 
-        path = self._run.recorder.run.path
+        path = self._run_path
         raise CrashLoopError(
             f"{self._count} trials have failed with the same error, and no trial of the run has a result: {cause}\n"
             f"{HINT}correct the code; `minitune resume SCRIPT.py` continues the run, for a program `minitune resume "

@@ -1,4 +1,4 @@
-"""TrialSource draws trials, TrialLauncher starts them while the executor has room.
+"""Launcher draws trials from the searcher, and starts them while the executor has room.
 
 A trial that can never start, a `Refusal`, ends the present `launch`: its end may change which trial is next, and may
 end the run.
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.pickling import require_picklable
 from minitune.base.seeds import component_seed
-from minitune.driver.actions import TrialActions
 from minitune.driver.limits import TRIAL_LIMIT
-from minitune.driver.run import Run
+from minitune.driver.outcomes import Outcomes
 from minitune.driver.state import RunningTrial
-from minitune.driver.transitions import take
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started
 from minitune.experiment.lifecycle import Phase, Transition
@@ -53,43 +51,200 @@ class Refusal(Exception):
         self.error = error
 
 
-class TrialSource:
-    """Draws trials from the searcher, and adds them to the run.
+class Launcher:
+    """Draws trials from the searcher, and starts them while the executor has room."""
 
-    Raises:
-        Refusal: By the methods, if a drawn trial can never start; it is added nevertheless.
-    """
-
-    def __init__(self, run: Run, repeats: RepeatSource | None):
-        self._run = run
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        on_started: Callable[[RunningTrial, Started], None],
+        repeats: RepeatSource | None,
+    ):
+        self._outcomes = outcomes
+        self._executor = outcomes.executor
+        self._state = outcomes.state
+        self._hooks = outcomes.hooks
+        self._recorder = outcomes.recorder
+        self._on_started = on_started
         self._repeats = repeats
+        hooks = outcomes.hooks
+        settings = outcomes.state.settings
         # A model-based searcher learns from each result, so it is asked only for trials that can start now. So is any
         # searcher that must end in time for the repeats.
-        self._draws_late = isinstance(run.hooks.search_alg, SearchGenerator) or (
-            repeats is not None and repeats.has_budget
-        )
-        cpus = run.executor.resources()[0].get(CPU, 1)
-        self._ahead = run.state.settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
+        self._draws_late = isinstance(hooks.search_alg, SearchGenerator) or (repeats is not None and repeats.has_budget)
+        cpus = outcomes.executor.resources()[0].get(CPU, 1)
+        self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
         self._feasible: Resources | None = None  # the last request that was not refused
+        self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
+        self._workers_write = leave_parameters(hooks.callbacks, workers_write=outcomes.executor.makes_directories)
+        self._chooses_in_order = hooks.scheduler.chooses_in_order
+        self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
 
-    def draw(self) -> bool:
+    def launch(self) -> Refusal | None:
+        """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
+
+        Does not block. Returns the first trial that can never start (call `launch` again), or None.
+        """
+        state = self._state
+        waiting = state.waiting
+        state.may_start = True
+        if state.supply == SUPPLY_WAITING:
+            state.supply = SUPPLY_OPEN
+        try:
+            self._start_all()
+            num_drawn = len(state.trials)
+            room = self._max_running - len(state.running) - len(waiting.leaving)
+            is_done = not room or self._look_ahead(room)
+            if len(state.trials) > num_drawn and self._chooses_in_order:
+                self._start_all()  # one of them may need less than those that wait
+        except Refusal as refusal:
+            return refusal
+        if is_done and state.supply != SUPPLY_WAITING and self._chooses_in_order and not state.backoff.is_active:
+            state.may_start = False
+        return None
+
+    def _start_all(self) -> None:
+        """Start waiting trials and trials that the searcher draws, while there is room."""
+        state = self._state
+        waiting = state.waiting
+        asked_at = None
+        # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
+        while state.supply != asked_at:
+            asked_at = state.supply
+            # A stopped actor has its resources until it has exited.
+            while len(state.running) + len(waiting.leaving) < self._max_running:
+                has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
+                if not ((has_waiting and self._start_one()) or self._draw()):
+                    break
+
+    def _start_one(self) -> bool:
+        """Start a waiting trial that has room, the scheduler's choice first; False if there is none."""
+        state = self._state
+        chosen: Trial | None = None
+        candidates = state.waiting.queue.heads()
+        if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
+            chosen = self._hooks.choose()
+            if state.requests:
+                self._outcomes.run_requests()  # they may concern the candidates
+                self._outcomes.commit()
+                candidates = state.waiting.queue.heads()
+            if chosen is not None and candidates[:1] != [chosen] and state.waiting.may_start(chosen):
+                candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
+        for trial in candidates:
+            try:
+                has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+                if not has_room and not (state.running or state.waiting.leaving):
+                    self._drop_claims(candidates)  # the free resources are reserved for another trial
+                    has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+            except TuneError as error:  # a worker that cannot be killed keeps the resources
+                raise Refusal(trial, TrialError(str(error))) from None
+            if has_room:
+                return self._start(trial, trial is chosen)
+        return False
+
+    def _drop_claims(self, candidates: list[Trial]) -> None:
+        """Remove the reservations of PAUSED trials that the scheduler does not want to start now."""
+        for trial in self._state.trials:
+            if trial.phase is Phase.PAUSED and trial not in candidates:
+                self._executor.forget(trial.trial_id)
+
+    def _start(self, trial: Trial, is_chosen: bool) -> bool:
+        """Start a trial, which the scheduler may have chosen; False if nothing can be started now."""
+        why: tuple[str, Mapping[str, Any]] = "", {}
+        if is_chosen:
+            why = self._hooks.why_chosen(trial)
+        if trial.phase is Phase.PAUSED:
+            self._outcomes.take(trial, Transition.UNPAUSE, "chosen by the scheduler")
+        try:  # before the record of the start, which names the directory
+            directory = self._recorder.directories.prepare(trial, is_left=self._executor.makes_directories)
+        except OSError as error:
+            self._recorder.directories.raise_if_run_ends(error, self._recorder.run.path)
+            text = f"the directory of trial {trial.name} cannot be used: {error}"
+            raise Refusal(trial, TrialError(text)) from error
+        start = trial.start_point()
+        if trial.progress.num_reports:
+            self._state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
+            reached = start.progress.num_reports
+            if trial.progress.num_reports > reached:
+                self._recorder.rolls_back(trial, reached)
+                trial.roll_back()
+        # With a new actor id, so that late events of the earlier actor find no trial.
+        trial.begin_attempt(trial.attempt.number + 1)
+        # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
+        self._recorder.attempt_starts(trial, start.name, *why)
+        self._state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
+        self._start_worker(trial, directory, start)
+        return True
+
+    def _start_worker(self, trial: Trial, directory: str, start: StartPoint) -> None:
+        """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
+        kind = self._worker_kind(trial)
+        info = TrialInfo(
+            trial.trial_id,
+            trial.name,
+            directory,
+            self._state.settings.run_name,
+            trial.seed,
+            trial.recorded_config,
+            trial.attempt.number,
+            trial.next_checkpoint,
+            trial.num_failures,
+            self._workers_write and trial.recorded_config is trial.current_config,
+        )
+        args = (info.fields(),)
+        actor_id = trial.attempt.actor_id
+        spec = ActorSpec(actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
+        self._outcomes.commit()  # the start is in the journal before the trial starts
+        try:
+            started = self._executor.start(spec)
+        except OSError as error:
+            self._recorder.directories.raise_if_run_ends(error, directory)
+            raise
+        except TypeError as error:
+            raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
+        # Only now, so that a trial that cannot be sent owns no actor.
+        running = RunningTrial(trial, actor_id, start)
+        self._state.running[actor_id] = running
+        if self._state.deadlines.are_set and not self._executor.has_queue:
+            self._state.deadlines.begin(actor_id, TRIAL_LIMIT, self._executor.clock.monotonic())
+        if started is not None:
+            self._on_started(running, started)
+
+    def _worker_kind(self, trial: Trial) -> _WorkerKind:
+        """The part of a start that many trials share."""
+        env = trial.current_config.get("env")
+        name = env if isinstance(env, str) and has_env_creator(env) else ""
+        key = name, trial.resources
+        kind = self._worker_kinds.get(key)
+        if kind is None:
+            creators = {name: self._executor.share(get_env_creator(name))} if name else {}
+            reuse_key = f"trainable {name}" if self._state.settings.reuse_actors else None
+            trainable = self._state.settings.trainable
+            factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
+            kind = _WorkerKind(factory, reuse_key)
+            self._worker_kinds[key] = kind
+        return kind
+
+    # -- drawing -------------------------------------------------------------------------------------------------------
+
+    def _draw(self) -> bool:
         """Draw a trial if it could start at once."""
-        state = self._run.state
+        state = self._state
         if state.waiting.num_pending or state.supply != SUPPLY_OPEN:
             return False
         if self._draws_late and state.trials:
             try:
-                if not self._run.executor.can_start(state.trials[-1].resources):
+                if not self._executor.can_start(state.trials[-1].resources):
                     return False
             except TuneError:  # the last trial can never start, but the next one may need less
                 pass
         return self._ask()
 
-    def look_ahead(self, room: float) -> bool:
+    def _look_ahead(self, room: float) -> bool:
         """Draw some trials that may run next, at most `room`; return whether there are enough."""
         if self._draws_late:
             return True
-        waiting = self._run.state.waiting
+        waiting = self._state.waiting
         ahead = min(self._ahead, room)
         if waiting.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
             return True
@@ -101,21 +256,25 @@ class TrialSource:
         return waiting.num_pending >= ahead
 
     def _ask(self) -> bool:
-        state = self._run.state
+        state = self._state
         if state.supply == SUPPLY_ENDED:
             return False
         if self._repeats is not None and self._repeats.is_due():
-            self._run.hooks.search_ends()
-        trial = self._run.hooks.next_trial()
+            self._hooks.search_ends()
+        trial = self._hooks.next_trial()
         if trial is None:
-            state.supply = SUPPLY_ENDED if self._run.hooks.search_has_ended() else SUPPLY_WAITING
+            state.supply = SUPPLY_ENDED if self._hooks.search_has_ended() else SUPPLY_WAITING
             return False
         state.supply = SUPPLY_OPEN
         self._add(trial)
         return True
 
     def add_repeats(self) -> None:
-        """Add the repeats that confirm the trials of a search that has ended."""
+        """Add the repeats that confirm the trials of a search that has ended.
+
+        Raises:
+            Refusal: If one of them can never start; it is added nevertheless.
+        """
         if self._repeats is None:
             return
         for trial in self._repeats.missing():
@@ -123,186 +282,19 @@ class TrialSource:
         self._repeats.note_total()
 
     def _add(self, trial: Trial) -> None:
-        state = self._run.state
+        state = self._state
         trial.seed = component_seed(state.settings.seed, f"trial/{trial.number}")
         # Recorded before the scheduler hears of it: what the scheduler changes is a record of its own.
-        self._run.recorder.trial_added(trial)
+        self._recorder.trial_added(trial)
         state.add(trial)
-        if self._run.hooks.added(trial):
-            self._run.recorder.note_changes(trial)  # a scheduler may have completed its configuration
+        if self._hooks.added(trial):
+            self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
         if trial.resources is not self._feasible:
             try:
-                self._run.executor.can_start(trial.resources)
+                self._executor.can_start(trial.resources)
             except TuneError as error:
                 raise Refusal(trial, TrialError(str(error))) from None
             self._feasible = trial.resources
-
-
-class TrialLauncher:
-    """Starts trials."""
-
-    def __init__(
-        self,
-        run: Run,
-        actions: TrialActions,
-        on_started: Callable[[RunningTrial, Started], None],
-        source: TrialSource,
-    ):
-        self._run = run
-        hooks = run.hooks
-        settings = run.state.settings
-        self._actions = actions
-        self._on_started = on_started
-        self._source = source
-        self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
-        self._workers_write = leave_parameters(hooks.callbacks, workers_write=run.executor.makes_directories)
-        self._chooses_in_order = hooks.scheduler.chooses_in_order
-        self._worker_kinds: dict[tuple[str, Resources], _WorkerKind] = {}  # by environment and resources
-
-    def launch(self) -> Refusal | None:
-        """Start the scheduler's choice, then waiting trials, while there is room; then draw some trials ahead.
-
-        Does not block. Returns the first trial that can never start (call `launch` again), or None.
-        """
-        state = self._run.state
-        waiting = state.waiting
-        state.may_start = True
-        if state.supply == SUPPLY_WAITING:
-            state.supply = SUPPLY_OPEN
-        try:
-            self._start_all()
-            num_drawn = len(state.trials)
-            room = self._max_running - len(state.running) - len(waiting.leaving)
-            is_done = not room or self._source.look_ahead(room)
-            if len(state.trials) > num_drawn and self._chooses_in_order:
-                self._start_all()  # one of them may need less than those that wait
-        except Refusal as refusal:
-            return refusal
-        if is_done and state.supply != SUPPLY_WAITING and self._chooses_in_order and not state.backoff.is_active:
-            state.may_start = False
-        return None
-
-    def _start_all(self) -> None:
-        """Start waiting trials and trials that the searcher draws, while there is room."""
-        state = self._run.state
-        waiting = state.waiting
-        asked_at = None
-        # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
-        while state.supply != asked_at:
-            asked_at = state.supply
-            # A stopped actor has its resources until it has exited.
-            while len(state.running) + len(waiting.leaving) < self._max_running:
-                has_waiting = waiting.num_pending or waiting.paused or not self._chooses_in_order
-                if not ((has_waiting and self._start_one()) or self._source.draw()):
-                    break
-
-    def _start_one(self) -> bool:
-        """Start a waiting trial that has room, the scheduler's choice first; False if there is none."""
-        state = self._run.state
-        chosen: Trial | None = None
-        candidates = state.waiting.queue.heads()
-        if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
-            chosen = self._run.hooks.choose()
-            if state.requests:
-                self._actions.run_requests()  # they may concern the candidates
-                self._actions.commit()
-                candidates = state.waiting.queue.heads()
-            if chosen is not None and candidates[:1] != [chosen] and state.waiting.may_start(chosen):
-                candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
-        for trial in candidates:
-            try:
-                has_room = self._run.executor.can_start(trial.resources, waiter=trial.trial_id)
-                if not has_room and not (state.running or state.waiting.leaving):
-                    self._drop_claims(candidates)  # the free resources are reserved for another trial
-                    has_room = self._run.executor.can_start(trial.resources, waiter=trial.trial_id)
-            except TuneError as error:  # a worker that cannot be killed keeps the resources
-                raise Refusal(trial, TrialError(str(error))) from None
-            if has_room:
-                return self._start(trial, trial is chosen)
-        return False
-
-    def _drop_claims(self, candidates: list[Trial]) -> None:
-        """Remove the reservations of PAUSED trials that the scheduler does not want to start now."""
-        for trial in self._run.state.trials:
-            if trial.phase is Phase.PAUSED and trial not in candidates:
-                self._run.executor.forget(trial.trial_id)
-
-    def _start(self, trial: Trial, is_chosen: bool) -> bool:
-        """Start a trial, which the scheduler may have chosen; False if nothing can be started now."""
-        why: tuple[str, Mapping[str, Any]] = "", {}
-        if is_chosen:
-            why = self._run.hooks.why_chosen(trial)
-        if trial.phase is Phase.PAUSED:
-            take(self._run, trial, Transition.UNPAUSE, "chosen by the scheduler")
-        try:  # before the record of the start, which names the directory
-            directory = self._run.recorder.directories.prepare(trial, is_left=self._run.executor.makes_directories)
-        except OSError as error:
-            self._run.recorder.directories.raise_if_run_ends(error, self._run.recorder.run.path)
-            text = f"the directory of trial {trial.name} cannot be used: {error}"
-            raise Refusal(trial, TrialError(text)) from error
-        start = trial.start_point()
-        if trial.progress.num_reports:
-            self._run.state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
-            reached = start.progress.num_reports
-            if trial.progress.num_reports > reached:
-                self._run.recorder.rolls_back(trial, reached)
-                trial.roll_back()
-        # With a new actor id, so that late events of the earlier actor find no trial.
-        trial.begin_attempt(trial.attempt.number + 1)
-        # After the record of the rollback: for a reader, the attempt goes on from the reports that are left.
-        self._run.recorder.attempt_starts(trial, start.name, *why)
-        self._run.state.move(trial, Transition.START, f"attempt {trial.attempt.number}")
-        self._start_worker(trial, directory, start)
-        return True
-
-    def _start_worker(self, trial: Trial, directory: str, start: StartPoint) -> None:
-        """Write the record of the start, then start the worker. Refusal: the trial cannot be sent."""
-        kind = self._worker_kind(trial)
-        info = TrialInfo(
-            trial.trial_id,
-            trial.name,
-            directory,
-            self._run.state.settings.run_name,
-            trial.seed,
-            trial.recorded_config,
-            trial.attempt.number,
-            trial.next_checkpoint,
-            trial.num_failures,
-            self._workers_write and trial.recorded_config is trial.current_config,
-        )
-        args = (info.fields(),)
-        actor_id = trial.attempt.actor_id
-        spec = ActorSpec(actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
-        self._actions.commit()  # the start is in the journal before the trial starts
-        try:
-            started = self._run.executor.start(spec)
-        except OSError as error:
-            self._run.recorder.directories.raise_if_run_ends(error, directory)
-            raise
-        except TypeError as error:
-            raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
-        # Only now, so that a trial that cannot be sent owns no actor.
-        running = RunningTrial(trial, actor_id, start)
-        self._run.state.running[actor_id] = running
-        if self._run.state.deadlines.are_set and not self._run.executor.has_queue:
-            self._run.state.deadlines.begin(actor_id, TRIAL_LIMIT, self._run.executor.clock.monotonic())
-        if started is not None:
-            self._on_started(running, started)
-
-    def _worker_kind(self, trial: Trial) -> _WorkerKind:
-        """The part of a start that many trials share."""
-        env = trial.current_config.get("env")
-        name = env if isinstance(env, str) and has_env_creator(env) else ""
-        key = name, trial.resources
-        kind = self._worker_kinds.get(key)
-        if kind is None:
-            creators = {name: self._run.executor.share(get_env_creator(name))} if name else {}
-            reuse_key = f"trainable {name}" if self._run.state.settings.reuse_actors else None
-            trainable = self._run.state.settings.trainable
-            factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
-            kind = _WorkerKind(factory, reuse_key)
-            self._worker_kinds[key] = kind
-        return kind
 
 
 class _WorkerKind(NamedTuple):

@@ -60,7 +60,6 @@ class Replay(Story):
         self.maker = maker
         self.run_directory = run
         self.snapshot = snapshot
-        self.recorder = _Unrecorded()
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
         self.to_end: list[tuple[Trial, Ending]] = []
@@ -162,7 +161,7 @@ class Replay(Story):
             self._cut_off.discard(trial.trial_id)
         elif transition is Transition.RETRY and isinstance(why, Ending) and why.kind in _CUT_OFF:
             self._cut_off.add(trial.trial_id)
-        take(self, trial, transition, why)
+        take(self.state, self.hooks, None, trial, transition, why)
 
     # -- which trials continue -----------------------------------------------------------------------------------------
 
@@ -219,13 +218,6 @@ class Replay(Story):
             self.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-
-
-class _Unrecorded:
-    """Records nothing: a replay takes transitions that are on record."""
-
-    def status(self, trial: Trial, cause: str | Ending) -> None:
-        """Record nothing."""
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.USAGE, records.STATE, records.CLOSE})

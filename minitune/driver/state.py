@@ -139,9 +139,10 @@ class RunningTrial:
         start: Where the attempt starts.
         decision: The one on its last report, which is carried out after a save that is due.
         requested: A request from elsewhere, such as a hook for another trial, until the call ends.
-        ends_by_itself: True if the trainable has reported that it is done.
+        is_final: Whether its last result is its final one: the trainable, a plug-in or a criterion has decided so.
+            Then the trial has ended, even if a signal comes meanwhile.
         allocation: The actor's resources, once it is ready.
-        idle: Whether no call is in flight: only while an event is handled.
+        idle: Whether no call is in flight: its worker has answered, and waits for the next call.
         look_s: When to check the trial's directory again, by `time.monotonic`.
         overdue: The exceeded time limit: the trial fails when its worker has ended.
         is_cut_short: Whether the actor was stopped during a call, and may have written files without a report.
@@ -152,7 +153,7 @@ class RunningTrial:
     start: StartPoint
     decision: Decision = GO_ON
     requested: Decision | None = None
-    ends_by_itself: bool = False
+    is_final: bool = False
     allocation: Allocation | None = None
     idle: bool = False
     look_s: float = 0.0

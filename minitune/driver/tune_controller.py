@@ -2,7 +2,7 @@
 
 What a scheduler requests for *other* trials is carried out after its hook, so nothing is re-entrant.
 
-The events of a turn share one write of the journal; then workers get their answers (`TrialActions.commit`).
+The events of a turn share one write of the journal; then workers get their answers (`Outcomes.commit`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from minitune.decision import Decision
-from minitune.driver.actions import TrialActions
-from minitune.driver.events import EventHandler
+from minitune.driver.events import Events
 from minitune.driver.failure import Failures
-from minitune.driver.launching import Refusal, TrialLauncher, TrialSource
+from minitune.driver.hooks import Hooks
+from minitune.driver.launching import Launcher, Refusal
 from minitune.driver.limits import REPORT_LIMIT
-from minitune.driver.run import Run
-from minitune.driver.transitions import take
+from minitune.driver.outcomes import Outcomes
+from minitune.driver.state import RunState
 from minitune.error import TuneError
-from minitune.executors.trial_executor import CallReturned, Placed
+from minitune.executors.trial_executor import CallReturned, Placed, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import Phase, Transition
+from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
+from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED, SUPPLY_WAITING
 
 if TYPE_CHECKING:
@@ -57,15 +57,21 @@ class LeftOver(NamedTuple):
 class TuneController:
     """Runs the trials of one run to their ends."""
 
-    def __init__(self, run: Run, repeats: RepeatSource | None = None):
-        self._run = run
-        state = run.state
-        hooks = run.hooks
-        self._actions = TrialActions(run)
-        self._failures = Failures(run, self._actions, self.end_run)
-        self._events = EventHandler(run, self._actions, self._failures)
-        self._source = TrialSource(run, repeats)
-        self._launcher = TrialLauncher(run, self._actions, self._events.on_started, self._source)
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        repeats: RepeatSource | None = None,
+    ):
+        self._executor = executor
+        self._state = state
+        self._hooks = hooks
+        self._outcomes = Outcomes(executor, state, hooks, recorder)
+        self._failures = Failures(self._outcomes, self.end_run)
+        self._events = Events(self._outcomes, self._failures)
+        self._launcher = Launcher(self._outcomes, self._events.on_started, repeats)
         self._was_ended = False
         self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._has_news = True  # whether the last wait has brought an event other than Placed
@@ -90,15 +96,20 @@ class TuneController:
         if left_over.was_ended:
             self._end_supply()
         for trial, ending in left_over.to_end:
-            self._end_stopped(trial, ending)
-        self._actions.commit()
-        if self._run.hooks.stops_run:
+            # Its final result is on record. If its last save is not, it continues from the one before.
+            newest = trial.checkpoints[-1].progress.num_reports if trial.checkpoints else None
+            if self._outcomes.saves_at_end() and newest != trial.progress.num_reports:
+                self._state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
+            else:
+                self._outcomes.end(trial, ending)
+        self._outcomes.commit()
+        if self._hooks.stops_run:
             # Also before the first wait, since a time budget begins with this call, and no event may come for long.
             self._end_if_stopper_wants()
 
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply."""
-        state = self._run.state
+        state = self._state
         waiting = state.waiting
         if waiting.resting and waiting.end_rests(self._now_s()):
             state.may_start = True
@@ -112,11 +123,11 @@ class TuneController:
             self._apply(wait_s)
         for check in self._checks:
             check()
-        self._run.hooks.iteration += 1
+        self._hooks.iteration += 1
 
     def _launch(self) -> None:
         """Start trials, and carry out what the scheduler has requested meanwhile."""
-        state = self._run.state
+        state = self._state
         has_to_wait = state.backoff.is_active and self._has_to_wait()
         if not has_to_wait and (self._has_news or self._may_ask()):
             while state.ending is None:
@@ -125,8 +136,8 @@ class TuneController:
                     break
                 self._failures.cannot_start(refusal.trial, refusal.error)
         if state.requests:
-            self._actions.run_requests()
-        self._actions.commit()
+            self._outcomes.run_requests()
+        self._outcomes.commit()
         # An actor that has not exited yet will bring an event, after which more trials may start.
         if not (state.running or state.waiting.leaving):
             self._check_stuck()
@@ -135,7 +146,7 @@ class TuneController:
         """Whether plug-ins may be asked, although the last wait has brought no news. Not in logical order: a plug-in
         that draws at each call would draw more on a slow machine, where more waits time out.
         """
-        state = self._run.state
+        state = self._state
         is_idle = not (state.running or state.waiting.leaving)
         return is_idle or not state.settings.is_ordered
 
@@ -145,14 +156,14 @@ class TuneController:
         If no attempt brings anything new, no trial starts while another one rests: a searcher without an end would
         bring trial after trial.
         """
-        backoff = self._run.state.backoff
+        backoff = self._state.backoff
         may_start = backoff.may_start(self._now_s())
-        return not may_start or (backoff.is_hopeless and bool(self._run.state.waiting.resting))
+        return not may_start or (backoff.is_hopeless and bool(self._state.waiting.resting))
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them. Their records are written before the workers are answered."""
-        state = self._run.state
-        events = self._run.executor.wait(timeout_s)
+        state = self._state
+        events = self._executor.wait(timeout_s)
         # In logical order there is one event at a time.
         self._has_news = bool(events) and not isinstance(events[0], Placed)
         count = 0
@@ -160,24 +171,23 @@ class TuneController:
         until_s = time.monotonic() + _TOGETHER_S
         for event in events:
             if count >= _TOGETHER or time.monotonic() >= until_s:
-                self._actions.commit()
+                self._outcomes.commit()
                 count = 0
                 until_s = time.monotonic() + _TOGETHER_S
             count += 1
             running = state.running.get(event.actor_id)
             if running is None:
                 self._events.on_late_event(event)
-            elif isinstance(event, CallReturned):
-                self._events.of_answer[running.trial.phase](running, event.value)
             else:
-                self._events.of_type[type(event)](running, event)
+                running.idle = type(event) is CallReturned  # the handler may send the next call
+                self._events.table[type(event), running.trial.phase](running, event)
             if state.requests:
-                self._actions.run_requests()
-        self._actions.commit()
+                self._outcomes.run_requests()
+        self._outcomes.commit()
 
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
-        state = self._run.state
+        state = self._state
         waiting = state.waiting
         if not state.unfinished:
             return
@@ -186,7 +196,7 @@ class TuneController:
         if waiting.resting or state.requests or state.supply == SUPPLY_WAITING:
             return
         if waiting.paused and not waiting.queue:
-            scheduler = type(self._run.hooks.scheduler).__name__
+            scheduler = type(self._hooks.scheduler).__name__
             raise TuneError(
                 f"nothing runs and no more trials will come, but {len(waiting.paused)} trials are PAUSED and "
                 f"{scheduler}.choose_trial_to_run chooses none of them; it must return a paused trial, or stop it"
@@ -195,11 +205,11 @@ class TuneController:
     # -- how long to wait ----------------------------------------------------------------------------------------------
 
     def _now_s(self) -> float:
-        return self._run.executor.clock.monotonic()
+        return self._executor.clock.monotonic()
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long to wait for an event, in seconds; None: no limit."""
-        state = self._run.state
+        state = self._state
         limits = [math.inf if max_wait_s is None else max_wait_s]
         if not state.running and state.supply == SUPPLY_WAITING and not state.waiting.num_pending:
             limits.append(self._seconds_to_next_ask())
@@ -216,9 +226,9 @@ class TuneController:
 
     def _seconds_to_next_turn(self) -> float:
         """When a plug-in needs the next turn."""
-        if self._run.state.ending is not None:
+        if self._state.ending is not None:
             return math.inf
-        return self._run.hooks.seconds_left()
+        return self._hooks.seconds_left()
 
     def _seconds_to_next_ask(self) -> float:
         """When to ask a searcher again that said "not now" while nothing runs."""
@@ -227,7 +237,7 @@ class TuneController:
             logger.warning(
                 'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
                 "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
-                len(self._run.state.waiting.paused),
+                len(self._state.waiting.paused),
             )
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
@@ -236,8 +246,8 @@ class TuneController:
 
         Messages that have arrived are read first: the driver may have been suspended.
         """
-        deadlines = self._run.state.deadlines
-        settings = self._run.state.settings
+        deadlines = self._state.deadlines
+        settings = self._state.settings
         if deadlines.seconds_left(self._now_s()) != 0:
             return
         self._apply(0)
@@ -245,9 +255,9 @@ class TuneController:
             for actor_id in settings.answered():
                 deadlines.end(actor_id, REPORT_LIMIT)  # its report is in time, but another event comes first
         for overdue in deadlines.overdue(self._now_s()):
-            running = self._run.state.running[overdue.actor_id]
+            running = self._state.running[overdue.actor_id]
             running.overdue = overdue  # its exit will be the failure, because only then its last lines are known
-            self._run.executor.stop(running.actor_id, settings.grace_s, dump=True)
+            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
 
     # -- the end of the run --------------------------------------------------------------------------------------------
 
@@ -258,92 +268,68 @@ class TuneController:
 
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
-        return self._run.state.ending or Ending.of(EndKind.FINISHED)
+        return self._state.ending or Ending.of(EndKind.FINISHED)
 
     def stop_trials(self, trial_ids: Iterable[str]) -> None:
         """End these trials as a scheduler would, at the request of the user. Those that have ended stay as they are."""
-        state = self._run.state
+        state = self._state
         if state.ending is not None:
             return
         for trial_id in trial_ids:
             trial = state.unfinished.get(trial_id)
             if trial is not None:
-                self._actions.stop(trial, Ending.of(EndKind.REQUEST))
+                self._outcomes.end(trial, Ending.of(EndKind.REQUEST))
         state.may_start = True
-        self._actions.commit()
+        self._outcomes.commit()
 
     def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block: call `step` until all have ended. After a
         signal the journal keeps them unfinished.
         """
-        if self._run.state.ending is not None:
+        if self._state.ending is not None:
             return
-        self._run.state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
-        resumable = self._run.state.interrupted
-        deadline_s = self._now_s() + self._run.state.settings.grace_s
+        self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
+        deadline_s = self._now_s() + self._state.settings.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
-        self._checks.append(lambda: self._cut_all_short(ending, deadline_s))
+        self._checks.append(lambda: self._end_late(ending, deadline_s))
         self._end_supply()
-        for trial in list(self._run.state.unfinished.values()):  # a copy, because the ends change the index
-            running = self._run.state.running.get(trial.attempt.actor_id)
-            if running is None:
-                self._actions.remove(trial, ending)
-            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(resumable)):
-                # It ends after the report or save in flight, and is saved before. The deadline above is the limit.
-                running.requested = Decision.stop(ending)
-            else:
-                self._actions.cut_short(running, ending)
-        self._actions.commit()
+        for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
+            self._outcomes.end(trial, ending)
+        self._outcomes.commit()
 
-    def _cut_all_short(self, ending: Ending, deadline_s: float) -> None:
+    def _end_late(self, ending: Ending, deadline_s: float) -> None:
         """End the trials that still run without a save, after their grace period."""
         if self._now_s() >= deadline_s:
-            for running in list(self._run.state.running.values()):
-                self._actions.cut_short(running, ending)
-            self._actions.commit()
+            for running in list(self._state.running.values()):
+                if running.overdue is None:  # otherwise its worker is about to be killed, and then it fails
+                    self._outcomes.end(running.trial, ending, now=True)
+            self._outcomes.commit()
 
     def _end_supply(self) -> None:
-        self._run.hooks.search_ends()
-        self._run.state.supply = SUPPLY_ENDED
-        self._run.state.may_start = True
+        self._hooks.search_ends()
+        self._state.supply = SUPPLY_ENDED
+        self._state.may_start = True
 
     def _end_if_stopper_wants(self) -> None:
-        if self._run.state.ending is None and self._run.hooks.wants_all_stopped():
-            self.end_run(self._run.hooks.ending_by_stopper())
-
-    def _saves(self, resumable: bool) -> bool:
-        """Whether a trial that ends with the run is saved."""
-        settings = self._run.state.settings
-        return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
+        if self._state.ending is None and self._hooks.wants_all_stopped():
+            self.end_run(self._hooks.ending_by_stopper())
 
     def _confirm(self) -> None:
         """Add the repeats of the best trials, unless something else has ended the run."""
-        state = self._run.state
+        state = self._state
         if state.unfinished or state.supply != SUPPLY_ENDED or state.ending is not None or self._was_ended:
             return
         try:
-            self._source.add_repeats()
+            self._launcher.add_repeats()
         except Refusal as refusal:
             self._failures.cannot_start(refusal.trial, refusal.error)
-        self._actions.commit()
-
-    def _end_stopped(self, trial: Trial, ending: Ending) -> None:
-        """End a RUNNING trial of an earlier driver whose final result is on record.
-
-        If it must be saved at its end and was not, it continues from its last checkpoint.
-        """
-        is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
-        if self._saves(resumable=False) and not is_saved:
-            self._run.state.move(trial, Transition.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-            return
-        take(self._run, trial, Transition.STOP, ending)
-        self._actions.is_over(trial)
+        self._outcomes.commit()
 
     def unwind(self) -> bool:
         """Block until a stopped worker has exited, or `wake` is called. Returns whether there may be more; the executor
         kills those that exceed the grace period.
         """
-        if not self._run.state.waiting.leaving:
+        if not self._state.waiting.leaving:
             return False
         self._apply(None)
         return True

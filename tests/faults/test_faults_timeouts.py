@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from typing import Any
 
 import pytest
 from kit import (
@@ -28,7 +29,9 @@ from minitune.clock import VirtualClock
 from minitune.error import TrialTimeoutError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.executors.local import LocalTrialExecutor
 from minitune.executors.trial_executor import Placed
+from minitune.stopper import Stopper
 
 
 @pytest.fixture
@@ -111,6 +114,28 @@ def sleeping(config):
     for i, seconds in enumerate(config["seconds"]):
         clock.current.sleep(seconds)
         report({"i": i})
+
+
+@pytest.mark.usefixtures("short_grace")
+def test_a_trial_over_its_limit_fails_although_the_run_ends_before_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[object] = []
+    stop = LocalTrialExecutor.stop
+
+    def noting(self: LocalTrialExecutor, *args: Any, **options: Any) -> Any:
+        stopped.append(args)
+        return stop(self, *args, **options)
+
+    class WhenStopped(Stopper):
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            return False
+
+        def stop_all(self) -> bool:
+            return bool(stopped)
+
+    monkeypatch.setattr(LocalTrialExecutor, "stop", noting)
+    (result,) = fit(lambda config: wait_for_ever(), executor="local", stop=WhenStopped(), report_timeout_s=0.5)
+    assert isinstance(result.error, TrialTimeoutError)
+    assert len(stopped) == 1
 
 
 @pytest.mark.parametrize("limits", [{"report_timeout_s": 3}, {"trial_timeout_s": 3}], ids=" ".join)

@@ -78,8 +78,8 @@ def told(name: str) -> list[str]:
     for earlier in before:
         state.move(trial, earlier, Ending.of(EndKind.DONE) if earlier is Transition.STOP else "")
     log.lines.clear()
-    recorder = SimpleNamespace(status=lambda trial, why: log.add("the step"))
-    take(SimpleNamespace(state=state, hooks=hooks, recorder=recorder), trial, step, why)
+    recorder: Any = SimpleNamespace(status=lambda trial, why: log.add("the step"))
+    take(state, hooks, recorder, trial, step, why)
     return [line if line == "the step" else line.split()[0] for line in log.lines]
 
 

@@ -1,4 +1,6 @@
-"""TrialActions: it carries out what plug-ins and the end of the run decide about trials.
+"""Outcomes: what becomes of a trial. It goes on, is saved, pauses, continues from another one, or ends.
+
+`Outcomes.end` is the only way in which a trial ends that has not failed; `Failures` has the others.
 
 A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
 `commit` has written the records of all events.
@@ -6,45 +8,59 @@ A worker must not act on an event that is not in the journal yet. So requests to
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable
 from typing import Any
 
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT_LIMIT
-from minitune.driver.run import Run
-from minitune.driver.state import Request, RunningTrial
+from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.driver.transitions import take
-from minitune.executors.trial_executor import RESTORE, SAVE, STOP_SWALLOWED_EXIT, TRAIN, Exited
+from minitune.executors.trial_executor import (
+    RESTORE,
+    SAVE,
+    STOP_SWALLOWED_EXIT,
+    TRAIN,
+    Exited,
+    TrialExecutor,
+)
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
+from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
 
 
-class TrialActions:
-    """Carries out decisions about trials.
+class Outcomes:
+    """Carries out decisions about trials of one run.
 
     Attributes:
+        take: `transitions.take` for this run: takes a transition of a trial, records it, and tells the plug-ins.
         commands: The calls and stops of actors that wait for `commit`, in order.
     """
 
-    def __init__(self, run: Run):
-        self._run = run
-        self._settings = run.state.settings
+    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
+        self.executor = executor
+        self.state = state
+        self.hooks = hooks
+        self.recorder = recorder
+        self.take = functools.partial(take, state, hooks, recorder)
+        self._settings = state.settings
         self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._warned_pause = False
         # With time limits, a call and a stop of an actor also start and stop its clocks.
-        self._call: Callable[..., object] = self._timed_call if run.state.deadlines.are_set else run.executor.call
-        self._stop: Callable[..., object] = self._timed_stop if run.state.deadlines.are_set else self._stop_actor
+        self._call: Callable[..., object] = self._timed_call if state.deadlines.are_set else executor.call
+        self._stop: Callable[..., object] = self._timed_stop if state.deadlines.are_set else self._stop_actor
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks."""
-        self._run.recorder.write()
+        self.recorder.write()
         commands = self.commands
         if commands:
             self.commands = []  # first: a command may lead to others, which need a write of their own
@@ -59,15 +75,14 @@ class TrialActions:
             if decision == PAUSE:  # the trial was not saved, so it must not be paused
                 decision = Decision(CONTINUE, decision.reason)
         if decision == STOP:
-            self.end(running, decision.ending)
+            self.end(running.trial, decision.ending, now=True)
         elif decision == PAUSE:
             self._pause(running, decision.reason)
             if decision.resources is not None:
                 self._change_resources(running.trial, decision.resources)
         elif decision == NOOP:  # the scheduler has decided by requests, which may concern this trial
-            running.idle = True
             self.run_requests()
-            if running.idle and running.actor_id in self._run.state.running:
+            if running.idle and running.actor_id in self.state.running:
                 self.pull(running)
         else:
             self.pull(running)
@@ -76,23 +91,25 @@ class TrialActions:
         """Request the next report."""
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
-            take(self._run, running.trial, Transition.TRAIN, "go on")
+            self.take(running.trial, Transition.TRAIN, "go on")
         self.commands.append((self._call, (running.actor_id, TRAIN)))
 
     def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
-        self._run.executor.call(actor_id, method, *arguments)
+        self.executor.call(actor_id, method, *arguments)
         # begun after the call, so that a driver suspended before it makes no worker late
-        if method == TRAIN and actor_id in self._run.state.running:
-            self._run.state.deadlines.begin(actor_id, REPORT_LIMIT, self._run.executor.clock.monotonic())
+        if method == TRAIN and actor_id in self.state.running:
+            self.state.deadlines.begin(actor_id, REPORT_LIMIT, self.executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint, and then carry out the decision."""
-        take(self._run, running.trial, Transition.SAVE, f"before {running.decision}")
+        running.idle = False
+        self.take(running.trial, Transition.SAVE, f"before {running.decision}")
         self.commands.append((self._call, (running.actor_id, SAVE)))
 
     def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], where: str = "") -> None:
         """Let the worker load a checkpoint, with its result. `where` names the devices."""
-        take(self._run, running.trial, Transition.RESTORE, f"from {os.path.basename(path)}{where}")
+        running.idle = False
+        self.take(running.trial, Transition.RESTORE, f"from {os.path.basename(path)}{where}")
         self.commands.append((self._call, (running.actor_id, RESTORE, path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
@@ -109,49 +126,58 @@ class TrialActions:
                 where,
                 extra=about(trial),
             )
-        if not self._run.state.settings.saves:  # a function has saved when it reported
-            self._run.hooks.tell("on_trial_save", trial)
+        if not self.state.settings.saves:  # a function has saved when it reported
+            self.hooks.tell("on_trial_save", trial)
         self.let_go(running)  # before the transition, because a PAUSED trial owns no actor
-        take(self._run, trial, Transition.PAUSE, reason)
+        self.take(trial, Transition.PAUSE, reason)
 
-    def end(self, running: RunningTrial, ending: Ending) -> None:
-        """End a trial that has a worker: it has finished, or is interrupted."""
-        trial = running.trial
-        # After a signal the journal keeps the trial unfinished: no record of its end, so that a resume continues it.
-        if not running.ends_by_itself and self._run.state.interrupted:
+    def end(self, trial: Trial, ending: Ending, *, now: bool = False) -> None:
+        """End a trial, whatever it does. One that is to be saved first ends when its worker has answered; one that has
+        exceeded a time limit fails when its worker has exited. `now`: without either.
+        """
+        state = self.state
+        running = state.running.get(trial.attempt.actor_id)
+        if running is None:
+            self.executor.forget(trial.trial_id)  # it may wait in the ledger
+        else:
+            if not now and (running.overdue is not None or self._saves_first(running, ending)):
+                return
+            running.is_cut_short = not running.idle
             self.let_go(running)
-            self._run.hooks.interrupted(trial)
-            self._run.state.move(trial, Transition.STOP, ending)
+        # After a signal the journal keeps the trial unfinished: no record of its end, so that a resume continues it.
+        if state.interrupted and not (running is not None and running.is_final):
+            self.hooks.interrupted(trial)
+            state.move(trial, Transition.STOP, ending)
             return
         if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
-            self.let_go(running)
-            take(self._run, trial, Transition.RETRY, Ending.of(EndKind.NOT_READY))
-            self.remove(trial, ending)
-            return
-        trial.completes()
-        self.let_go(running)
-        take(self._run, trial, Transition.STOP, ending)
-        self.is_over(trial)
+            self.take(trial, Transition.RETRY, Ending.of(EndKind.NOT_READY))
+            self.executor.forget(trial.trial_id)
+        elif running is not None:
+            trial.completes()
+        self.take(trial, Transition.STOP, ending)
+        self.release(trial)
 
-    def cut_short(self, running: RunningTrial, ending: Ending) -> None:
-        """Like `end`, for a trial with a call in flight. Does not wait for the answer."""
-        running.is_cut_short = True
-        self.end(running, ending)
+    def saves_at_end(self) -> bool:
+        """Whether a trial that ends now is saved before."""
+        settings = self._settings
+        return settings.saves and (self.state.interrupted or bool(settings.checkpoints.checkpoint_at_end))
 
-    def remove(self, trial: Trial, ending: Ending) -> None:
-        """End a trial that has no worker."""
-        self._run.executor.forget(trial.trial_id)  # it may wait in the ledger
-        if self._run.state.interrupted:
-            self._run.hooks.interrupted(trial)
-            self._run.state.move(trial, Transition.STOP, ending)
-            return
-        take(self._run, trial, Transition.STOP, ending)
-        self.is_over(trial)
+    def _saves_first(self, running: RunningTrial, ending: Ending) -> bool:
+        """Save a trial that is to end, if it must be saved; return whether its end waits for that.
 
-    def remove_if_run_ends(self, trial: Trial) -> None:
-        """If the run is ending, end a trial instead of a retry."""
-        if self._run.state.ending is not None:
-            self.remove(trial, self._run.state.ending)
+        At the end of the run, its present call ends before. Any other end cuts the call short.
+        """
+        phase = running.trial.phase
+        if running.idle and self.saves_at_end():
+            running.decision = Decision.stop(ending)
+            self.save(running)
+            return True
+        if running.idle or self.state.ending is None:
+            return False
+        if phase is Phase.SAVING or (phase is Phase.TRAINING and self.saves_at_end()):
+            running.requested = Decision.stop(ending)
+            return True
+        return False
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
         """Before a retry, replace a useless newest checkpoint by the one before. `refused`: the attempt failed to load
@@ -162,9 +188,9 @@ class TrialActions:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
-            is_whole = self._run.recorder.directories.has_whole(trial, newest)
+            is_whole = self.recorder.directories.has_whole(trial, newest)
             is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
-            if not is_useless or not self._run.recorder.discard(trial, newest):
+            if not is_useless or not self.recorder.discard(trial, newest):
                 return
             logger.warning(
                 "%s of trial %s %s; its next attempt starts from %s",
@@ -175,9 +201,9 @@ class TrialActions:
             )
             refused = False
 
-    def is_over(self, trial: Trial) -> None:
+    def release(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. It has ended, and its status is set."""
-        self._run.recorder.trial_ends(trial)
+        self.recorder.trial_ends(trial)
         if trial.inherited is not None:
             self.release_inherited(trial)
 
@@ -186,92 +212,71 @@ class TrialActions:
         inherited = trial.inherited
         if inherited is not None:  # the donor may have left it behind, so that only the pin has kept it
             trial.inherited = None
-            self._run.recorder.unpin(inherited.donor, inherited.record)
+            self.recorder.unpin(inherited.donor, inherited.record)
 
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial, whose next attempt waits for its exit."""
-        self._run.state.let_go(running)
+        self.state.let_go(running)
         self.commands.append((self._stop, (running, keep and self._settings.reuse_actors)))
 
     def _timed_stop(self, running: RunningTrial, keeps: bool) -> None:
-        self._run.state.deadlines.forget(running.actor_id)
+        self.state.deadlines.forget(running.actor_id)
         self._stop_actor(running, keeps)
 
     def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
-        exited = self._run.executor.stop(running.actor_id, self._settings.grace_s, keeps)
+        exited = self.executor.stop(running.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
             self.has_left(running, exited)
 
     def note_usage(self, trial: Trial, event: Exited) -> None:
         """Record what an exited process has used, unless it ran several trials."""
         if not self._settings.reuse_actors:
-            self._run.recorder.usage(trial, Usage(round(event.cpu_s, 3), event.peak_bytes))
+            self.recorder.usage(trial, Usage(round(event.cpu_s, 3), event.peak_bytes))
 
     def has_left(self, running: RunningTrial, event: Exited) -> None:
         """A stopped actor has exited: there may be room for another worker at once."""
         trial = running.trial
         if event.peak_bytes:
             self.note_usage(trial, event)
-        if self._run.state.backoff.is_active:
-            self._run.state.backoff.has_room()
+        if self.state.backoff.is_active:
+            self.state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial.trial_id, event.cause)
-            self._run.recorder.note(trial.trial_id, event.cause)
+            self.recorder.note(trial.trial_id, event.cause)
         if running.is_cut_short:
-            self._run.recorder.directories.clean(trial)
-        self._run.state.has_left(running)
+            self.recorder.directories.clean(trial)
+        self.state.has_left(running)
 
     # -- requests of schedulers ---------------------------------------------------------------------------------------
 
     def run_requests(self) -> None:
         """Carry out the requests of schedulers, in order."""
         carry_out: dict[str, Callable[[Request], object]] = {
-            "stop": self._on_stop_request,
+            "stop": lambda request: self.end(request.trial, self.hooks.scheduler_stops(*request.argument)),
             "pause": self._on_pause_request,
             "exploit": lambda request: self._exploit(request.trial, *request.argument),
             "resources": self._on_resources_request,
         }
         # One by one: what a request does may call hooks of the scheduler, which make more requests.
-        while self._run.state.requests:
-            request = self._run.state.requests.popleft()
+        while self.state.requests:
+            request = self.state.requests.popleft()
             # A run that is ending resumes no trial, so it pauses none.
-            if not request.trial.is_finished() and (request.verb == "stop" or self._run.state.ending is None):
+            if not request.trial.is_finished() and (request.verb == "stop" or self.state.ending is None):
                 carry_out[request.verb](request)
-
-    def _on_stop_request(self, request: Request) -> None:
-        self.stop(request.trial, self._run.hooks.scheduler_stops(*request.argument))
-
-    def stop(self, trial: Trial, ending: Ending) -> None:
-        """End a trial that may have a worker, between its reports or not."""
-        settings = self._run.state.settings
-        running = self._run.state.running.get(trial.attempt.actor_id)
-        if running is None:
-            self.remove(trial, ending)
-        elif running.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
-            running.idle = False
-            running.decision = Decision.stop(ending)
-            self.save(running)
-        elif running.idle:
-            self.end(running, ending)
-        else:
-            self.cut_short(running, ending)
 
     def _on_pause_request(self, request: Request) -> None:
         trial = request.trial
         decision = Decision(PAUSE, "at the request of the scheduler")
-        running = self._run.state.running.get(trial.attempt.actor_id)
+        running = self.state.running.get(trial.attempt.actor_id)
         if running is None:
             if trial.phase is Phase.QUEUED:
-                take(self._run, trial, Transition.PAUSE, decision.reason)
-        elif running.idle and request.argument and self._run.state.settings.saves:
-            running.idle = False
+                self.take(trial, Transition.PAUSE, decision.reason)
+        elif running.idle and request.argument and self.state.settings.saves:
             running.decision = decision
             self.save(running)
         # A trial that has not trained yet has nothing to save, so it need not be waited for.
         elif running.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
-            if not running.idle:
-                running.is_cut_short = True
-            running.idle = False
+            running.is_cut_short = not running.idle
             self._pause(running, decision.reason)
         else:
             running.requested = stronger(decision, running.requested)
@@ -279,7 +284,7 @@ class TrialActions:
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial
         if trial.phase in OWNS_ACTOR:
-            running = self._run.state.running[trial.attempt.actor_id]
+            running = self.state.running[trial.attempt.actor_id]
             running.requested = stronger(
                 Decision(PAUSE, "its resources change", resources=request.argument), running.requested
             )
@@ -288,8 +293,8 @@ class TrialActions:
 
     def _change_resources(self, trial: Trial, request: Resources) -> None:
         """Change the request of a waiting trial, on record before the trial starts."""
-        self._run.state.change_resources(trial, request)
-        self._run.recorder.note_changes(trial)
+        self.state.change_resources(trial, request)
+        self.recorder.note_changes(trial)
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
@@ -310,23 +315,22 @@ class TrialActions:
             )
             return False
         # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
-        self._run.recorder.pin(inherited.donor, inherited.record)
+        self.recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
-        recorded_config = self._run.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        recorded_config = self.recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
         trial.inherited = inherited
-        running = self._run.state.running.get(trial.attempt.actor_id)
+        running = self.state.running.get(trial.attempt.actor_id)
         if running is not None:
             # Its state is of no use any more. A fresh attempt loads the donor's checkpoint, as after any pause.
-            running.idle = False
             self.let_go(running)
-            take(self._run, trial, Transition.PAUSE, f"exploits {donor.name}")
+            self.take(trial, Transition.PAUSE, f"exploits {donor.name}")
         trial.set_config(config)
         trial.recorded_config = recorded_config
         drawn = trial.evaluated_params
         present = {path: value_at_text(config, path, value) for path, value in drawn.items()}
         if any(value is not drawn[path] for path, value in present.items()):
             trial.evaluated_params = present
-        self._run.recorder.note_changes(trial)
+        self.recorder.note_changes(trial)
         return True
 
 
