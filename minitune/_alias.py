@@ -54,12 +54,14 @@ MOVED = {
     "huggingface.transformers": "minitune.integration.transformers",
     "hyperband": "minitune.schedulers.hyperband",
     "hyperband_scheduler": "minitune.schedulers.hyperband",
+    "integration.aim": "minitune.contrib.aim",
+    "integration.comet": "minitune.contrib.comet",
     "integrations": "minitune.integration",
     "integrations.*": "minitune.integration.*",
     "lightgbm": "minitune.integration.lightgbm",
     "lightning": "minitune.integration.pytorch_lightning",
-    "logger.aim": "minitune.integration.aim",
-    "logger.comet": "minitune.integration.comet",
+    "logger.aim": "minitune.contrib.aim",
+    "logger.comet": "minitune.contrib.comet",
     "logger.mlflow": "minitune.integration.mlflow",
     "logger.wandb": "minitune.integration.wandb",
     "median_stopping_rule": "minitune.schedulers.median_stopping_rule",
@@ -69,12 +71,16 @@ MOVED = {
     "sample": "minitune.space.domains",
     "scheduler": "minitune.schedulers",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
-    "search.ax.ax_search": "minitune.search.ax",
-    "search.bayesopt.bayesopt_search": "minitune.search.bayesopt",
+    "search.ax": "minitune.contrib.ax",
+    "search.ax.ax_search": "minitune.contrib.ax",
+    "search.bayesopt": "minitune.contrib.bayesopt",
+    "search.bayesopt.bayesopt_search": "minitune.contrib.bayesopt",
     "search.bohb.bohb_search": "minitune.search.bohb",
     "search.concurrency_limiter": "minitune.search.wrappers",
-    "search.hyperopt.hyperopt_search": "minitune.search.hyperopt",
-    "search.nevergrad.nevergrad_search": "minitune.search.nevergrad",
+    "search.hyperopt": "minitune.contrib.hyperopt",
+    "search.hyperopt.hyperopt_search": "minitune.contrib.hyperopt",
+    "search.nevergrad": "minitune.contrib.nevergrad",
+    "search.nevergrad.nevergrad_search": "minitune.contrib.nevergrad",
     "search.optuna.optuna_search": "minitune.search.optuna",
     "search.repeater": "minitune.search.wrappers",
     "search.sample": "minitune.space.domains",
@@ -118,7 +124,8 @@ MOVED = {
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
-"""Ray's path of a module, which may begin with `tune`, `train` or `air`, and its path here.
+"""Ray's path of a module, which may begin with `tune`, `train` or `air`, and its path here. What is in `contrib` has
+its public path in the same way.
 
 In a row `a.*`, both stars stand for the name of a module directly below `a`.
 """

@@ -30,6 +30,7 @@ LAYERS: dict[str, str] = {
         trainable.* context registry
         legacy legacy.trainables legacy.model_checkpoints legacy.verbosity
     """,
+    "contrib": "contrib.*",
     "actor": "actor.*",
     "executors": "executors.*",
     "record": "record.*",
@@ -53,6 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "base": {"base"},
     "values": {"base", "values"},
     "plugins": {"base", "values"},
+    "contrib": {"base", "values", "plugins"},
     "worker": {"base", "values", "worker"},
     "actor": {"base", "actor"},
     "executors": {"base", "values", "actor", "executors"},
@@ -62,6 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     "API": {"base", "values", "plugins", "worker", "executors", "record", "run", "readers", "API"},
 }
 ALSO: dict[str, set[str]] = {
+    "contrib": {"integration._tracking"},
     "plugins": {"callback"},
     "record": {"tune_config"},
     "run": {
@@ -75,8 +78,9 @@ ALSO: dict[str, set[str]] = {
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.zygote_process"},
 }
-"""Single modules that a layer may import besides: the settings that are recorded for a resume; the executor protocol,
-what makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
+"""Single modules that a layer may import besides: the thread of trackers; the settings that are recorded for a
+resume; the executor protocol, what makes the worker's factory, and what it is sent by name; how output of a trial is
+caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")

@@ -14,8 +14,7 @@ A searcher proposes configurations and knows nothing of trials. A search algorit
     model              what comes next: `ranking` of the observations, `parzen` mixtures of the parameters' `groups`
     auto               AutoSearch, with `gaussian_process`, `length_scales` and `evolution`
     estimate           what a trial's value would be on average
-    ax, bayesopt, hyperopt, nevergrad, optuna
-                       other libraries, imported when used
+    optuna             a searcher of another library, imported when used; those of others are in `contrib`
 
 The driver asks `SearchGenerator.next_trial`, which asks the outermost wrapper, and so on down to the searcher.
 `FilteredSearcher`, the innermost one, may refuse and ask again.
