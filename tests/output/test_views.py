@@ -56,7 +56,10 @@ def notebook(path: str, capsys: pytest.CaptureFixture[str]) -> str:
 def page(path: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What the page has of the run and its trials, without their courses."""
     data = json.loads(RunData(RunHistory(path)).text())
-    told = {name: data[name] for name in ("state", "counts", "params", "metrics", "best", "earlier_best", "total")}
+    told = {
+        name: data[name]
+        for name in ("state", "counts", "params", "metrics", "best", "earlier_best", "total", "compared")
+    }
     names = ("number", "ended", "value", "params", "metrics", "error")
     rows = [{name: trial[name] for name in names} for trial in data["trials"]]
     return "\n".join(map(json.dumps, [told, *rows]))
@@ -77,6 +80,8 @@ SURFACES = {
     "watch": command("watch"),
     "ls": command("ls"),
     "show": command("show"),
+    "trial": command("show", "1"),
+    "best": command("best"),
     "notebook": notebook,
     "page": page,
 }
