@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import os
-import pickle
 import re
 import time
 from collections.abc import Callable
@@ -142,15 +141,6 @@ def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None
     assert text.index("still 1 left") < text.index("still 0 left")
     assert during == [True, True]
     assert not Path(result.path, "error.pkl").exists()
-
-
-def test_the_last_exception_stays_beside_a_failed_trial() -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        raise KeyError("gone")
-
-    (result,) = fit(trainable)
-    error = pickle.loads(Path(result.path, "error.pkl").read_bytes())
-    assert isinstance(error, KeyError)
 
 
 def test_the_journal_tells_the_story_in_order() -> None:

@@ -432,14 +432,6 @@ def test_impossible_request_is_refused_before_any_trial() -> None:
     assert not started
 
 
-def test_a_request_that_depends_on_the_config_fails_only_its_trial() -> None:
-    grid = fit(with_resources(report_n(1), lambda config: {"cpu": config["cpus"]}), {"cpus": grid_search([1, 99, 2])})
-    assert [result.error is None for result in grid] == [True, False, True]
-    assert isinstance(grid[1].error, TuneError)
-    assert "CPU: 99 requested, 4 in total" in str(grid[1].error)
-    assert "99" in Path(grid[1].path, "error.txt").read_text()
-
-
 def test_a_class_declares_its_resources() -> None:
     class Wide(Counter):
         @classmethod
@@ -531,36 +523,6 @@ def test_a_trial_that_lost_its_worker_too_often_has_the_time_of_the_last_death(p
     (trial,) = read_run(run_path()).trials
     assert trial.ending is not None
     assert trial.ending.facts["died_at"] == 12.5
-
-
-@pytest.mark.parametrize("reports_first", [True, False])
-def test_a_trial_whose_directory_was_removed_is_not_retried_in_a_new_one(reports_first: bool) -> None:
-    attempts = []
-
-    def train(config: dict[str, Any]) -> None:
-        attempts.append(1)
-        if reports_first:
-            report({"n": 1})
-        shutil.rmtree(get_context().get_trial_dir() or "")
-        report({"n": 2})
-
-    (result,) = fit(train, max_failures=3)
-    assert len(attempts) == 1
-    assert "no longer exists" in str(result.error)
-
-
-def test_the_pickle_of_an_error_goes_only_if_a_retry_has_succeeded() -> None:
-    def train(config: dict[str, Any]) -> None:
-        attempts.append(config["i"])
-        report({"n": 1})
-        if config["i"] or attempts.count(0) < 2:
-            raise ValueError("on purpose")
-
-    attempts: list[int] = []
-    grid = fit(train, {"i": grid_search([0, 1])}, max_failures=1)
-    assert grid.num_errors == 1
-    assert [Path(result.path, "error.pkl").exists() for result in grid] == [False, True]
-    assert all(Path(result.path, "error.txt").exists() for result in grid)
 
 
 def test_a_failure_whose_file_cannot_be_written_is_told(caplog: pytest.LogCaptureFixture) -> None:

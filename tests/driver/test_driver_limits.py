@@ -27,6 +27,7 @@ from minitune import (
     BasicVariantGenerator,
     ConcurrencyLimiter,
     Trainable,
+    TuneError,
     clock,
     grid_search,
     report,
@@ -112,6 +113,7 @@ def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any)
     grid = fit(sized, space, num_samples=4 if search_alg else 1, search_alg=search_alg)
     assert [result.error is not None for result in grid] == [False, True, True, False]
     for result in (grid[1], grid[2]):
+        assert isinstance(result.error, TuneError)
         written = Path(result.path, "error.txt").read_text()
         assert written.startswith("Failure # 1 ")
         assert "99" in written

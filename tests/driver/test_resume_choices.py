@@ -214,18 +214,6 @@ def test_a_run_can_be_extended_again_and_again() -> None:
     assert len(resume(counting(2))) == 12
 
 
-def test_pending_removals_of_a_killed_driver_are_done() -> None:
-    first = fit(counting(2), GRID, num_samples=1, seed=3)
-    paths = [Path(result.path) for result in first]
-    before = [sorted(path.iterdir()) for path in paths]
-    retired, dropped = paths[0] / ".tmp-000007-0", paths[1] / "checkpoint_000007"
-    for directory in (retired, dropped):
-        directory.mkdir()
-        (directory / "state").write_text("7")
-    resume(counting(2))
-    assert [sorted(path.iterdir()) for path in paths] == before
-
-
 def test_a_search_is_extended_from_where_the_searcher_was() -> None:
     settings: dict[str, Any] = {"max_concurrent_trials": 1}
     whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, name="whole", **settings)
@@ -516,14 +504,3 @@ def test_a_failed_trial_that_a_resume_has_finished_has_no_error_for_a_reader_eit
     assert fit(counting(3, bad=[0]), GRID).num_errors == 1
     assert resume(counting(3), resume_errored=True).num_errors == 0
     assert [(trial.error, trial.num_failures) for trial in read_run(run_path()).trials] == [(None, 0)] * 3
-
-
-def test_of_a_directory_that_has_gone_one_line_tells_that_the_trial_starts_over(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    cut(counting(3), results=2)
-    (trial,) = read_run(run_path()).trials
-    shutil.rmtree(trial.local_path)
-    assert [result.metrics["n"] for result in resume(counting(3))] == [3]
-    told = [text for text in caplog.messages if "starts over" in text or "does not match" in text]
-    assert told == [f"{trial.local_path} has gone, so trial {trial} starts over"]

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state, resume
+from kit import Log, LoggingStopper, fit, is_gone, listening, report_state, restored_state
 
 from minitune import Searcher, get_context, grid_search, report
 from minitune.error import CrashLoopError, TrialError, TuneError, WorkerDiedError, WorkerStartError
@@ -318,34 +318,6 @@ def test_a_stopped_zygote_is_no_failure_of_a_trial(tmp_path, monkeypatch):
     grid = fit(trainable, search_alg=Waits(), num_samples=3, executor="local", callbacks=[turns])
     found = [(result.config["i"], result.metrics["y"], result.metrics["begin"], result.error) for result in grid]
     assert found == [(0, 1, 0, None), (1, 1, 0, None), (2, 2, 0, None)]
-
-
-@pytest.mark.usefixtures("one_cpu", "hurried")
-def test_trial_fails_after_several_lost_workers_in_a_row(monkeypatch):
-    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
-        pytest.skip("a worker's parent is the driver itself")
-    monkeypatch.setattr("minitune.driver.limits._MAX_LOSSES", 3)
-    driver = os.getpid()
-
-    def trainable(config):
-        for i in range(restored_state() + 1, 6):
-            metrics = {"i": i, "attempt": get_context().get_attempt()}
-            report_state(i, metrics) if config["x"] == 1 else report(metrics)
-            if config["x"] < 2 and os.getpid() != driver:
-                os.kill(os.getppid(), signal.SIGKILL)
-                time.sleep(600)
-
-    lost, saved, other = fit(trainable, {"x": grid_search([0, 1, 2])}, executor="local")
-    error = str(lost.error)
-    assert (lost.metrics["i"], lost.metrics["attempt"]) == (1, 3), error
-    assert "has lost its worker 3 times in a row without a new report" in error
-    assert "the zygote ended with status -9" in error
-    assert "last report: iteration 1" in error
-    assert error in Path(lost.path, "error.txt").read_text()
-    assert (saved.metrics["i"], saved.metrics["attempt"], saved.error) == (5, 5, None), "each attempt brings a report"
-    assert (other.metrics["i"], other.metrics["attempt"], other.error) == (5, 1, None)
-    again = resume(trainable, executor="inline", resume_errored=True)
-    assert again.num_terminated == 3
 
 
 @pytest.mark.usefixtures("hurried")

@@ -253,36 +253,27 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
 HANGING = SCRIPTS / "hangs.py"
 
 
-def test_the_second_ctrl_c_ends_a_hook_that_hangs(script):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_ctrl_c_and_sigterm_end_a_hook_that_hangs(script, number):
+    """The trials unwind at SIGTERM, as always."""
     driver = script.start(HANGING, MINITUNE_NUM_CPUS="2")
     script.wait_until(lambda: (script.storage / "hangs").exists())
     workers = descendants_of(driver)
-    driver.send_signal(signal.SIGINT)
-    told = iter(driver.stderr.readline, "")
-    assert any("interrupted by SIGINT: Hangs.on_trial_result has run for" in line for line in told)
-    driver.send_signal(signal.SIGINT)
+    if number == signal.SIGINT:
+        driver.send_signal(number)
+        told = iter(driver.stderr.readline, "")
+        assert any("interrupted by SIGINT: Hangs.on_trial_result has run for" in line for line in told)
+    driver.send_signal(number)
     _, rest = script.finish(driver)
-    assert driver.returncode in (130, -signal.SIGINT)
-    assert "interrupted by SIGINT in Hangs.on_trial_result, which had run for" in rest
+    assert driver.returncode in ((130, -number) if number == signal.SIGINT else (-number,))
+    assert f"interrupted by {number.name} in Hangs.on_trial_result, which had run for" in rest
     assert f"minitune resume {script.storage / 'run'}" in rest
-    assert rest.splitlines()[-1] == "KeyboardInterrupt"
+    if number == signal.SIGINT:
+        assert rest.splitlines()[-1] == "KeyboardInterrupt"
+    else:
+        assert [path.name for path in script.storage.glob("unwound-*")]
     assert_gone(workers)
     assert [record["ending"] for record in script.records(type="close")] == ["interrupted"]
-    assert script.run(RESUME) == "[0, 1] 0 False\n"
-
-
-def test_sigterm_ends_a_hook_that_hangs(script):
-    """The trials unwind, as at each SIGTERM."""
-    driver = script.start(HANGING, MINITUNE_NUM_CPUS="2")
-    script.wait_until(lambda: (script.storage / "hangs").exists())
-    workers = descendants_of(driver)
-    driver.send_signal(signal.SIGTERM)
-    _, stderr = script.finish(driver)
-    assert driver.returncode == -signal.SIGTERM
-    assert "interrupted by SIGTERM in Hangs.on_trial_result, which had run for" in stderr
-    assert_gone(workers)
-    assert [record["ending"] for record in script.records(type="close")] == ["interrupted"]
-    assert [path.name for path in script.storage.glob("unwound-*")]
     assert script.run(RESUME) == "[0, 1] 0 False\n"
 
 

@@ -122,14 +122,6 @@ def test_a_run_that_shows_or_raises_its_failures_logs_none(caplog: pytest.LogCap
     assert caplog.messages == []
 
 
-def test_a_variable_makes_failures_raise_unless_the_call_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_RAISE", "1")
-    tuner = make_tuner(fails, {"x": 1})
-    with pytest.raises(TuneError, match="1 of 1 trials failed"):
-        tuner.fit()
-    assert make_tuner(fails, {"x": 1}).fit(raise_on_failed_trial=False).num_errors == 1
-
-
 def test_without_a_log_a_silent_run_prints_nothing(script: Script) -> None:
     assert told(script, "fit", VERBOSE="0") == (0, "", "")
 

@@ -10,15 +10,13 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from kit import fit, make_trial
+from kit import fit
 
 import minitune as tune
 from minitune import ExperimentAnalysis, Result, ResultGrid, Study
 from minitune.base.table import Column, Table, curve
-from minitune.experiment.goal import Goal
 from minitune.output.live import ErrorKind, RunSnapshot, render_html
 from minitune.output.rows import TrialRow
-from minitune.output.summary import front_html
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -94,16 +92,6 @@ def test_without_a_metric_a_grid_shows_the_trials_in_their_order() -> None:
     assert [row[2] for row in rows(text)[1:]] == ["2", "1"]
     assert "Best: " not in text
     assert "<svg" not in text
-
-
-def test_of_many_trials_a_hundred_are_shown_and_the_rest_counted() -> None:
-    trials = [make_trial(number, config={"x": number}, evaluated_params={"x": number}) for number in range(1234)]
-    text = checked(ExperimentAnalysis("/nowhere", trials=trials)._repr_html_())
-    assert len(rows(text)) <= 101
-    assert f"... {1234 - len(rows(text)) + 1:,} more: " in text
-    front = checked(front_html(trials, Goal.of(["cost", "gain"], ["min", "max"])))
-    assert "Pareto front of cost, gain: 1234 trials" in front
-    assert (len(rows(front)), f"... {1134:,} more" in front) == (101, True)
 
 
 def test_a_result_shows_metrics_configuration_and_failure() -> None:

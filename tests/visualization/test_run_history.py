@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kit import (
-    SavedCounter,
     deciding,
     fit,
     journal_of,
@@ -29,7 +27,7 @@ from minitune.clock import VirtualClock
 from minitune.decision import Decision
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
+from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization import RunHistory, page
 from minitune.visualization.history import METRICS_KEPT
 from minitune.visualization.page import RunData
@@ -124,33 +122,6 @@ def test_times_of_work_follow_the_clock_of_the_run() -> None:
     ((begin, middle),), ((next_begin, end),) = first, second
     assert (middle - begin, end - next_begin) == (1, 2)
     assert history.first_s == begin < middle <= next_begin < end
-
-
-def test_a_copy_names_the_donor_and_the_step() -> None:
-    scheduler = PopulationBasedTraining(
-        time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"lr": [1, 2]}, synch=True
-    )
-    grid = fit(
-        Population,
-        {"lr": grid_search([1, 2])},
-        scheduler=scheduler,
-        stop={"training_iteration": 4},
-        seed=1,
-        **OBJECTIVE,
-    )
-
-    poor, good = RunHistory(grid).trials
-
-    assert [(copy.donor, copy.step) for copy in poor.copies] == [(good.number, 2)]
-    assert not good.copies
-    assert poor.params.keys() == {"lr"}
-
-
-class Population(SavedCounter):
-    """Its score is its learning rate."""
-
-    def step(self) -> dict[str, Any]:
-        return {**super().step(), "score": self.config["lr"] * self.n}
 
 
 def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
@@ -304,35 +275,6 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -
         RunHistory(tmp_path)
     with pytest.raises(TypeError, match="run: a run's directory"):
         RunHistory(3)
-
-
-def test_a_grid_that_was_moved_can_be_read(tmp_path: Path) -> None:
-    fit(report_n(1, score=1), **OBJECTIVE)
-    moved = tmp_path / "moved"
-    shutil.copytree(run_path(), moved)
-
-    assert RunHistory(moved).name == "moved"
-
-
-def test_a_live_run_shows_its_results() -> None:
-    seen: list[RunHistory] = []
-
-    class Look(Callback):
-        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-            seen.append(RunHistory(run_path()))
-
-    fit(
-        report_n(2, score=1),
-        {"i": grid_search([0, 1])},
-        max_concurrent_trials=1,
-        callbacks=[Look()],
-        **OBJECTIVE,
-    )
-
-    history = seen[0]
-    assert history.state.name == "running"
-    assert list(history.trials[0].steps) == [1, 2]
-    assert history.counts()["pending"] == 1
 
 
 def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
