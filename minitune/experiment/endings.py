@@ -24,19 +24,19 @@ class EndKind(Enum):
         member.text = text
         return member
 
-    # A trial is complete.
+    # A trial is complete: `Hooks.decide` says so of a report, `Events` of a return. `Outcomes.end` ends it.
     RETURNED = "returned", "the trainable has returned"
     DONE = "done", "the trainable has ended"
     CRITERION = "criterion", "the stop criterion was met"
     MAX_T = "max_t", "it has reached the scheduler's max_t"
 
-    # A trial ends although it could go on.
+    # A trial ends although it could go on: at a request, `Outcomes.end` ends it, at a resume `Replay`.
     SCHEDULER = "scheduler", "at the request of the scheduler"
     REQUEST = "request", "at the request of the user"
     SKIPPED = "skipped", "skipped by a resume"
     REPLACED = "replaced", "a resume starts it over"
 
-    # A run ends early, and its unfinished trials end with it.
+    # A run ends early, and its unfinished trials end with it: `TuneController.end_run` ends each by `Outcomes.end`.
     STOPPER = "stopper", "the stopper has ended the run"
     FAIL_FAST = "fail_fast", "fail_fast"
     INTERRUPTED = "interrupted", "interrupted"
@@ -45,7 +45,7 @@ class EndKind(Enum):
     # All trials of a run have ended.
     FINISHED = "finished", "finished"
 
-    # An attempt of a trial ends.
+    # An attempt of a trial ends, and `Failures` decides whether another one follows. If not, the trial has failed.
     FAILED = "failed", "failed"
     LOST = "lost", "lost"
     DRIVER_ENDED = "driver_ended", "the driver ended"
