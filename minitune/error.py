@@ -6,7 +6,6 @@ A text says which rule was broken, by which value, where, and what to do. `TuneE
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import copy
 import linecache
@@ -14,10 +13,9 @@ import pickle
 import re
 import threading
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MemberDescriptorType, TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from minitune.base.pickling import dumps_by_value
 from minitune.settings import is_on
@@ -27,8 +25,6 @@ MESSAGE_LIMIT = 64_000
 
 HINT = "hint: "
 """The prefix of a line, after the traceback, with the way out."""
-
-_Kind = TypeVar("_Kind", bound=Exception)
 
 
 class TuneError(Exception):
@@ -44,21 +40,20 @@ class ConstraintError(TuneError, ValueError):
 
 
 class SampleError(TuneError, ValueError):
-    """A function of the search space has raised an error, which is the cause; see `sample_from`.
-
-    If possible, it is also an instance of that class.
-    """
+    """A function of the search space has raised an error, which is the cause; see `sample_from`."""
 
 
 def sample_error(error: Exception, text: str) -> SampleError:
-    """The `SampleError` with this text for an error of a user's function."""
+    """The `SampleError` with this text, caused by an error of a user's function with the user's frames only."""
     if not is_on("FULL_TRACEBACKS"):
         error.with_traceback(user_traceback(error))
-    return dual_error(SampleError, error, text) or SampleError(text)
+    sampling = SampleError(text)
+    sampling.__cause__ = error
+    return sampling
 
 
 class TrialError(TuneError):
-    """The failure of one trial. `Result.error` is also an instance of the user's exception class.
+    """The failure of one trial. Its `__cause__` is the exception of the user's code, if that can be pickled.
 
     Attributes:
         remote: The worker's description of the exception, or None.
@@ -68,6 +63,11 @@ class TrialError(TuneError):
     remote: RemoteError | None = None
     cause: str = ""
     died_s: float = 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.remote is None:
+            return type(self), self.args, self.__dict__
+        return trial_error, (self.remote, str(self), type(self)), self.__dict__
 
     def summary(self) -> str:
         """The error in one line: its class and the first line of its message."""
@@ -190,10 +190,13 @@ class RemoteError:
         )
 
     def load(self) -> BaseException | None:
-        """Rebuild the exception object, with its causes; None if it could not be pickled, or its class cannot be loaded
-        here.
-        """
-        return None if self.pickled is None else _load_chain(self.pickled)
+        """Rebuild the exception object; None if it could not be pickled, or its class cannot be loaded here."""
+        if self.pickled is None:
+            return None
+        try:
+            return _load_exception(self.pickled)
+        except Exception:
+            return None
 
     def with_sources(self) -> RemoteError:
         """A copy whose traceback has source lines of notebook cells, which are no files."""
@@ -238,18 +241,10 @@ def user_traceback(error: BaseException) -> TracebackType | None:
 
 
 def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialError] = TrialError) -> TrialError:
-    """Build the error of a trial from its worker's description. If possible, it is also an instance of the user's
-    exception class, and has that exception as `__cause__`.
-    """
-    text = remote.traceback.rstrip() if text is None else text
-    original = remote.load()
-    error = None
-    if isinstance(original, Exception):
-        error = _dual_error(kind, original, text)
-    if error is None:
-        error = kind(text)
+    """Build the error of a trial from its worker's description, with the user's exception as its cause."""
+    error = kind(remote.traceback.rstrip() if text is None else text)
     error.remote = remote
-    error.__cause__ = original
+    error.__cause__ = remote.load()
     return error
 
 
@@ -264,71 +259,10 @@ def as_cause(error: TrialError) -> TrialError:
 
 
 def trial_error_of_text(text: str, cause: str = "") -> TrialError:
-    """Build a trial's error from its error file, or from a cause in a few words. If possible, it is also an instance of
-    the built-in class. Unpickles nothing.
-    """
-    error = _error_of_own_class(text) or TrialError(text)
+    """Build a trial's error from its error file, or from a cause in a few words. Unpickles nothing."""
+    error = TrialError(text)
     is_traceback = "Traceback (most recent call last)" in text  # else: how a worker died, or which limit was exceeded
     error.cause = cause if is_traceback else text.strip().partition("\n")[0]
-    return error
-
-
-def _error_of_own_class(text: str) -> TrialError | None:
-    for line in reversed(text.splitlines()):
-        name, colon, message = line.partition(": ")
-        kind = getattr(builtins, name.strip(), None) if line[:1].strip() else None
-        if isinstance(kind, type) and issubclass(kind, Exception):
-            try:
-                original = kind(message) if colon else kind()
-            except TypeError:  # its constructor needs more than a text
-                break
-            return _dual_error(TrialError, original, text)
-    return None
-
-
-def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:
-    """An instance of both `kind` and the class of `original`; None if Python or the class does not allow it."""
-
-    def reduce(self: TrialError) -> tuple[Any, ...]:
-        return trial_error, (self.remote, text, kind)
-
-    return dual_error(kind, original, text, reduce)
-
-
-def dual_error(
-    kind: type[_Kind], original: Exception, text: str, reduce: Callable[[Any], tuple[Any, ...]] | None = None
-) -> _Kind | None:
-    """An instance of both `kind` and the class of `original`, for either `except`; None if that is not possible.
-    `reduce` is its `__reduce__`; by default it is pickled as a `kind`.
-    """
-    user_class = type(original)
-    if issubclass(user_class, kind):
-        return None
-
-    def show(self: BaseException) -> str:
-        return text
-
-    def represent(self: OSError) -> str:
-        # OSError does not keep the file's name in `args`, so its own repr() leaves it out.
-        return f"{type(self).__name__}({', '.join(map(repr, OSError.__reduce__(self)[1]))})"
-
-    try:
-        body = {"__str__": show, "__reduce__": reduce or (lambda self: (kind, (text,))), "__module__": kind.__module__}
-        if isinstance(original, OSError) and user_class.__repr__ is BaseException.__repr__:
-            body["__repr__"] = represent
-        dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
-        # MemoryError.__new__ creates no subclass
-        if isinstance(original, MemoryError):
-            new = BaseException.__new__
-        else:
-            new = dual.__new__
-        error: _Kind = new(dual, *original.args)
-        error.__dict__.update(original.__dict__)
-        error.args = original.args
-        for name, value in _slots_of(original).items():
-            setattr(error, name, value)
-    except Exception:
-        return None
     return error
 
 
@@ -354,13 +288,8 @@ def _qualified_name(kind: type) -> str:
 
 # -- exceptions between processes --------------------------------------------------------------------------------------
 
-# How many causes travel with an exception.
-_CHAIN_LIMIT = 20
 # The largest pickled exception, in bytes. A larger one travels only as its class and a part of its message.
 _PICKLE_LIMIT_BYTES = 16 * MESSAGE_LIMIT
-
-# The attribute of the previous exception that refers to this one (empty for the first), and the pickled exception.
-_Link = tuple[str, bytes]
 
 
 class _Bare(NamedTuple):
@@ -383,26 +312,9 @@ class _Bare(NamedTuple):
 
 
 def _pickle_exception(error: BaseException) -> bytes | None:
-    """Pickle the exception and its chain (`__cause__`, else `__context__`); None if that is not possible."""
-    links: list[_Link] = []
-    seen: set[int] = set()
-    following: BaseException | None = error
-    way = ""
-    while following is not None and id(following) not in seen and len(links) < _CHAIN_LIMIT:
-        seen.add(id(following))
-        data = _pickle_link(following)
-        if data is None:
-            break
-        links.append((way, data))
-        way = "__context__" if following.__cause__ is None else "__cause__"
-        if way == "__context__" and following.__suppress_context__:
-            break
-        following = getattr(following, way)
-    return pickle.dumps(links) if links else None
-
-
-def _pickle_link(error: BaseException) -> bytes | None:
-    """Pickle one exception so that it loads with the same class: as it is, else bare, else shortened."""
+    """Pickle an exception so that it loads with the same class: as it is, else bare, else shortened. None if that is
+    not possible. Its causes are in the text alone.
+    """
     kind = type(error)
     try:
         message = clip(str(error))
@@ -412,37 +324,20 @@ def _pickle_link(error: BaseException) -> bytes | None:
     for value in (error, bare, _Bare(kind, (message,), {}, {})):
         try:
             data = dumps_by_value(value)
-            if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_link(data)).__name__ == kind.__name__:
+            if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_exception(data)).__name__ == kind.__name__:
                 return data
         except Exception:
             continue
     return None
 
 
-def _load_link(data: bytes) -> BaseException:
-    value = pickle.loads(data)
+def _load_exception(pickled: bytes) -> BaseException:
+    value = pickle.loads(pickled)
     if isinstance(value, _Bare):
         value = value.revive()
     if not isinstance(value, BaseException):
         raise TypeError(f"an exception must be loaded, but got {type(value).__name__}")
     return value
-
-
-def _load_chain(pickled: bytes) -> BaseException | None:
-    """Load the chain that `_pickle_exception` pickled, up to the first cause that cannot be loaded here."""
-    first: BaseException | None = None
-    last: BaseException | None = None
-    try:
-        links: list[_Link] = pickle.loads(pickled)
-        for way, data in links:
-            error = _load_link(data)
-            if last is not None:
-                setattr(last, way, error)
-            first = error if first is None else first
-            last = error
-    except Exception:
-        return first
-    return first
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------

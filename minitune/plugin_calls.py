@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from minitune.base import forks
 from minitune.base.forks import Origin
 from minitune.base.user_code import runs, user_code
-from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
+from minitune.error import ConstraintError, DiskError, SampleError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.search.searcher import Searcher, layers_of
@@ -27,10 +27,7 @@ _KEPT = "the run was ended; its reports are kept"
 
 
 class PluginError(TuneError):
-    """A plug-in has raised an error. The text names hook and trial.
-
-    If possible, it is also an instance of the exception's class.
-    """
+    """A plug-in has raised an error, which is the cause. The text names hook and trial."""
 
 
 class PluginCaller:
@@ -93,16 +90,14 @@ class PluginCaller:
 
 def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
     """Raise the error of a hook, with the hook's name."""
-    if isinstance(error, ConstraintError):
-        raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
-    if isinstance(error, SampleError) and isinstance(error.__cause__, Exception):
-        raise sample_error(error.__cause__, f"{error}; {_KEPT}") from error.__cause__
+    if isinstance(error, (ConstraintError, SampleError)):
+        raise type(error)(f"{error}; {_KEPT}") from error.__cause__
     text = (
         f"{hook_name(hook)} raised {type(error).__name__}: {error}"
         + (f" (while it was told of trial {trial.name})" if trial is not None else "")
         + f"; {_KEPT}"
     )
-    raise (dual_error(PluginError, error, text) or PluginError(text)) from error
+    raise PluginError(text) from error
 
 
 def forked_error(who: str) -> TuneError:

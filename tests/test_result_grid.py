@@ -430,7 +430,6 @@ def test_a_result_can_be_read_from_its_directory(grid: ResultGrid) -> None:
     failed = Result.from_path(grid[2].path)
     assert failed.metrics["loss"] == -math.inf
     assert isinstance(failed.error, TrialError)
-    assert isinstance(failed.error, ValueError), "a class of Python's own is known by its name"
     assert "two is too many" in str(failed.error)
     assert Result.from_path(grid[0].path).error is None
 

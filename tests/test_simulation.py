@@ -140,7 +140,7 @@ def test_an_exception_of_a_curve_is_the_trials() -> None:
 
     done = simulate(broken, tune_config=TuneConfig(metric="loss", mode="min"))
 
-    assert isinstance(done.results.errors[0], ZeroDivisionError)
+    assert isinstance(done.results.errors[0].__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("step", [{"loss": 1.0}, ({"loss": 1.0},), ("loss", 1.0), ({"loss": 1.0}, -1.0)])

@@ -101,9 +101,8 @@ class Outcome:
     raises: bool = False
 
     def raise_failure(self) -> None:
-        """Raise the user's own exception from the trial that ended the run, if `raises` is set.
-
-        Its traceback becomes the first cause in the chain.
+        """Raise the user's own exception from the trial that ended the run, if `raises` is set. Its cause is the error
+        of the trial, whose text has the traceback in the worker.
         """
         error = self.failed_fast.error if self.failed_fast is not None else None
         if not self.raises or error is None:
@@ -112,10 +111,7 @@ class Outcome:
         if original is None:
             raise error
         if original.__traceback__ is None:
-            first = original
-            while (earlier := first.__cause__ or first.__context__) is not None:
-                first = earlier
-            first.__cause__ = as_cause(error)
+            original.__cause__ = as_cause(error)
         raise original
 
 

@@ -178,7 +178,8 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
             head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
         if alike is ordered[0] and os.path.isdir(first.experiment_path):  # a run in memory has no directory
             command = rerun_command(first)
-            if not isinstance(first.error, ProgramError):  # a debugger cannot stop in the program's code
+            cause = None if first.error is None else first.error.__cause__
+            if not isinstance(cause, ProgramError):  # a debugger cannot stop in the program's code
                 command += " --pdb"
             head += f" (`{command}` runs it again)"
         if raised is not None and raised in alike:

@@ -22,7 +22,7 @@ from differential_plan import RUN, Plan
 from differential_plugins import Notes
 
 from minitune import ResultGrid, TuneError
-from minitune.error import STOP_SWALLOWED, TrialError
+from minitune.error import STOP_SWALLOWED
 from minitune.record import journal
 from minitune.record.housekeeper import Housekeeper
 
@@ -221,8 +221,7 @@ def _error_lines(masker: Masker, error: BaseException | None) -> list[str]:
             *masker.text(remote.traceback).split("\n"),
         ]
     cause = error.__cause__
-    if cause is not None and not (isinstance(cause, TrialError) and not isinstance(error, TuneError)):
-        # below a user's exception it stands for the traceback, which only travelling between processes takes away
+    if cause is not None and isinstance(error, TuneError):  # causes of a user's exception do not travel
         lines += ["caused by", *_error_lines(masker, cause)]
     return lines
 

@@ -133,7 +133,7 @@ def test_a_trial_that_goes_on_from_checkpoints_never_waits() -> None:
 def test_a_limited_number_of_retries_follows_at_once() -> None:
     attempts = Attempts(lambda config, attempt: 1 / 0)
     [result] = fit(attempts, {"i": 0}, max_failures=3, executor=virtual_executor())
-    assert isinstance(result.error, ZeroDivisionError)
+    assert isinstance(result.error.__cause__, ZeroDivisionError)
     assert attempts.waits_s() == [0, 0, 0]
 
 

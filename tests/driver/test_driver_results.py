@@ -60,7 +60,7 @@ def test_a_grid_counts_its_trials_and_errors(grid: ResultGrid) -> None:
     assert not grid.interrupted
     (error,) = grid.errors
     assert isinstance(error, TrialError)
-    assert isinstance(error, ValueError)
+    assert isinstance(error.__cause__, ValueError)
     assert grid[3].metrics["trial_id"].endswith("_00003")
     assert grid[0].metrics["eval"] == {"score": 3.0}
     with pytest.raises(ValueError, match="metric and mode must be set"):

@@ -245,8 +245,7 @@ def test_the_error_of_a_trial_leads_to_the_users_frame() -> None:
 
     result = fit(objective, {"x": 1})[0]
 
-    assert isinstance(result.error, Odd)
-    assert result.error.__cause__ is not None
+    assert isinstance(result.error.__cause__, Odd)
     frame, _ = list(traceback.walk_tb(result.error.__cause__.__traceback__))[-1]
     assert frame.f_code is objective.__code__
     assert frame.f_locals["local"] == 2

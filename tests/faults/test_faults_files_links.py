@@ -13,7 +13,7 @@ import pytest
 from kit import RUN, Spy, report_state, run_path, tree
 
 from minitune import Checkpoint, ResultGrid, Trial, get_checkpoint, get_context, grid_search, report
-from minitune.error import UntrustedStateError
+from minitune.error import TuneError, UntrustedStateError
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -47,7 +47,7 @@ def test_the_removal_of_a_checkpoint_and_of_leftovers_follows_no_link(outside: P
             report_state(n, {"n": n})
 
     before = tree(outside)
-    with pytest.raises(OSError, match="the driver ends"):
+    with pytest.raises(TuneError, match="the driver ends"):
         fit(trainable, Spy(plant))
     assert kit.resume(trainable, callbacks=()).num_terminated == 3
     assert tree(outside) == before

@@ -262,7 +262,7 @@ def test_full_disk_elsewhere_fails_the_trial(number: int) -> None:
 
     grid = fit(trainable)
     assert (grid.num_terminated, grid.num_errors) == (3, 1)
-    assert isinstance(grid.errors[0], OSError)
+    assert isinstance(grid.errors[0].__cause__, OSError)
 
 
 def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(

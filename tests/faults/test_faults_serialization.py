@@ -85,7 +85,7 @@ def test_a_report_that_is_too_large_is_refused_where_it_is_made() -> None:
         report({"z": TOO_LARGE[config["size"]]()})
 
     for result in fit(trainable, {"size": grid_search(list(TOO_LARGE))}, executor="local"):
-        assert isinstance(result.error, ValueError)
+        assert isinstance(result.error.__cause__, ValueError)
         caught = result.metrics["caught"]
         assert caught == str(result.error).splitlines()[-1].partition(": ")[2].replace("'z'", "'y'")
         for text in (result.config["size"], "at most 64 MB", "checkpoint"):

@@ -89,9 +89,9 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker() -> None:
 
     space = {"x": grid_search(["own", "report", "last"])}
     own, in_report, last = grid = fit(trainable, space, executor="local", reuse_actors=True, max_concurrent_trials=1)
-    assert isinstance(own.error, MemoryError)
+    assert isinstance(own.error.__cause__, MemoryError)
     assert "in take_too_much" in str(own.error)
-    assert isinstance(in_report.error, MemoryError)
+    assert isinstance(in_report.error.__cause__, MemoryError)
     assert "not enough memory to send" in str(in_report.error)
     assert last.error is None
     assert len({result.metrics["pid"] for result in grid}) == 3, "no worker is used again"
@@ -176,7 +176,7 @@ def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path: Path) -
     """It is the user's code that fails; when that is mended the trial goes on from there."""
     config = {"end": 6, "how": "refuse", "place": str(tmp_path)}
     (result,) = fit(Refusing, config, max_failures=2, checkpoint_frequency=3)
-    assert isinstance(result.error, OSError)
+    assert isinstance(result.error.__cause__, OSError)
     assert Path(result.checkpoint.path).name == "checkpoint_000000"
     assert (tmp_path / "loaded").read_text() == "3 3 "
 
@@ -191,7 +191,7 @@ def test_a_setup_that_fails_counts_like_any_failure() -> None:
 
     (result,) = fit(Fails, max_failures=2)
     assert isinstance(result.error, WorkerStartError)
-    assert isinstance(result.error, ValueError)
+    assert isinstance(result.error.__cause__, ValueError)
     assert str(result.error).startswith("the trainable could not be loaded or set up:")
     assert "not today" in str(result.error)
     assert len(tries) == 3

@@ -12,6 +12,6 @@ def trainable(config):
 
 
 results = Tuner(trainable, param_space={"x": grid_search([1, 1, 1])}).fit()
-error = results.errors[0]
+error = results.errors[0].__cause__
 assert isinstance(error, ValueError), type(error).__mro__
 assert error.args == ("no good: 1",)

@@ -90,7 +90,7 @@ def test_a_failing_function_of_the_space_is_shown_with_its_own_frames() -> None:
     with pytest.raises(TuneError, match=r"^sample_from of parameter 'deep/half' failed: ZeroDivisionError") as caught:
         fit(f, space)
 
-    assert isinstance(caught.value, ZeroDivisionError)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
     cause = caught.value.__cause__
     assert cause is not None
     assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)] == ["half"]

@@ -55,4 +55,6 @@ space = {"cell": grid_search([*cells, ["nothing", "at all"]]), "x": sample_from(
 results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
 for cell, result in zip([*cells, "fine"], results, strict=True):
     kinds = [kind.__name__ for kind in type(result.error).__mro__]
+    if result.error is not None:
+        kinds += [kind.__name__ for kind in type(result.error.__cause__).__mro__]
     print(json.dumps([cell, result.metrics.get("last"), kinds, str(result.error)]))

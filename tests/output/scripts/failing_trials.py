@@ -59,11 +59,7 @@ def run_train():
 
 def fail_fast():
     run.failure_config = tune.FailureConfig(fail_fast="raise")
-    try:
-        tune.Tuner(chained, param_space=space, run_config=run).fit()
-    except KeyError as error:
-        if isinstance(error.__cause__, ValueError):
-            raise
+    tune.Tuner(chained, param_space=space, run_config=run).fit()
 
 
 def run_with_two_kinds_of_errors():

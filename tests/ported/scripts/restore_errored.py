@@ -33,7 +33,7 @@ def look(results):
             r.metrics["step"],
             r.metrics["started_at"],
             r.metrics["training_iteration"],
-            type(r.error).__name__ if r.error is None else isinstance(r.error, RuntimeError),
+            r.error is None,
             "not yet mended" in str(r.error),
             len([name for name in os.listdir(r.path) if name.startswith("checkpoint_")]),
         )
