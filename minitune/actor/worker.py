@@ -94,13 +94,17 @@ def serve(worker: Worker) -> NoReturn:
 def _leave(exit_code: int = 0) -> NoReturn:
     """Flush the streams and exit: the interpreter's own shutdown would wait for foreign threads and children."""
     try:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except Exception:  # user code has closed or replaced the stream
-                continue
+        _flush_streams()
     finally:
         os._exit(exit_code)
+
+
+def _flush_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # user code has closed or replaced the stream
+            continue
 
 
 def _give_up(error: BaseException) -> NoReturn:
@@ -238,6 +242,7 @@ class Worker:
                 return encode(Returned(self._number, payload))
             except BaseException as raised:
                 error = raised
+        _flush_streams()  # what it has printed without a line end comes before its failure
         return encode(Raised.of(self._number, RemoteError.of(error)))
 
     def _move(self, move: Move) -> None:
