@@ -247,11 +247,10 @@ def test_population_based_training_tells_the_values_that_were_compared(caplog: p
     mutations = {"x": uniform(0, 1)}
     pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
     told = [one for one in _sentences(pbt, 12) if "continues from" in one]
-    assert {one.split(": ")[1] for one in told} == {"exploits another trial", "explores"}
+    assert {one.split(": ")[1] for one in told} == {"exploits another trial"}
     for one in told:
-        losses = [float(loss) for loss in re.findall(r"loss=([\d.]+)", one)]
-        assert ("its own checkpoint" in one) == (": explores: " in one) == (len(losses) == 1)
-        assert losses == sorted(losses, reverse=True)
+        own, donors = (float(loss) for loss in re.findall(r"loss=([\d.]+)", one))
+        assert own > donors
     assert not caplog.records, "a simulation in memory has no directory for a log of the exploits"
 
 
