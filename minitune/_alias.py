@@ -161,6 +161,7 @@ _PREDICT = "load the model from the checkpoint, and call it"
 _FILES = "save the model into a directory, and report(..., checkpoint=Checkpoint(directory))"
 _EXPLORE = "pass custom_explore_fn to PopulationBasedTraining, or write a TrialScheduler"
 _EXECUTOR = "choose where trials run with TuneConfig(executor=...)"
+_RESOURCES = "a trial keeps its resources: give each trial what it needs with with_resources()"
 _CHECKPOINTS = "a checkpoint is a directory: see Result.checkpoint and Result.best_checkpoints"
 _LOGGERS = "result.json and progress.csv are always written; pass a LoggerCallback of your own in callbacks"
 _RESULTS = "use ExperimentAnalysis"
@@ -227,11 +228,13 @@ NOT_HERE = {
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
     "save_checkpoint": "use report(..., checkpoint=Checkpoint(directory))",
+    "schedulers.ResourceChangingScheduler": _RESOURCES,
     "schedulers.pbt._PBTTrialState": _EXPLORE,
     "schedulers.pbt._explore": _EXPLORE,
     "schedulers.pbt._fill_config": _EXPLORE,
     "schedulers.pbt.explore": _EXPLORE,
     "schedulers.pbt.make_experiment_tag": _EXPLORE,
+    "schedulers.resource_changing_scheduler": _RESOURCES,
     "search.SkOptSearch": _SUBCLASS,
     "search.dragonfly": _SUBCLASS,
     "search.flaml": _SUBCLASS,

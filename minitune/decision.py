@@ -9,7 +9,6 @@ from minitune.experiment.endings import Ending, EndKind
 
 if TYPE_CHECKING:
     from minitune.experiment.trial import Trial
-    from minitune.resources import Resources
 
 CONTINUE = "CONTINUE"
 """Continue the trial."""
@@ -31,7 +30,6 @@ class Decision(str):
         reason: The reason, as a sentence for users.
         save: True to save the trial before the decision is carried out.
         exploit: A pair (donor, config): the trial continues from the donor's checkpoint with `config`.
-        resources: The trial's new resource request.
         facts: The data behind the reason: `rule`, and where they apply `metric`, `value`, `time`, `rung`, `bracket`,
             `cutoff`, `rank`, `of`, `donor` (a trial id), `perturbed` (the old and the new value of each changed
             hyperparameter).
@@ -44,7 +42,6 @@ class Decision(str):
     reason: str
     save: bool
     exploit: tuple[Trial, dict[str, Any]] | None
-    resources: Resources | None
     facts: Mapping[str, Any]
     ending: Ending
     """Why the trial ends, if the decision is STOP."""
@@ -56,7 +53,6 @@ class Decision(str):
         *,
         save: bool = False,
         exploit: tuple[Trial, dict[str, Any]] | None = None,
-        resources: Resources | None = None,
         facts: Mapping[str, Any] | None = None,
         kind: EndKind = EndKind.SCHEDULER,
     ) -> Decision:
@@ -66,7 +62,6 @@ class Decision(str):
         self.reason = reason
         self.save = save
         self.exploit = exploit
-        self.resources = resources
         self.facts = facts or {}
         self.ending = Ending(kind, reason, self.facts)
         return self

@@ -55,7 +55,6 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -686,7 +685,6 @@ class FakeContext:
         self.search_alg: Any = None
         self.is_replaying = False
         self.requests: list[tuple[Any, ...]] = []
-        self._resource_updater = SimpleNamespace(get_num_cpus=lambda: 4.0, get_num_gpus=lambda: 0.0)
 
     def get_trials(self) -> list[Trial]:
         return self.trials
@@ -708,9 +706,6 @@ class FakeContext:
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
         self.requests.append(("exploit", trial, donor, config))
-
-    def set_resources(self, trial: Trial, request: Any) -> None:
-        self.requests.append(("resources", trial, request))
 
 
 # -- a searcher by itself ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ def test_a_decision_is_its_word_without_a_reason_or_instructions() -> None:
     for word in DECISIONS:
         decision = Decision(word)
         assert decision == word
-        assert (decision.reason, decision.save, decision.exploit, decision.resources) == ("", False, None, None)
+        assert (decision.reason, decision.save, decision.exploit) == ("", False, None)
         assert decision.facts == {}
     assert GO_ON == CONTINUE
     with pytest.raises(ValueError, match="one of CONTINUE, PAUSE, STOP, NOOP, but got 'GO'"):

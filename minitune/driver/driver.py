@@ -269,7 +269,6 @@ class Driver:
             components.stopper,
             components.callbacks,
             self.state,
-            self.executor.resources()[0],
         )
 
     def catch_up(self) -> LeftOver:

@@ -24,7 +24,6 @@ from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.plugin_calls import PluginCaller, hook_name, raise_told
-from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
@@ -42,12 +41,11 @@ _CALLBACK_HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"
 class DriverContext:
     """The first argument of every scheduler hook."""
 
-    def __init__(self, state: RunState, search_alg: SearchAlgorithm, totals: Mapping[str, float]):
+    def __init__(self, state: RunState, search_alg: SearchAlgorithm):
         self.search_alg = search_alg
         self.is_replaying = False
         self.reuse_actors = state.settings.reuse_actors
         self._state = state
-        self._resource_updater = _ResourceCounts(totals)
 
     @property
     def supply(self) -> str:
@@ -86,23 +84,6 @@ class DriverContext:
         """See `SchedulerContext.exploit_trial`."""
         self._state.requests.append(Request("exploit", trial, (donor, config, reason)))
 
-    def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
-        """Request other resources for `trial`, which is paused for this if it runs."""
-        self._state.requests.append(Request("resources", trial, Resources.of(request)))
-
-
-class _ResourceCounts:
-    """The totals, with the methods that Ray Tune's schedulers use."""
-
-    def __init__(self, totals: Mapping[str, float]):
-        self._totals = totals
-
-    def get_num_cpus(self) -> float:
-        return self._totals.get(CPU, 0)
-
-    def get_num_gpus(self) -> float:
-        return self._totals.get(GPU, 0)
-
 
 class Hooks:
     """Calls the plug-ins of a run.
@@ -123,10 +104,9 @@ class Hooks:
         stopper: Stopper,
         callbacks: Sequence[Callback],
         state: RunState,
-        totals: Mapping[str, float],
     ):
         self.callbacks = tuple(callbacks)
-        self.context = DriverContext(state, search_alg, totals)
+        self.context = DriverContext(state, search_alg)
         self.iteration = 0
         self.are_set_up = False
         self._state = state

@@ -28,10 +28,9 @@ from minitune.executors.trial_executor import (
     TrialExecutor,
 )
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
+from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage
 from minitune.record.recorder import Recorder
-from minitune.resources import Resources
 from minitune.space.tree import value_at_text
 
 logger = logging.getLogger("minitune")
@@ -78,8 +77,6 @@ class Outcomes:
             self.end(running.trial, decision.ending, now=True)
         elif decision == PAUSE:
             self._pause(running, decision.reason)
-            if decision.resources is not None:
-                self._change_resources(running.trial, decision.resources)
         elif decision == NOOP:  # the scheduler has decided by requests, which may concern this trial
             self.run_requests()
             if running.idle and running.actor_id in self.state.running:
@@ -255,7 +252,6 @@ class Outcomes:
             "stop": lambda request: self.end(request.trial, self.hooks.scheduler_stops(*request.argument)),
             "pause": self._on_pause_request,
             "exploit": lambda request: self._exploit(request.trial, *request.argument),
-            "resources": self._on_resources_request,
         }
         # One by one: what a request does may call hooks of the scheduler, which make more requests.
         while self.state.requests:
@@ -280,21 +276,6 @@ class Outcomes:
             self._pause(running, decision.reason)
         else:
             running.requested = stronger(decision, running.requested)
-
-    def _on_resources_request(self, request: Request) -> None:
-        trial = request.trial
-        if trial.phase in OWNS_ACTOR:
-            running = self.state.running[trial.attempt.actor_id]
-            running.requested = stronger(
-                Decision(PAUSE, "its resources change", resources=request.argument), running.requested
-            )
-        else:
-            self._change_resources(trial, request.argument)
-
-    def _change_resources(self, trial: Trial, request: Resources) -> None:
-        """Change the request of a waiting trial, on record before the trial starts."""
-        self.state.change_resources(trial, request)
-        self.recorder.note_changes(trial)
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
@@ -346,7 +327,7 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
     mine = rank[str(decision)]
     others = rank[str(other)]
-    if mine == others == 1 and decision.resources is None and decision.exploit is None:
+    if mine == others == 1 and decision.exploit is None:
         return other
     if mine >= others:
         return decision

@@ -28,7 +28,6 @@ from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Effect, Story
-from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
 
@@ -152,9 +151,6 @@ class Replay(Story):
             decision = Decision(record["decision"], record["reason"])
         self.hooks.retell(trial, record["metrics"], flat, decision)
         super()._record_result(trial, record, flat)
-
-    def _set_resources(self, trial: Trial, resources: Resources) -> None:
-        self.state.change_resources(trial, resources)
 
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
         if transition is Transition.START:

@@ -244,8 +244,7 @@ class Request(NamedTuple):
     """A scheduler's request about a trial.
 
     Attributes:
-        argument: For `stop` (reason, facts); for `pause` whether to save; for `exploit` (donor, config, reason); for
-            `resources` the new request.
+        argument: For `stop` (reason, facts); for `pause` whether to save; for `exploit` (donor, config, reason).
     """
 
     verb: str
@@ -331,13 +330,3 @@ class RunState:
         self.waiting.leaving.pop(running.actor_id, None)
         if running.trial.phase not in ENDED_PHASES:
             self.waiting.last_actor_left(running.trial)
-
-    def change_resources(self, trial: Trial, request: Resources) -> None:
-        """Change the resource request of a waiting trial."""
-        self.may_start = True
-        queue = self.waiting.queue
-        was_queued = trial in queue
-        queue.remove(trial)  # it comes back below, in the group of its new request
-        trial.update_resources(request)
-        if was_queued:
-            queue.push(trial)

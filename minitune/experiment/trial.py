@@ -383,20 +383,8 @@ class Trial:
 
     @property
     def placement_group_factory(self) -> Resources:
-        """Ray Tune's name for `resources`. Setting it calls `update_resources`."""
+        """Ray Tune's name for `resources`."""
         return self.resources
-
-    @placement_group_factory.setter
-    def placement_group_factory(self, resources: Resources | Mapping[str, Any]) -> None:
-        self.update_resources(resources)
-
-    def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
-        """Change the resources from the next start on. ValueError if it is RUNNING."""
-        if self.status == self.RUNNING:
-            raise ValueError(
-                f"resources of trial {self.trial_id} can be changed while it waits, not while it is RUNNING"
-            )
-        self.resources = Resources.of(resources)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from minitune.record.codec import is_small
 from minitune.record.journal import Journal, MemoryJournal
 from minitune.record.layout import RunDirectory
 from minitune.record.trial_directories import NoDirectories, TrialDirectories
-from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
 
@@ -82,7 +81,7 @@ class Recorder:
         """Record a new trial of the run; see `records.trial`. To be written before the trial starts."""
         trial.set_directory(self.run.path, trial.custom_dirname)
         config = trial.current_config
-        self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.resources, trial.evaluated_params)
+        self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.evaluated_params)
         record = records.trial(
             trial.trial_id,
             trial.number,
@@ -103,7 +102,7 @@ class Recorder:
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
-        now = _Changeable(trial.current_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
+        now = _Changeable(trial.current_config, trial.experiment_tag, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
         # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long, and
@@ -115,14 +114,9 @@ class Recorder:
         if before.evaluated_params is not now.evaluated_params:
             evaluated_params = now.evaluated_params
         tag = now.tag if before.tag != now.tag else None
-        resources = now.resources if before.resources != now.resources else None
-        is_changed = config is not None or tag is not None or resources is not None or evaluated_params is not None
+        is_changed = config is not None or tag is not None or evaluated_params is not None
         if is_changed:
-            self._journal.add(
-                records.change(
-                    trial.trial_id, config=config, tag=tag, resources=resources, evaluated_params=evaluated_params
-                )
-            )
+            self._journal.add(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
@@ -275,5 +269,4 @@ class _Changeable(NamedTuple):
 
     config: dict[str, Any]
     tag: str
-    resources: Resources
     evaluated_params: dict[str, Any]

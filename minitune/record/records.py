@@ -315,15 +315,10 @@ def change(
     *,
     config: Mapping[str, Any] | None,
     tag: str | None,
-    resources: Resources | None,
     evaluated_params: Mapping[str, Any] | None = None,
 ) -> Record:
     """A plug-in has changed a trial. What has not changed is None; `evaluated_params` is left out then."""
-    if resources is None:
-        fields = None
-    else:
-        fields = _resource_fields(resources)
-    record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
+    record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag}
     if evaluated_params is not None:
         record["evaluated_params"] = evaluated_params
     return record
@@ -373,6 +368,6 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:
-    """The resources in a `trial` or `change` record. ValueError if they are malformed."""
+    """The resources in a `trial` record. ValueError if they are malformed."""
     fields = record["resources"]
     return Resources(fields["bundles"], fields["strategy"], bundle_label_selector=fields.get("labels"))

@@ -346,7 +346,7 @@ class Story:
         self._add(trial, replaced)
 
     def _resources_of(self, record: records.Record) -> Resources:
-        """The resources in a `trial` or `change` record. Equal ones of successive records are one object."""
+        """The resources in a `trial` record. Equal ones of successive records are one object."""
         fields = record["resources"]
         if self._resources is None or self._resources[0] != fields:
             self._resources = fields, records.resources_of(record)
@@ -433,8 +433,6 @@ class Story:
             trial.set_experiment_tag(record["tag"])
         if record.get("evaluated_params") is not None:
             trial.evaluated_params = record["evaluated_params"]
-        if record["resources"] is not None:
-            self._set_resources(trial, self._resources_of(record))
 
     def _on_status(self, trial: Trial, effect: Effect) -> None:
         record = effect.record
@@ -506,9 +504,6 @@ class Story:
             trial.record_result(record["metrics"], flat)
         else:
             trial.progress.num_reports += 1
-
-    def _set_resources(self, trial: Trial, resources: Resources) -> None:
-        trial.resources = resources
 
     def _move(self, trial: Trial, transition: Transition, why: str | Ending) -> None:
         trial.phase = _PHASE_AFTER[transition]

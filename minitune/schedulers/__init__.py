@@ -13,8 +13,6 @@ Modules
     population            the ranks of a population and the explore step, without a run
     pbt, pb2              population based training with them; pb2 explores with a model
     median_stopping_rule  the median rule
-    resource_changing_scheduler
-                          around another scheduler: changes the resources of running trials
 
 One result
 ----------
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from minitune.schedulers.pb2 import PB2 as PB2
     from minitune.schedulers.pbt import PopulationBasedTraining as PopulationBasedTraining
     from minitune.schedulers.pbt import PopulationBasedTrainingReplay as PopulationBasedTrainingReplay
-    from minitune.schedulers.resource_changing_scheduler import ResourceChangingScheduler as ResourceChangingScheduler
 
 __all__ = [
     "PB2",
@@ -52,7 +49,6 @@ __all__ = [
     "MedianStoppingRule",
     "PopulationBasedTraining",
     "PopulationBasedTrainingReplay",
-    "ResourceChangingScheduler",
     "SchedulerContext",
     "TrialScheduler",
     "create_scheduler",
@@ -70,7 +66,6 @@ SchedulerName = Literal[
     "pbt",
     "pbt_replay",
     "pb2",
-    "resource_changing",
 ]
 """The names of schedulers, for editors. Case does not matter, so any text is accepted."""
 _BY_NAME = {
@@ -85,7 +80,6 @@ _BY_NAME = {
     "pbt": "pbt:PopulationBasedTraining",
     "pbt_replay": "pbt:PopulationBasedTrainingReplay",
     "pb2": "pb2:PB2",
-    "resource_changing": "resource_changing_scheduler:ResourceChangingScheduler",
 }
 """The module and the class of each name, loaded when first used."""
 

@@ -19,7 +19,6 @@ from minitune.base.pickling import dumps_by_value
 from minitune.base.text import number_text, warn_once
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import Trial
-from minitune.resources import Resources
 from minitune.result import DEFAULT_METRIC, own_metrics
 
 WORST = float("-inf")
@@ -33,18 +32,6 @@ SUPPLY_ENDED = "ENDED"
 """There will be no new trial."""
 
 
-class ResourceTotals(Protocol):
-    """The machine's resources, for schedulers that hand them out."""
-
-    def get_num_cpus(self) -> float:
-        """CPUs of the run in all."""
-        ...
-
-    def get_num_gpus(self) -> float:
-        """GPUs of the run in all."""
-        ...
-
-
 class SchedulerContext(Protocol):
     """The first argument of every hook. What its methods ask for happens after the hook.
 
@@ -56,7 +43,6 @@ class SchedulerContext(Protocol):
 
     search_alg: Any
     is_replaying: bool
-    _resource_updater: ResourceTotals
 
     @property
     def supply(self) -> str:
@@ -89,10 +75,6 @@ class SchedulerContext(Protocol):
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
         """Ask that `trial` continues from the latest checkpoint of `donor` with `config`. Users read the reason."""
-        ...
-
-    def set_resources(self, trial: Trial, request: Resources) -> None:
-        """Ask the run to give `trial` the resources of `request` from now on."""
         ...
 
 

@@ -149,7 +149,6 @@ def four(config: dict[str, int]) -> None:
     ("scheduler", "name"),
     [
         (Odd(), "Odd"),
-        (tune.schedulers.ResourceChangingScheduler(Odd()), "Odd"),
         (tune.schedulers.ASHAScheduler(max_t=9), "ASHA"),
         (tune.schedulers.HyperBandScheduler(max_t=9), "HyperBand"),
         (

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from minitune import Callback, Resources, Searcher, Stopper, Trial, TrialScheduler
+from minitune import Callback, Searcher, Stopper, Trial, TrialScheduler
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 
 Notes = list[tuple[str, str, Any]]
@@ -101,7 +101,7 @@ class PausingScheduler(TrialScheduler):
 
 
 class MeddlingScheduler(PausingScheduler):
-    """Also saves, stops and pauses others and the trial itself, changes resources, and copies from other trials."""
+    """Also saves, stops and pauses others and the trial itself, and copies from other trials."""
 
     def decide(self, tune_controller: Any, trial: Trial, count: int) -> str:
         """One of all things that a scheduler can do."""
@@ -110,7 +110,7 @@ class MeddlingScheduler(PausingScheduler):
         rng = random.Random(f"{self._seed}/{trial.number}/{count}/decide")
         others = [other for other in tune_controller.get_live_trials() if other is not trial]
         other = rng.choice(others) if others else trial
-        action = rng.choice(("none", "none", "save", "pause", "pause unsaved", "stop", "other", "exploit", "resources"))
+        action = rng.choice(("none", "none", "save", "pause", "pause unsaved", "stop", "other", "exploit"))
         if action == "save":
             return Decision(CONTINUE, "saves", save=True)
         if action.startswith("pause"):
@@ -123,8 +123,6 @@ class MeddlingScheduler(PausingScheduler):
             (tune_controller.stop_trial if rng.random() < 0.3 else tune_controller.pause_trial)(other)
         if action == "exploit" and other is not trial:
             return Decision(PAUSE, "exploits", exploit=(other, {**other.config, "x": count + 0.5}))
-        if action == "resources":
-            return Decision(PAUSE, "other resources", resources=Resources.of({"cpu": 1 + count % 2 / 2}))
         return CONTINUE
 
 

@@ -36,7 +36,6 @@ from minitune.schedulers import (
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    ResourceChangingScheduler,
 )
 from minitune.search.tpe import TPESearch
 from minitune.simulation import Simulation
@@ -253,10 +252,6 @@ def fit_one(**more: Any) -> None:
         ("time_budget_s=1000", {"time_budget_s": 1000}),
         ("trial_timeout_s=1000", {"trial_timeout_s": 1000}),
         ("time_attr='time_total_s' of MedianStoppingRule", {"scheduler": MedianStoppingRule()}),
-        (
-            "time_attr='time_total_s' of ResourceChangingScheduler",
-            {"scheduler": ResourceChangingScheduler(MedianStoppingRule())},
-        ),
         (
             "the metric 'time_this_iter_s'",
             {"metric": None, "mode": None, "scheduler": ASHAScheduler(metric="time_this_iter_s", mode="min")},

@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from test_driver_lifecycle import REQUESTS, make
+from test_driver_lifecycle import make
 
 from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
@@ -77,16 +77,12 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
     state, trials = RunState(), []
     gone: list[RunningTrial] = []
     for _ in range(data.draw(st.integers(1, 60))):
-        action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit", "resources"]))
+        action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit"]))
         if action == "add" and len(trials) < 6:
             trials.append(make(len(trials), data.draw(st.integers(0, 2))))
             state.add(trials[-1])
         elif action == "exit" and gone:
             state.has_left(gone.pop(data.draw(st.integers(0, len(gone) - 1))))
-        elif action == "resources" and trials:
-            trial = data.draw(st.sampled_from(trials))
-            if trial.phase in (Phase.QUEUED, Phase.PAUSED):
-                state.change_resources(trial, data.draw(st.sampled_from(REQUESTS)))
         elif action == "step" and trials:
             walk(state, data.draw(st.sampled_from(trials)), data.draw(st.sampled_from(list(Transition))), gone)
         check(state, trials)

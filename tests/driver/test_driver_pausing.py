@@ -28,13 +28,11 @@ from kit import (
 from minitune import (
     ASHAScheduler,
     FIFOScheduler,
-    Resources,
     ResultGrid,
     Trial,
     TuneConfig,
     TuneError,
     clock,
-    get_context,
     grid_search,
     report,
     simulate,
@@ -239,36 +237,17 @@ def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
     assert "cannot exploit" in caplog.text
 
 
-def test_resources_change_through_a_pause() -> None:
-    held: list[float] = []
-
-    def grow(context: Any, trial: Trial, result: dict[str, Any]) -> str:
-        held.append(trial.resources.required_resources["CPU"])
-        if result["training_iteration"] > 1:
-            return "CONTINUE"
-        context.set_resources(trial, {"cpu": 3})
-        return "NOOP"
-
-    grid = fit(counting(4), scheduler=deciding(grow))
-    assert held[0] == 1
-    assert held[-1] == 3
-    assert grid[0].metrics["n"] == 4
-
-
-@pytest.mark.parametrize("more", ["resources", "exploit"])
-def test_of_two_pauses_the_one_that_does_more_counts(more: str) -> None:
+def test_a_pause_with_an_exploit_counts_more_than_a_pause_alone() -> None:
     """Trial 0 asks for a pause of trial 1, which computes. When that has reported, it is to change, too."""
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(restored_state() + 1, 4):
             clock.current.sleep(config["seconds"])
-            report_state(n, {"n": n, "cpus": get_context().get_trial_resources().required_resources["CPU"]})
+            report_state(n, {"n": n})
 
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
         if trial.number == 0 and result["n"] == 1:
             context.pause_trial(context.get_live_trials()[1])
-        if trial.number == 1 and result["n"] == 1 and more == "resources":
-            return Decision("PAUSE", resources=Resources([{"CPU": 2}]))
         if trial.number == 1 and result["n"] == 1:
             return Decision("PAUSE", exploit=(context.get_trials()[0], {"seconds": 9}))
         return "CONTINUE"
@@ -279,32 +258,7 @@ def test_of_two_pauses_the_one_that_does_more_counts(more: str) -> None:
         scheduler=deciding(decide),
         executor=virtual_executor(4),
     )
-    if more == "resources":
-        assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]
-    else:
-        assert grid[1].config == {"seconds": 9}
-
-
-@pytest.mark.parametrize("was_paused", [False, True])
-def test_a_trial_that_waits_starts_as_soon_as_there_is_room_for_its_new_request(was_paused: bool) -> None:
-    """Trials 1 and 2 ask for as much as trial 0, which runs; then less is enough for trial 2."""
-    order: list[int] = []
-
-    def trainable(config: dict[str, Any]) -> None:
-        order.append(config["i"])
-        report({"n": 1})
-        report({"n": 2})
-
-    def shrink(context: Any, trial: Trial, result: dict[str, Any]) -> str:
-        if trial.number == 0 and result["n"] == 1:
-            last = context.get_trials()[2]
-            if was_paused:
-                context.pause_trial(last)
-            context.set_resources(last, {"cpu": 1})
-        return "CONTINUE"
-
-    fit(with_resources(trainable, {"cpu": 3}), {"i": grid_search([0, 1, 2])}, scheduler=deciding(shrink))
-    assert order == ([0, 1, 2] if was_paused else [0, 2, 1])
+    assert grid[1].config == {"seconds": 9}
 
 
 def test_scheduler_is_asked_again_when_the_searcher_finishes() -> None:
@@ -387,19 +341,6 @@ def test_a_waiting_trial_that_cannot_start_keeps_no_resources_from_others() -> N
     assert grid.num_terminated == 31
 
 
-def test_a_scheduler_sees_the_live_trials_and_the_resources() -> None:
-    seen = []
-
-    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
-        counts = context._resource_updater
-        live = [each.number for each in context.get_live_trials()]
-        seen.append((live, counts.get_num_cpus(), counts.get_num_gpus()))
-        return "CONTINUE"
-
-    fit(report_n(1), {"i": grid_search([0, 1])}, scheduler=deciding(decide), max_concurrent_trials=1)
-    assert seen == [([0], 4, 0), ([1], 4, 0)]
-
-
 def test_a_start_after_a_pause_is_no_attempt_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     def train(config: dict[str, Any]) -> None:
         if not restored_state():
@@ -477,19 +418,19 @@ def test_a_trial_without_a_decision_goes_on_and_can_be_paused_later() -> None:
 
 def test_a_pause_of_a_trial_that_is_paused_changes_nothing() -> None:
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
-        second = context.get_trials()[1]
+        first, second, *_ = context.get_trials()
         if trial is second and result["n"] == 1:
-            context.set_resources(second, {"cpu": 4})  # it waits for the end of the other one
-            return "PAUSE"
-        if trial is not second and result["n"] in (2, 3):
+            return "PAUSE"  # the third one takes its room
+        if trial is first and result["n"] == 2:
             paused.append(second.status)
             context.pause_trial(second)
         return "CONTINUE"
 
     paused: list[str] = []
-    grid = fit(counting(4), {"i": grid_search([0, 1])}, scheduler=deciding(decide))
-    assert paused == ["PAUSED"] * 2
-    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4]] * 2
+    space = {"i": grid_search([0, 1, 2])}
+    grid = fit(counting(4), space, scheduler=deciding(decide), max_concurrent_trials=2)
+    assert paused == ["PAUSED"]
+    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4]] * 3
 
 
 def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it() -> None:
@@ -503,27 +444,10 @@ def test_a_checkpoint_that_a_paused_trial_has_not_reported_is_removed_with_it() 
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
         other = context.get_trials()[1]
         if trial.number == 0 and result["n"] == 1:
-            context.pause_trial(other, should_checkpoint=False)
-            context.set_resources(other, {"cpu": 4})  # it does not start again
+            context.pause_trial(other, should_checkpoint=False)  # the third one takes its room
         if trial.number == 0 and result["n"] == 2:
             context.stop_trial(other)
         return "CONTINUE"
 
-    grid = fit(train, {"i": grid_search([0, 1])}, scheduler=deciding(decide), executor=virtual_executor())
-    assert [len(list(Path(result.path).glob("checkpoint_*"))) for result in grid] == [3, 0]
-
-
-def test_a_pause_does_not_take_the_place_of_new_resources_that_wait() -> None:
-    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
-        other = context.get_trials()[-1]
-        if (trial.number, result["n"], other.status) == (0, 2, "RUNNING"):
-            context.set_resources(other, {"cpu": 2})
-            context.pause_trial(other)
-            asked.append(other.number)
-        return "CONTINUE"
-
-    asked: list[int] = []
-    grid = fit(counting(5), {"i": grid_search([0, 1])}, scheduler=deciding(decide))
-    assert asked == [1]
-    assert [trial.resources for trial in grid._run.trials] == [Resources([{"CPU": 1}]), Resources([{"CPU": 2}])]
-    assert [result.metrics["n"] for result in grid] == [5, 5]
+    grid = fit(train, {"i": grid_search([0, 1, 0])}, scheduler=deciding(decide), executor=virtual_executor(2))
+    assert [len(list(Path(result.path).glob("checkpoint_*"))) for result in grid] == [3, 0, 3]

@@ -66,7 +66,6 @@ class Storm(FIFOScheduler):
                 self.STOP if self.random.random() < 0.3 else self.PAUSE,
                 Decision("CONTINUE", save=True),
                 Decision("PAUSE", exploit=(donor, self.changed(trial))),
-                Decision("PAUSE", resources=trial.resources),
             ]
         )
 
@@ -74,7 +73,7 @@ class Storm(FIFOScheduler):
         while self.acts > 0 and self.random.random() < 0.3:
             self.acts -= 1
             trial = self.random.choice(context.get_trials())
-            verb = self.random.choice(["stop", "pause", "pause", "abandon", "exploit", "resources"])
+            verb = self.random.choice(["stop", "pause", "pause", "abandon", "exploit"])
             if verb == "stop" and self.random.random() < 0.3:
                 context.stop_trial(trial)
             elif verb == "pause":
@@ -83,8 +82,6 @@ class Storm(FIFOScheduler):
                 context.pause_trial(trial, should_checkpoint=False)
             elif verb == "exploit":
                 context.exploit_trial(trial, self.random.choice(donors(context) or [trial]), self.changed(trial))
-            elif verb == "resources":
-                context.set_resources(trial, {"cpu": self.random.choice([0.5, 1, 2])})
 
     def changed(self, trial: Trial) -> dict[str, Any]:
         return {**trial.config, "i": self.random.randrange(100)}

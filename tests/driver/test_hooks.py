@@ -11,13 +11,12 @@ from minitune import Searcher, Stopper, Trial
 from minitune.driver.hooks import DriverContext
 from minitune.driver.state import Request, RunState
 from minitune.experiment.lifecycle import Transition
-from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
 
 
 def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state() -> None:
     state = RunState()
-    context = DriverContext(state, BasicVariantGenerator(), {"CPU": 3.0})
+    context = DriverContext(state, BasicVariantGenerator())
     assert (context.get_trials(), context.first_pending(), context.first_paused()) == ([], None, None)
     trials = [make_trial(number) for number in range(6)]
     for trial in trials:
@@ -34,15 +33,9 @@ def test_a_scheduler_finds_the_trials_of_the_run_by_id_and_by_state() -> None:
     assert context.get_live_trials() == trials[1:]
 
 
-@pytest.mark.parametrize(("totals", "cpus", "gpus"), [({}, 0, 0), ({"CPU": 3.0}, 3, 0), ({"GPU": 2.0}, 0, 2)])
-def test_a_scheduler_counts_the_resources_of_the_machine(totals: dict[str, float], cpus: int, gpus: int) -> None:
-    counts = DriverContext(RunState(), BasicVariantGenerator(), totals)._resource_updater
-    assert (counts.get_num_cpus(), counts.get_num_gpus()) == (cpus, gpus)
-
-
 def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() -> None:
     state = RunState()
-    context = DriverContext(state, BasicVariantGenerator(), {})
+    context = DriverContext(state, BasicVariantGenerator())
     trial = run_trial(make_trial())
     donor = make_trial(1)
     context.stop_trial(trial, "too slow", {"rank": 3})
@@ -50,7 +43,6 @@ def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() ->
     context.pause_trial(trial)
     context.pause_trial(trial, should_checkpoint=False)
     context.exploit_trial(trial, donor, {"lr": 1}, "it is better")
-    context.set_resources(trial, {"CPU": 2})
     assert trial.status == "RUNNING"
     assert list(state.requests) == [
         Request("stop", trial, ("too slow", {"rank": 3})),
@@ -58,7 +50,6 @@ def test_requests_of_a_scheduler_wait_in_their_order_with_all_that_they_say() ->
         Request("pause", trial, True),
         Request("pause", trial, False),
         Request("exploit", trial, (donor, {"lr": 1}, "it is better")),
-        Request("resources", trial, Resources([{"CPU": 2}])),
     ]
 
 

@@ -22,7 +22,6 @@ from minitune import (
 )
 from minitune.schedulers.pb2 import PB2
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
-from minitune.schedulers.resource_changing_scheduler import ResourceChangingScheduler
 from minitune.search import SearchGenerator
 
 END = 20
@@ -198,11 +197,10 @@ def test_a_searcher_is_refused() -> None:
 
     limited = ConcurrencyLimiter(Fixed(), 2)
     for choice, name in ((limited, "Fixed"), (SearchGenerator(Fixed()), "Fixed"), ("tpe", "TPESearch")):
-        for scheduler in (pbt(), ResourceChangingScheduler(pbt())):
-            with pytest.raises(ValueError, match=f"takes no search algorithm, but got {name}; leave") as caught:
-                fit(Climber, {}, scheduler=scheduler, search_alg=choice, max_concurrent_trials=2)
-            assert not isinstance(caught.value, TuneError)  # of a run that has not begun
-            assert not run_path().exists()
+        with pytest.raises(ValueError, match=f"takes no search algorithm, but got {name}; leave") as caught:
+            fit(Climber, {}, scheduler=pbt(), search_alg=choice, max_concurrent_trials=2)
+        assert not isinstance(caught.value, TuneError)  # of a run that has not begun
+        assert not run_path().exists()
     assert fit(Climber, {"lr": 1.0}, scheduler=pbt(), search_alg="random").num_errors == 0
 
 

@@ -388,19 +388,18 @@ def test_changes_by_a_scheduler_survive() -> None:
         if result["n"] == 1:
             trial.set_config({**trial.config, "i": 5})
             trial.set_experiment_tag("changed")
-            context.set_resources(trial, {"cpu": 2})
         return "CONTINUE"
 
     def trainable(config: dict[str, Any]) -> None:
         counting(4)(config)
 
     def see(trial: Trial, **info: Any) -> None:
-        seen.append((trial.config, trial.experiment_tag, trial.resources.required_resources))
+        seen.append((trial.config, trial.experiment_tag))
 
     seen: list[tuple[Any, ...]] = []
     cut(trainable, {"i": 1}, results=3, scheduler=deciding(change))
     grid = resume(trainable, callbacks=[listening(on_trial_start=see)])
-    assert seen == [({"i": 5}, "changed", {"CPU": 2})]
+    assert seen == [({"i": 5}, "changed")]
     assert grid[0].metrics["experiment_tag"] == "changed"
 
 

@@ -74,16 +74,9 @@ def test_old_names_of_paths_warn() -> None:
         assert trial.local_dir == "/runs/one"
 
 
-def test_resources_can_be_changed_while_it_waits() -> None:
+def test_resources_have_one_name_of_two() -> None:
     trial = Trial("train", placement_group_factory=PlacementGroupFactory([{"CPU": 2}]), stub=True)
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
-    trial.update_resources({"cpu": 1, "gpu": 1})
-    assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 1}
-    trial.placement_group_factory = PlacementGroupFactory([{"CPU": 3}])
-    assert trial.placement_group_factory.required_resources == {"CPU": 3}
-    trial.set_status(Trial.RUNNING)
-    with pytest.raises(ValueError, match="not while it is RUNNING"):
-        trial.update_resources({"cpu": 1})
     with pytest.raises(ValueError, match="two names"):
         Trial("train", resources={"cpu": 1}, placement_group_factory={"cpu": 1}, stub=True)
 

@@ -69,7 +69,7 @@ def told(name: str) -> list[str]:
     searcher = SearchGenerator(LoggingSearcher(log))
     searcher.add_configurations([PlainExperiment({}, 1, TrialMaker("train"))])
     state = RunState()
-    hooks = Hooks(LoggingScheduler(log), searcher, NoopStopper(), [LoggingCallback(log)], state, {})
+    hooks = Hooks(LoggingScheduler(log), searcher, NoopStopper(), [LoggingCallback(log)], state)
     hooks.setup(stop=None, num_samples=1, total_num_samples=1)
     trial = hooks.next_trial()
     assert trial is not None

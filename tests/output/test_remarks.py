@@ -17,7 +17,6 @@ from minitune.schedulers import (
     ASHAScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    ResourceChangingScheduler,
     TrialScheduler,
 )
 
@@ -52,7 +51,6 @@ def slow(config: dict[str, Any]) -> None:
         (PopulationBasedTraining(hyperparam_mutations={"x": uniform(0, 1)}), "PBT decided nothing: its first turn"),
         (MedianStoppingRule(), "median rule decided nothing: its first turn"),
         (ASHAScheduler(time_attr="time_total_s", grace_period=60), "ASHA decided nothing: its first turn"),
-        (ResourceChangingScheduler(MedianStoppingRule()), "median rule decided nothing: its first turn"),
     ],
 )
 def test_a_scheduler_that_never_had_a_turn_names_its_unit(

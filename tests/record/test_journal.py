@@ -483,7 +483,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
             records.status("a", "TERMINATED", Ending.of(EndKind.SCHEDULER, scheduler="ASHA")),
             records.state("plugins-000000000012.pkl", "ab", 12),
             records.extend(3, 9),
-            records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
+            records.change("a", config={"x": 2}, tag=None),
             records.close(Ending.of(EndKind.FINISHED)),
         ):
             log.append(record)

@@ -36,7 +36,6 @@ from minitune.record.reading import read_overview, read_run
 from minitune.record.reports import read_reports
 from minitune.record.standing import read_standing
 from minitune.record.story import Story
-from minitune.resources import Resources
 from minitune.result import complete
 
 THREE = {"i": grid_search([0, 1, 2])}
@@ -162,10 +161,6 @@ def stops(context: Any, trial: Trial) -> str:
     return "STOP"
 
 
-def gets_two_cpus(context: Any, trial: Trial) -> Decision:
-    return Decision("PAUSE", resources=Resources([{"CPU": 2}]))
-
-
 def changes_by_itself(context: Any, trial: Trial) -> str:
     trial.set_experiment_tag("another")
     trial.set_config({**trial.config, "i": 7})
@@ -184,7 +179,6 @@ LIVES: dict[str, tuple[list[tuple[int, int]], dict[str, Any]]] = {
         {"trial_1_at_3": [takes_over(0, i=8)], "trial_2_at_3": [takes_over(1, i=9, more=[1])]},
     ),
     "ends before it has saved": ([], {"trial_1_at_3": [takes_over(0), stops]}),
-    "gets other resources": ([], {"trial_2_at_2": [gets_two_cpus]}),
     "is stopped, and others fail for good": ([(0, 3), (0, 4), (0, 5)], {"trial_1_at_2": [stops]}),
 }
 

@@ -20,7 +20,6 @@ from minitune.schedulers import (
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    ResourceChangingScheduler,
     TrialScheduler,
     create_scheduler,
 )
@@ -133,7 +132,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "pbt": {"hyperparam_mutations": {"lr": [0.1, 0.2]}},
     "pbt_replay": {},
     "pb2": {"hyperparam_bounds": {"lr": [0.1, 0.2]}},
-    "resource_changing": {},
 }
 
 
@@ -150,12 +148,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         ("hb_bohb", "HyperBandForBOHB"),
         ("pbt", "PopulationBasedTraining"),
         ("pb2", "PB2"),
-        ("resource_changing", "ResourceChangingScheduler"),
     ],
 )
 def test_schedulers_are_made_by_name(name: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     own = ARGUMENTS.get(name.lower(), {})
-    usual = {} if kind in ("FIFOScheduler", "ResourceChangingScheduler") else {"metric": "m", "mode": "min"}
+    usual = {} if kind == "FIFOScheduler" else {"metric": "m", "mode": "min"}
     made = create_scheduler(name, **usual, **own)
     assert type(made).__name__ == kind
     assert getattr(schedulers, kind) is type(made)
@@ -207,8 +204,6 @@ class Own(ASHAScheduler):
         (MedianStoppingRule(grace_period=7, **SCORED), "time_total_s", 7, False),
         (PopulationBasedTraining(perturbation_interval=5, **MUTATES), "time_total_s", 5, False),
         (PopulationBasedTraining("epoch", perturbation_interval=5, burn_in_period=8, **MUTATES), "epoch", 8, False),
-        (ResourceChangingScheduler(ASHAScheduler(grace_period=3, **SCORED)), "training_iteration", 3, False),
-        (ResourceChangingScheduler(), None, None, False),
     ],
 )
 def test_a_scheduler_tells_by_which_time_from_when_on_and_in_which_order_it_decides(
@@ -261,9 +256,6 @@ def test_a_result_at_time_zero_is_a_result_and_one_without_a_time_is_told_once(
 SEEDED: dict[str, Any] = {
     "pbt": lambda: PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}}),
     "pb2": lambda: PB2(hyperparam_bounds={"x": [0.0, 1.0]}, **SCORED),
-    "within another": lambda: ResourceChangingScheduler(
-        PopulationBasedTraining(**{**MUTATES, "hyperparam_mutations": {"x": uniform(0, 1)}})
-    ),
 }
 
 

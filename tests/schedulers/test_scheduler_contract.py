@@ -13,7 +13,6 @@ from minitune.schedulers import (
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
-    ResourceChangingScheduler,
     TrialScheduler,
 )
 from minitune.schedulers.pb2 import PB2
@@ -84,8 +83,3 @@ class TestPB2(SchedulerContract):
             hyperparam_bounds={"x": [0.0, 1.0]},
             log_config=False,
         )
-
-
-class TestResourceChanging(SchedulerContract):
-    def make_scheduler(self) -> TrialScheduler:
-        return ResourceChangingScheduler(ASHAScheduler(max_t=16))

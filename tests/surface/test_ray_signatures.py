@@ -48,6 +48,7 @@ DIFFERENCES: dict[str, str] = {
     "tune.TuneContext.get_metadata": "part of Ray Train",
     "tune.experiment.Trial": "users do not make trials; storage, files and checkpoints belong to the run",
     **{f"tune.experiment.Trial.{name}": "part of Ray's engine" for name in INTERNAL.split()},
+    "tune.experiment.Trial.update_resources": "a trial keeps its resources",
     "tune.run": "chdir_to_trial_dir works, with a warning",
 }
 """Deliberate differences, each with its reason."""
