@@ -154,7 +154,6 @@ class CheckpointConfig(Config):
         checkpoint_score_order: `"max"` or `"min"`.
         checkpoint_frequency: After how many iterations a class trainable is saved; 0: never.
         checkpoint_at_end: Whether a class is saved at its end; None: if it overrides `save_checkpoint`.
-        max_total_bytes: The maximum size of all of the run together; None: no limit.
 
     Raises:
         ValueError: If a field has an invalid value.
@@ -165,7 +164,6 @@ class CheckpointConfig(Config):
     checkpoint_score_order: str = "max"
     checkpoint_frequency: int = 0
     checkpoint_at_end: bool | None = None
-    max_total_bytes: int | None = None
 
     def _check(self) -> None:
         keep = self.num_to_keep
@@ -177,8 +175,6 @@ class CheckpointConfig(Config):
         require(is_whole(frequency) and frequency >= 0, "checkpoint_frequency: an int >= 0", frequency)
         at_end = self.checkpoint_at_end
         require(at_end is None or isinstance(at_end, bool), "checkpoint_at_end: None, True or False", at_end)
-        budget = self.max_total_bytes
-        require(budget is None or (is_whole(budget) and budget > 0), "max_total_bytes: None or an int > 0", budget)
 
 
 @explains_calls()

@@ -301,9 +301,7 @@ class _SimulatedDriver(Driver):
             run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
             callbacks = self.components.callbacks
             self.components.callbacks = [one for one in callbacks if not isinstance(one, LoggerCallback)]
-            opened = MemoryRun(
-                run, checkpoints=first.checkpoints(), metric=plan.goal.metric, mode=plan.goal.mode, listen=log.listen
-            )
+            opened = MemoryRun(run, checkpoints=first.checkpoints(), listen=log.listen)
         else:
             run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
             opened = self._closing.enter_context(open_run_of(plan, run, lock=lock, listen=log.listen))

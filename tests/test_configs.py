@@ -94,7 +94,6 @@ def test_the_fields_of_configs_have_the_order_in_which_users_pass_them() -> None
         (CheckpointConfig, "checkpoint_score_order", "min"),
         (CheckpointConfig, "checkpoint_frequency", 2),
         (CheckpointConfig, "checkpoint_at_end", False),
-        (CheckpointConfig, "max_total_bytes", 1000),
         (RunConfig, "storage_filesystem", None),
         (RunConfig, "log_to_file", ("a", "b")),
         (RunConfig, "log_to_file", True),

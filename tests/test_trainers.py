@@ -150,7 +150,7 @@ def test_a_failed_training_raises_with_its_error_as_the_cause(run_config: RunCon
 
     with pytest.raises(TrainingFailedError, match="no such column") as caught:
         DataParallelTrainer(fails, run_config=run_config).fit()
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert "KeyError: 'no such column'" in str(caught.value.__cause__)
 
 
 def test_what_a_trainer_cannot_do_is_refused_at_once(run_config: RunConfig) -> None:

@@ -505,8 +505,6 @@ def open_run_of(
         lock=lock,
         is_new=lock is not None,
         checkpoints=experiment.checkpoints(),
-        metric=plan.goal.metric,
-        mode=plan.goal.mode,
         dirname_creator=creator and guarded(creator, "trial_dirname_creator"),
         time_budget_s=plan.tune_config.budget_s(),
         limits=experiment.stopping_criterion,

@@ -53,8 +53,6 @@ class OpenRun:
         *,
         is_new: bool,
         checkpoints: CheckpointConfig,
-        metric: str | None,
-        mode: str | None,
         dirname_creator: Callable[[Trial], str] | None,
         time_budget_s: float | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -69,8 +67,6 @@ class OpenRun:
         self._housekeeper = Housekeeper()
         self._manager = CheckpointManager(
             checkpoints,
-            metric=metric,
-            mode=mode,
             housekeeper=self._housekeeper,
         )
         self._dirname_creator = dirname_creator
@@ -175,12 +171,10 @@ class MemoryRun:
         run: RunDirectory,
         *,
         checkpoints: CheckpointConfig,
-        metric: str | None,
-        mode: str | None,
         listen: RecordHook,
     ):
         self.run = run
-        manager = CheckpointManager(checkpoints, metric=metric, mode=mode)
+        manager = CheckpointManager(checkpoints)
         self._journal = MemoryJournal(listen)
         self.recorder = Recorder(run, self._journal, manager, NoDirectories(run))
 

@@ -7,9 +7,7 @@ It keeps these:
 * *pinned* ones: a worker is loading them, or another trial continues from them;
 * the newest one that is synced to the disk: a power cut may destroy the newer ones.
 
-Any other checkpoint is *surplus*. With `num_to_keep` it is removed at once, else when the run exceeds its budget of
-bytes, the oldest first. If that does not free enough, checkpoints of TERMINATED trials, which no resume needs, follow:
-the oldest first, and never the best of them all.
+Any other checkpoint is *surplus*, and is removed at once.
 
 The caller first writes a `drop` record for each checkpoint that a method here returns, and then calls `remove`: every
 checkpoint that the journal names exists.
@@ -23,14 +21,13 @@ import math
 import os
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.experiment.goal import checkpoint_score
-from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
 from minitune.record.housekeeper import Housekeeper
@@ -62,17 +59,11 @@ class _TrackedCheckpoint(NamedTuple):
 
 
 class _Score:
-    """Ranks checkpoints by a metric."""
+    """Ranks checkpoints by the metric that a config sets."""
 
-    def __init__(self, attribute: str | None, order: str):
-        self.attribute = attribute
-        self._mode = order
-
-    @classmethod
-    def of_config(cls, config: CheckpointConfig) -> _Score:
-        """The score that a config sets."""
-        attribute = config.checkpoint_score_attribute
-        return cls(attribute, config.checkpoint_score_order if attribute else "max")
+    def __init__(self, config: CheckpointConfig):
+        self.attribute = config.checkpoint_score_attribute
+        self._mode = config.checkpoint_score_order
 
     def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
         """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
@@ -83,12 +74,11 @@ class _Score:
 
 
 class _BestCheckpoints:
-    """The best checkpoints of each trial: as many as are kept, or one."""
+    """The best checkpoints of each trial, if only so many are kept."""
 
-    def __init__(self, config: CheckpointConfig, has_budget: bool):
+    def __init__(self, config: CheckpointConfig):
         self.num_to_keep = config.num_to_keep
-        self._score = _Score.of_config(config)
-        self._has_budget = has_budget
+        self._score = _Score(config)
         # By trial id: its best k, the worst first, with their scores.
         self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
 
@@ -101,8 +91,8 @@ class _BestCheckpoints:
         num_to_keep = self.num_to_keep
         score = self._score
         attribute = score.attribute
-        if num_to_keep is None and not (self._has_budget and attribute):
-            return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
+        if num_to_keep is None:
+            return None  # all checkpoints stay
         if attribute and lookup(metrics, attribute) is MISSING:
             names = ", ".join(own_metrics(metrics)) or "none"
             warn_once(
@@ -113,7 +103,7 @@ class _BestCheckpoints:
         best = self._best.setdefault(entry.trial.trial_id, [])
         # of equal scores the newer checkpoint is better
         insort(best, (score.of(metrics, entry.age), entry))
-        return best.pop(0)[1] if len(best) > (num_to_keep or 1) else None
+        return best.pop(0)[1] if len(best) > num_to_keep else None
 
     def replace(self, trial: Trial, entries: Iterable[_TrackedCheckpoint]) -> None:
         """Rank a trial anew, after one of its checkpoints was discarded."""
@@ -123,11 +113,9 @@ class _BestCheckpoints:
 
 
 class CheckpointManager:
-    """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) with only a budget.
+    """Owns the lifetime of a run's checkpoints. A call costs O(k).
 
     Args:
-        metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
-        mode: `"max"` or `"min"`, for `metric`.
         housekeeper: Removes and syncs checkpoints in the background; None in a run in memory.
     """
 
@@ -135,24 +123,16 @@ class CheckpointManager:
         self,
         config: CheckpointConfig,
         *,
-        metric: str | None = None,
-        mode: str | None = "max",
         housekeeper: Housekeeper | None = None,
     ):
-        self._budget_bytes = config.max_total_bytes
-        self._best = _BestCheckpoints(config, has_budget=self._budget_bytes is not None)
-        self._final_score = _Score.of_config(config)
-        if not self._final_score.attribute:
-            self._final_score = _Score(metric, mode or "max")
+        self._best = _BestCheckpoints(config)
         self._housekeeper = housekeeper
         self._entries: dict[_Key, _TrackedCheckpoint] = {}  # all checkpoints that were not dropped
         self._next_age = 0
-        self.total_bytes = 0  # of all entries
         self._pins: Counter[_Key] = Counter()  # how many trials load a checkpoint at present
-        # Heaps of those that may go, the oldest first. A pinned one waits there, and the newest synced one of a trial.
-        self._doomed: list[_TrackedCheckpoint] = []  # beyond the number to keep
-        self._candidates: list[_TrackedCheckpoint] = []  # go while there are too many bytes
-        self._ended: list[_TrackedCheckpoint] = []  # of finished trials: go after all candidates
+        # A heap of those beyond the number to keep, the oldest first. A pinned one waits there, and the newest synced
+        # one of a trial.
+        self._doomed: list[_TrackedCheckpoint] = []
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -175,19 +155,6 @@ class CheckpointManager:
             self._register(trial, kept)
         for kept in trial.checkpoints[:-1]:
             self._reconsider((trial.trial_id, kept.record.number))
-        if trial.is_finished():
-            return self.trial_ended(trial)
-        return self.collect()
-
-    def trial_ended(self, trial: Trial) -> list[Surplus]:
-        """A trial is TERMINATED or ERROR. Return the checkpoints to remove."""
-        if not self._entries:
-            return []
-        if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
-            for kept in trial.checkpoints:
-                entry = self._entries.get((trial.trial_id, kept.record.number))
-                if entry is not None:
-                    heapq.heappush(self._ended, entry)
         return self.collect()
 
     def pin(self, trial: Trial, record: CheckpointRecord) -> None:
@@ -230,10 +197,24 @@ class CheckpointManager:
 
     def collect(self) -> list[Surplus]:
         """The checkpoints to remove, in order of age; also after checkpoints were synced."""
-        surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
-        if self._is_over_budget() and self._ended:
-            best = self._best_ended()
-            surplus += self._pop(self._ended, self._is_over_budget, best)
+        surplus = []
+        in_use = []
+        while self._doomed:
+            entry = heapq.heappop(self._doomed)
+            if self._entries.get(entry.key) is not entry:
+                continue  # it was in the heap twice, and has been dropped already
+            if self._is_needed(entry):
+                continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
+            is_synced = False  # whether it is the newest synced one, or is being synced now
+            if self._housekeeper is not None:
+                directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
+                is_synced = self._housekeeper.needs(directory)
+            if entry.key in self._pins or is_synced:
+                in_use.append(entry)
+            else:
+                surplus.append(self._drop(entry))
+        for entry in in_use:
+            heapq.heappush(self._doomed, entry)
         return surplus
 
     def finish(self) -> list[Surplus]:
@@ -242,7 +223,7 @@ class CheckpointManager:
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
         """
         # Only then does a sync decide about anything.
-        if (self._doomed or self._candidates) and self._housekeeper is not None:
+        if self._doomed and self._housekeeper is not None:
             self._housekeeper.close()
         return self.collect()
 
@@ -252,7 +233,6 @@ class CheckpointManager:
         entry = _TrackedCheckpoint(self._next_age, trial, kept)
         self._next_age += 1
         self._entries[entry.key] = entry
-        self.total_bytes += kept.record.total_bytes
         evicted = self._best.add(entry)
         if evicted is not None and evicted is not entry:
             self._reconsider(evicted.key)
@@ -263,49 +243,14 @@ class CheckpointManager:
             return
         if self._best.num_to_keep is not None:
             heapq.heappush(self._doomed, entry)
-        elif self._budget_bytes is not None:
-            heapq.heappush(self._candidates, entry)
 
     def _is_needed(self, entry: _TrackedCheckpoint) -> bool:
         """Whether a checkpoint is its trial's newest or one of the best k."""
         return entry.trial.checkpoints[-1] is entry.kept or entry in self._best
 
-    def _pop(
-        self, heap: list[_TrackedCheckpoint], goes_on: Callable[[], bool], spared: _TrackedCheckpoint | None = None
-    ) -> list[Surplus]:
-        """Take checkpoints from `heap`, the oldest first, while `goes_on()`; those in use go back."""
-        surplus = []
-        in_use = []
-        while heap and goes_on():
-            entry = heapq.heappop(heap)
-            if self._entries.get(entry.key) is not entry:
-                continue  # it was in the heap twice, and has been dropped already
-            if heap is not self._ended and self._is_needed(entry):
-                continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
-            is_synced = False  # whether it is the newest synced one, or is being synced now
-            if self._housekeeper is not None and heap is not self._ended:
-                directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-                is_synced = self._housekeeper.needs(directory)
-            if entry is spared or entry.key in self._pins or is_synced:
-                in_use.append(entry)
-            else:
-                surplus.append(self._drop(entry))
-        for entry in in_use:
-            heapq.heappush(heap, entry)
-        return surplus
-
     def _drop(self, entry: _TrackedCheckpoint) -> Surplus:
         del self._entries[entry.key]
-        self.total_bytes -= entry.kept.record.total_bytes
         checkpoints = entry.trial.checkpoints
         index = bisect_left(checkpoints, entry.kept.record.number, key=lambda kept: kept.record.number)
         del checkpoints[index]
         return Surplus(entry.trial, entry.kept.record)
-
-    def _is_over_budget(self) -> bool:
-        return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
-
-    def _best_ended(self) -> _TrackedCheckpoint | None:
-        """The best checkpoint of the finished trials, or the newest one if there is no score."""
-        living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
-        return max(living, key=lambda entry: self._final_score.of(entry.kept.progress.metrics, entry.age), default=None)

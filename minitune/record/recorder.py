@@ -194,8 +194,6 @@ class Recorder:
         if trial.attempt.number > 1 and trial.error is None:
             self.directories.remove_error(trial)
         self._known.pop(trial.trial_id, None)
-        if trial.checkpoints:
-            self._drop(self._checkpoints.trial_ended(trial))
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from minitune import (
     uniform,
 )
 from minitune.clock import VirtualClock
+from minitune.error import TuneError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.past_run import read_curves
@@ -83,7 +84,7 @@ def virtual() -> TuneConfig:
 def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path: Path) -> None:
     first, second, path = virtual(), virtual(), str(tmp_path / "past")
     run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past", callbacks=[EndsAtOne()])
-    with pytest.raises(OSError, match="enough"):
+    with pytest.raises(TuneError, match="enough"):
         Tuner(slow, param_space={"x": grid_search(range(3))}, tune_config=first, run_config=run_config).fit()
     second.executor.clock.sleep(1000.0)
     Tuner.restore(path, slow, tune_config=second, run_config=RunConfig(verbose=0)).fit()

@@ -217,8 +217,6 @@ def _draw_checkpoint(rng: random.Random, saves: bool, is_ordered: bool) -> Check
     if saves:
         arguments["checkpoint_frequency"] = rng.choice((0, 0, 1, 2, 3))
         arguments["checkpoint_at_end"] = rng.choice((None, True, False))
-    if is_ordered and rng.random() < 0.1:
-        arguments["max_total_bytes"] = rng.choice((1, 2000, 5000))
     return CheckpointConfig(**arguments)
 
 

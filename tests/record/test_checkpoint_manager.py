@@ -61,10 +61,6 @@ class Run:
             self.dropped.append((one.trial.trial_id, one.record.number))
             self.manager.remove(one)
 
-    def end(self, trial: Trial, step: Transition = Transition.STOP) -> None:
-        trial.move(step)
-        self.carry_out(self.manager.trial_ended(trial))
-
     def numbers(self, trial: Trial) -> list[int]:
         """Numbers of the trial's checkpoints, which are just those on disk."""
         known = [kept.record.number for kept in trial.checkpoints]
@@ -75,7 +71,7 @@ class Run:
 
 
 def make(tmp_path: Path, **config: Any) -> Run:
-    manager = CheckpointManager(CheckpointConfig(**config), metric="loss", mode="min", housekeeper=AtOnce())
+    manager = CheckpointManager(CheckpointConfig(**config), housekeeper=AtOnce())
     return Run(tmp_path, manager)
 
 
@@ -170,96 +166,6 @@ def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path: Pa
     assert run.manager.discard(trial, CheckpointRecord(77, 1, 1, 1)) == []
 
 
-def test_the_budget_takes_the_oldest_first_and_never_the_newest_or_the_best(tmp_path: Path) -> None:
-    run = make(tmp_path, max_total_bytes=60, checkpoint_score_attribute="acc")
-    one, two = run.trial("a"), run.trial("b")
-    run.commit(one, acc=0.9)
-    for _ in range(2):
-        run.commit(one, acc=0.1)
-        run.commit(two, acc=0.5)
-    run.commit(one, acc=0.2)
-    assert run.dropped == []
-    run.commit(two, acc=0.4)
-
-    assert run.dropped == [("a", 1)]
-    run.commit(two, acc=0.3)
-    assert run.dropped == [("a", 1), ("b", 0)]  # of two equal ones the newer counts as the best
-    run.commit(one, size=60, acc=0.0)
-    assert run.numbers(one) == [0, 4]
-    assert run.numbers(two) == [1, 3]
-    assert run.manager.total_bytes == 90  # the budget gives way: a resume needs all of these
-
-
-def test_the_budget_takes_ended_trials_but_the_best_of_them(tmp_path: Path) -> None:
-    run = make(tmp_path, max_total_bytes=50)
-    trials = [run.trial(str(number)) for number in range(6)]
-    for number, trial in enumerate(trials):
-        run.commit(trial, loss=[3.0, 1.0, 2.0, 4.0, 5.0, 6.0][number])
-    assert run.dropped == []  # all newest, none ended
-    for trial in trials[:4]:
-        run.end(trial)
-    assert run.dropped == [("0", 0)]
-    for trial in trials[4:]:
-        run.commit(trial, size=25)
-
-    assert run.dropped == [("0", 0), ("4", 0), ("2", 0), ("3", 0), ("5", 0)]
-    assert run.numbers(trials[1]) == [0]
-    assert run.manager.total_bytes == 60
-
-
-def test_the_budget_spares_the_one_that_is_the_newest_again(tmp_path: Path) -> None:
-    run = make(tmp_path, max_total_bytes=25)
-    one, two = run.trial("a"), run.trial("b")
-    run.commit(one)
-    run.commit(one)
-    run.carry_out(run.manager.discard(one, one.checkpoints[-1].record))
-    run.commit(two, size=30)
-
-    assert run.numbers(one) == [0]
-
-
-def test_the_budget_keeps_checkpoints_for_retries_and_resumes(tmp_path: Path) -> None:
-    run = make(tmp_path, max_total_bytes=15)
-    failed, running, best = (run.trial(name) for name in "abc")
-    run.commit(best, loss=0.0)
-    run.end(best)
-    run.commit(failed, loss=2.0)
-    run.end(failed, Transition.FAIL)
-    for _ in range(3):
-        run.commit(running, loss=1.0)
-
-    assert run.numbers(failed) == [0]
-    assert run.numbers(running) == [2]
-
-
-def test_the_budget_holds_over_trials_that_had_ended_before_a_resume(tmp_path: Path) -> None:
-    before = make(tmp_path, max_total_bytes=35)
-    ended = [before.trial(name) for name in "abc"]
-    for loss, trial in enumerate(ended):
-        before.commit(trial, loss=loss)
-        before.end(trial)
-    run = make(tmp_path, max_total_bytes=35)
-    for trial in ended:
-        run.carry_out(run.manager.adopt(trial))
-    run.commit(run.trial("d"), loss=5.0)
-
-    assert run.manager.total_bytes == 30
-    assert run.numbers(ended[0]) == [0], "the best one stays"
-
-
-def test_a_budget_of_one_checkpoint_per_trial_is_held(tmp_path: Path) -> None:
-    run = make(tmp_path, max_total_bytes=200, num_to_keep=3)
-    for number in range(40):
-        trial = run.trial(str(number))
-        for step in range(5):
-            run.commit(trial, loss=1 / (number + step + 1))
-            assert run.manager.total_bytes <= 200 + 10
-        run.end(trial)
-
-    assert run.manager.total_bytes <= 200
-    assert run.numbers(trial)[-1] == 4
-
-
 def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
     run = make(tmp_path)
     finished, trial = run.trial("a"), run.trial("b")
@@ -277,7 +183,6 @@ def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
     assert resumed.numbers(trial) == [0, 3]
     resumed.commit(trial, acc=5)
     assert resumed.numbers(trial) == [4]
-    assert resumed.manager.total_bytes == 20
 
 
 def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path: Path) -> None:
@@ -323,12 +228,11 @@ def test_the_newest_synced_checkpoint_stays_until_a_newer_one_is_synced(
     assert run.numbers(trial) == [3]
 
 
-@pytest.mark.parametrize("config", [{"num_to_keep": 1}, {"max_total_bytes": 10}])
 def test_at_the_end_of_the_driver_the_rest_is_synced_so_that_older_ones_can_go(
-    config: dict[str, Any], tmp_path: Path, bound_s: Callable[[float], float]
+    tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
     with closing(Housekeeper()) as housekeeper:
-        manager = CheckpointManager(CheckpointConfig(**config), housekeeper=housekeeper)
+        manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
         trial = run.trial()
         run.commit(trial)

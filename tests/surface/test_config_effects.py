@@ -36,8 +36,6 @@ ELSEWHERE = {
     "ScalingConfig.use_gpu": "tests/test_trainers.py::test_a_scaling_config_gives_resources",
     "TuneConfig.warm_start": "tests/search/test_warm_start.py::test_a_run_learns_from_a_directory_or_a_grid",
     "TuneConfig.confirm": "tests/driver/test_confirming.py::test_the_three_best_trials_are_run_again_with_other_seeds",
-    "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
-    "test_checkpoints_stay_within_the_budget",
     "TuneConfig.max_concurrent_trials": "tests/driver/test_driver_limits.py::test_the_smaller_limit_bounds_what_runs",
     "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_races_and_deaths_change_no_decision",
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
