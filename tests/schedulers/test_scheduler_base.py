@@ -270,16 +270,3 @@ def test_what_a_scheduler_draws_follows_from_the_seed(kind: str) -> None:
         return [trial.config["x"] for trial in trials]
 
     assert drawn(1) == drawn(1) != drawn(2)
-
-
-def test_the_brackets_of_trials_follow_from_the_seed() -> None:
-    def brackets(seed: int) -> list[int]:
-        scheduler = ASHAScheduler(max_t=27, grace_period=1, reduction_factor=3, brackets=3, **SCORED)
-        scheduler.set_seed(seed)
-        trials = [make_trial(number) for number in range(30)]
-        for trial in trials:
-            scheduler.on_trial_add(FakeContext(trials), trial)
-        return [standing[0] for standing in scheduler.get_state()["standings"].values()]
-
-    assert brackets(1) == brackets(1) != brackets(2)
-    assert set(brackets(1)) == {0, 1, 2}
