@@ -377,27 +377,6 @@ def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next() -> None
     assert run.times[run.trials[1]] == 4
 
 
-def test_promotion_goes_on_after_a_restore_with_new_trial_objects() -> None:
-    run = PromotingRun([1, 2, 3, 4])
-    for _ in range(4):
-        run.step()
-    second = asha(variant="promote", grace_period=1, max_t=16)
-    second.set_state(run.scheduler.get_state())
-    assert second.choose_trial_to_run(run.context) is run.trials[3]
-
-
-def test_the_stopping_variant_chooses_first_in_first_out() -> None:
-    trials = [make_trial(number) for number in range(3)]
-    context = FakeContext(trials)
-    scheduler = asha()
-    assert scheduler.choose_trial_to_run(context) is trials[0]
-    for trial in trials:
-        run_trial(trial)
-    assert scheduler.choose_trial_to_run(context) is None
-    trials[1].move(Transition.PAUSE)
-    assert scheduler.choose_trial_to_run(context) is trials[1]
-
-
 def test_a_time_attr_that_is_never_reported_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = asha(time_attr="epok")
     result = {"epoch": 9, "eval/loss": 1, "time_total_s": 1.0, "config/lr": 0.1}
