@@ -35,13 +35,6 @@ def test_hyperband_keeps_its_rules_under_random_settings(gates: ModuleType) -> N
     assert [problem for seed in range(10) for problem in gates.run_random_setting(seed)] == []
 
 
-def test_population_based_training_solves_the_papers_toy_problem(gates: ModuleType) -> None:
-    best, is_in_domain = gates.run_toy(seed=0)
-    assert best >= 1.19
-    assert is_in_domain
-    assert gates.run_toy(seed=0, explores=False)[0] < 0.4
-
-
 @pytest.mark.parametrize("table", ["digits", "diabetes", "cancer"])
 def test_asha_needs_a_fraction_of_the_epochs(gates: ModuleType, table: str) -> None:
     curves = gates.read_curves(table)
