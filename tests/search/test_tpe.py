@@ -14,7 +14,7 @@ from kit import fit
 
 from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report
 from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
-from minitune.search import AutoSearch, ConcurrencyLimiter, TPESearch, create_searcher
+from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.bohb import TuneBOHB
 from minitune.simulation import simulate
 from minitune.space import domains
@@ -63,12 +63,6 @@ def test_tpe_is_far_better_than_chance() -> None:
         by_chance.append(min(sphere({name: rng.random() for name in SQUARE}) for _ in range(60)))
 
     assert statistics.median(found) < statistics.median(by_chance) / 5
-
-
-def test_the_larger_is_better_for_max() -> None:
-    played = play(search(SQUARE, mode="max"), lambda config: -sphere(config), 60)
-
-    assert max(value for _, value in played) > -0.01
 
 
 KINDS = {
@@ -518,26 +512,6 @@ def run(path: Path, search_alg: Any, num_samples: int, **kwargs: Any) -> Any:
         tune_config=TuneConfig(search_alg=search_alg, **tune),
         run_config=RunConfig(storage_path=str(path), verbose=0),
     ).fit()
-
-
-@pytest.mark.parametrize("search_alg", ["tpe", TPESearch(), ConcurrencyLimiter(TPESearch(), 2)])
-def test_tpe_runs_in_a_tuner(tmp_path: Path, search_alg: Any) -> None:
-    results = run(tmp_path, search_alg, 30)
-
-    assert len(results) == 30
-    assert results.num_errors == 0
-    assert results.get_best_result().metrics["loss"] < 0.05
-
-
-def test_functions_are_resolved_after_the_search(tmp_path: Path) -> None:
-    results = Tuner(
-        lambda config: {"loss": config["double"]},
-        param_space={"x": domains.uniform(0, 1), "double": domains.sample_from(lambda config: 2 * config["x"])},
-        tune_config=TuneConfig(metric="loss", mode="min", num_samples=15, search_alg="tpe", executor="inline"),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-    ).fit()
-
-    assert all(result.config["double"] == 2 * result.config["x"] for result in results)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
