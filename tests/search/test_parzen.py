@@ -214,23 +214,6 @@ def test_the_kernels_follow_what_is_added_and_removed() -> None:
         assert log_of_bad(space, bad, point) == pytest.approx(math.log(bad_density(space, left, ages(37), point)))
 
 
-@pytest.mark.parametrize(
-    ("places", "expected"),
-    [
-        ([0.3], [1.0]),
-        ([0.1, 0.9], [0.8, 0.8]),
-        ([0.6, 0.1, 0.2], [0.4, 0.2, 0.4]),  # 0.1 has only one neighbour, which is nearer than the least
-        ([0.5, 0.5, 0.5], [0.2, 0.2, 0.2]),
-        ([-3.0, 3.0], [1.0, 1.0]),
-    ],
-)
-def test_bandwidths_of_the_good_side_are_those_computed_by_hand(places: list[float], expected: list[float]) -> None:
-    points = [Point((place,), 0) for place in places]
-    good = GoodSide(kernel_space([randn(0, 1)], []), points)
-    assert [bandwidth for (bandwidth,) in good._bandwidths] == pytest.approx(expected)
-    assert good_bandwidths(points, 0) == pytest.approx(expected)
-
-
 class CountingList(list[Any]):
     """Counts how many members are handed out."""
 
