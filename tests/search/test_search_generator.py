@@ -242,18 +242,6 @@ def test_searchers_may_take_some_of_the_runs_properties_or_none() -> None:
             assert searcher.known == expected
 
 
-def test_seeds_reach_the_searcher_through_wrappers() -> None:
-    class Seeded(Listed):
-        seed = None
-
-        def set_seed(self, seed: int) -> None:
-            self.seed = seed
-
-    searcher = Seeded()
-    SearchGenerator(ConcurrencyLimiter(Repeater(searcher), 3)).set_seed(11)
-    assert searcher.seed == 11
-
-
 def test_only_searchers_can_be_wrapped() -> None:
     for wrap in (SearchGenerator, Repeater, lambda searcher: ConcurrencyLimiter(searcher, 2)):
         with pytest.raises(TypeError, match=r"must be a Searcher, but got .*BasicVariantGenerator"):
