@@ -216,15 +216,6 @@ def test_the_limit_can_be_changed() -> None:
     assert ask(limiter, "a", "b", "c") == ["a", "b"]
 
 
-def test_results_and_errors_pass_through_a_limiter() -> None:
-    inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 1)
-    ask(limiter, "a")
-    limiter.on_trial_result("a", {"loss": 1})
-    limiter.on_trial_error("a")
-    assert inner.heard[1:] == [("result", "a", {"loss": 1}), ("error", "a")]
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [
