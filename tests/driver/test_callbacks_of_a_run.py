@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PauseOnce, fit, listening, wait_until
+from kit import fit, listening, wait_until
 
 import minitune as tune
 from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
@@ -136,28 +136,6 @@ def test_hooks_are_called_in_order_for_a_retry(tmp_path: Path) -> None:
         "result RUNNING 2 0 3",
     ]
     assert seen[-1] == "complete RUNNING 4 1"
-
-
-def test_hooks_are_called_in_order_for_a_final_error(tmp_path: Path) -> None:
-    seen = record(Steps, space={"fails": str(tmp_path / "never")})
-    assert seen[-2:] == ["result RUNNING 1 - 2", "error ERROR 2 -"]
-
-
-def test_a_stop_criterion_marks_the_result() -> None:
-    seen = record(Steps, stop={"training_iteration": 2}, checkpoint_config=CheckpointConfig(checkpoint_at_end=False))
-    assert seen[-2:] == ["result RUNNING 1 - 2!", "complete RUNNING 2 -"]
-
-
-def test_a_pause_saves_and_goes_on() -> None:
-    config = CheckpointConfig(checkpoint_at_end=False)
-    assert record(Steps, scheduler=PauseOnce(2), checkpoint_config=config)[2:8] == [
-        "result RUNNING 1 - 2",
-        "checkpoint RUNNING 2 - 0",
-        "save RUNNING 2 0",
-        "start PENDING 2 0",
-        "restore RUNNING 2 0",
-        "result RUNNING 2 0 3",
-    ]
 
 
 def test_hooks_get_keywords() -> None:
