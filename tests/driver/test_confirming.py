@@ -35,7 +35,7 @@ from minitune import (
 )
 from minitune.cli import main
 from minitune.output.live_reporter import default_reporter
-from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
+from minitune.schedulers import PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher
 
 GOAL: dict[str, Any] = {"metric": "loss", "mode": "min"}
@@ -161,23 +161,6 @@ def test_scheduler_and_searcher_hear_nothing_of_repeats() -> None:
     )
     assert heard == told == {"00", "01", "02", "03"}
     assert [result.metrics["training_iteration"] for result in grid] == [3] * 7
-
-
-def test_a_scheduler_does_not_stop_a_repeat() -> None:
-    def train(config: dict[str, Any]) -> None:
-        is_repeat = get_context().get_trial_id()[-2:] >= "06"
-        for step in range(9):
-            report({"loss": 100.0 if is_repeat else config["x"] - step})
-
-    grid = fit(
-        train,
-        {"x": grid_search([5, 4, 3, 2, 1, 0])},
-        **GOAL,
-        scheduler=AsyncHyperBandScheduler(max_t=9, grace_period=1, reduction_factor=2),
-        confirm=1,
-        max_concurrent_trials=1,
-    )
-    assert [result.metrics["training_iteration"] for result in grid][6:] == [9, 9, 9]
 
 
 def test_a_trial_whose_repeats_have_all_failed_is_not_confirmed() -> None:
