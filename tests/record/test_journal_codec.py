@@ -250,35 +250,6 @@ def test_unpicklable_object_is_kept_as_text_with_the_reason(caplog: pytest.LogCa
         assert decode(encode({"x": found})) == {"x": found}, "a later run knows it, too"
 
 
-def test_large_objects_go_to_a_file_of_their_own(tmp_path: Path) -> None:
-    store = ObjectStore(str(tmp_path / "objects"))
-    small, large = Point(1.0), OrderedDict(data=b"x" * 200_000)
-
-    line = encode({"small": small, "large": large}, store)
-    again = encode({"large": large}, store)
-
-    assert len(line) < 5_000
-    (file,) = files_in(tmp_path / "objects")
-    assert file.suffix == ".pkl"
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert decode(line, True, store) == {"small": small, "large": large}
-    assert decode(again, True, store)["large"] == large
-    assert decode(line, False, store)["large"].size_bytes > 200_000
-
-
-def test_a_damaged_or_missing_object_file_has_a_clear_error(tmp_path: Path) -> None:
-    store = ObjectStore(str(tmp_path))
-    line = encode({"large": OrderedDict(data=b"x" * 200_000)}, store)
-    (file,) = files_in(tmp_path)
-
-    file.write_bytes(b"other")
-    with pytest.raises(TuneError, match="damaged"):
-        decode(line, True, store)
-    file.unlink()
-    with pytest.raises(TuneError, match="cannot be read"):
-        decode(line, True, store)
-
-
 def test_a_value_whose_file_an_earlier_driver_left_damaged_is_stored_again(tmp_path: Path) -> None:
     record = {"config": {"large": b"x" * 2_000_000}}
     encode(by_reference(record, ObjectStore(str(tmp_path))))
