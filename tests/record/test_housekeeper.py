@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kit import BOUND_S, raiser, wait_until
+from kit import BOUND_S, raiser
 
 from minitune.base import files
 from minitune.record import housekeeper
@@ -121,16 +120,6 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
     assert "bad could not be removed" in message
 
 
-def test_a_journal_is_synced_soon_and_once(bound_s: Bound) -> None:
-    journal = FakeJournal()
-    with closing(Housekeeper()) as housekeeper:
-        for _ in range(10):
-            housekeeper.sync_soon(journal.sync)
-        assert journal.synced.wait(bound_s(10))
-        assert housekeeper.wait_idle(bound_s(10))
-        assert journal.count == 1
-
-
 def test_a_forgotten_journal_is_not_synced() -> None:
     journal = FakeJournal()
     housekeeper = Housekeeper()
@@ -201,19 +190,6 @@ def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_synced(tmp_path: Path
     housekeeper.close()
 
     assert [housekeeper.needs(str(directory)) for directory in directories] == [False] * 4 + [True]
-
-
-def test_a_trial_that_saves_often_is_not_synced_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
-    names = ("a/checkpoint_000000", "a/checkpoint_000001", "b/checkpoint_000000")
-    first, second, other = (str(tree(tmp_path / name)) for name in names)
-    with closing(Housekeeper()) as housekeeper:
-        for directory in (first, second, other):
-            housekeeper.sync_checkpoint(directory)
-            if directory is not second:
-                wait_until(functools.partial(housekeeper.needs, directory), "the checkpoint is on the disk")
-        assert (housekeeper.needs(first), housekeeper.needs(second)) == (True, False)
-        housekeeper.close()
-        assert (housekeeper.needs(first), housekeeper.needs(second)) == (False, True)
 
 
 def test_a_checkpoint_that_is_just_being_synced_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
