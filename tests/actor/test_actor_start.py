@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -258,29 +257,6 @@ def test_preloaded_random_generators_are_not_shared(zygote: Driver) -> None:
 
 def _draw() -> float:
     return random.random()
-
-
-def test_the_preloaded_generator_of_numpy_is_not_shared(zygote: Driver) -> None:
-    zygote.group.preload(_load_numpy)
-    zygote.start("a")
-    zygote.start("b")
-    assert zygote.call("a", "call", _state_of_numpy) != zygote.call("b", "call", _state_of_numpy)
-
-
-def _load_numpy() -> None:
-    """Seed its generator; a module that can be seeded like it takes its place."""
-    module = types.ModuleType("numpy.random")
-
-    def seed(value: int | None = None) -> None:
-        vars(module)["state"] = os.urandom(8) if value is None else value
-
-    vars(module)["seed"] = seed
-    sys.modules["numpy.random"] = module
-    seed(1)
-
-
-def _state_of_numpy() -> Any:
-    return vars(sys.modules["numpy.random"])["state"]
 
 
 def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygote: Driver, tmp_path: Path) -> None:
