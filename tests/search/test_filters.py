@@ -144,29 +144,6 @@ def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path: P
         assert pairs(grid) == [(1, 4)] or sorted(pairs(grid)) == [(4, 1)]
 
 
-def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path: Path) -> None:
-    class Second(Searcher):
-        def __init__(self) -> None:
-            super().__init__()
-            self.suggested: dict[str, int] = {}
-            self.told: dict[str, Any] = {}
-
-        def suggest(self, trial_id: str) -> dict[str, Any]:
-            self.suggested[trial_id] = (len(self.suggested) + 1) // 2
-            return {"a": self.suggested[trial_id]}
-
-        def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-            self.told[trial_id] = None if result is None else result["loss"]
-
-    searcher = Second()
-    grid = minimise(tmp_path, search_alg=searcher, num_samples=4, max_concurrent_trials=1, on_duplicate="resample")
-
-    assert pairs(grid) == [(0,), (1,), (2,), (3,)]
-    told = {trial_id: value for trial_id, value in searcher.told.items() if value is not None}
-    assert told == {trial_id: searcher.suggested[trial_id] for trial_id in told}
-    assert len(told) == 4
-
-
 RESULT = {"loss": 1}
 HOOKS: dict[str, tuple[Any, ...]] = {
     "on_trial_result": (RESULT,),
