@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from kit import Script, fit, stand_ins
+
+import minitune
+from minitune import tune
 from minitune.train import Checkpoint, RunConfig, ScalingConfig
 from minitune.train.base_trainer import TrainingFailedError
 from minitune.train.data_parallel_trainer import DataParallelTrainer
 from minitune.train.tensorflow import TensorflowTrainer
-
-import minitune
-from minitune import tune
 from minitune.trainers import (
     BoostingTrainer,
     TorchConfig,

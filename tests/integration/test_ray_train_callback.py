@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from kit import fit
-from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint, get_context, report
-from minitune.train.data_parallel_trainer import DataParallelTrainer
-from minitune.tune.integration.ray_train import TuneReportCallback
 
 from minitune.record.reading import read_overview
 from minitune.record.standing import INTERRUPTED_RUN, standing_of
+from minitune.train import Checkpoint, RunConfig, ScalingConfig, get_checkpoint, get_context, report
+from minitune.train.data_parallel_trainer import DataParallelTrainer
+from minitune.tune.integration.ray_train import TuneReportCallback
 
 STEPS = 4
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from kit import PauseOnce, cut, deciding, fit, report_state, restored_state, resume, run_path
-from minitune.integration.aim import AimLoggerCallback
-from minitune.integration.comet import CometLoggerCallback
 
 import minitune as tune
+from minitune.integration.aim import AimLoggerCallback
+from minitune.integration.comet import CometLoggerCallback
 from minitune.integration.mlflow import MLflowLoggerCallback, setup_mlflow
 from minitune.integration.wandb import WandbLoggerCallback, setup_wandb
 

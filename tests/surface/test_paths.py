@@ -72,13 +72,12 @@ def test_a_module_that_users_import_is_an_attribute_without_an_import() -> None:
 
 
 def test_an_alias_is_the_module_itself():
-    import minitune.tune.schedulers
-    import minitune.tune.stopper.noop
-    from minitune.tune.schedulers import ASHAScheduler
-
     import minitune.schedulers
     import minitune.stopper.stopper
+    import minitune.tune.schedulers
+    import minitune.tune.stopper.noop
     from minitune import air, train, tune
+    from minitune.tune.schedulers import ASHAScheduler
 
     assert tune is train is air is minitune
     assert minitune.tune.schedulers is minitune.schedulers
@@ -89,6 +88,7 @@ def test_an_alias_is_the_module_itself():
 
 def test_an_import_by_alias_leaves_the_module_what_it_is():
     import cloudpickle
+
     import minitune.cloudpickle
     import minitune.train.session
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from kit import FakeDriver, Script, pull, reports_of, settle
-from minitune.train import CheckpointUploadMode
 
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
+from minitune.train import CheckpointUploadMode
 from minitune.trainable import get_checkpoint, report
 from minitune.trainable.session import checkpoint_dir
 

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from decimal import Decimal
 
 import pytest
+
+from minitune import Trainable, TuneError
 from minitune.tune.utils import (
     date_str,
     deep_update,
@@ -27,8 +29,6 @@ from minitune.tune.utils import (
 )
 from minitune.util.annotations import Deprecated, DeveloperAPI, PublicAPI, RayDeprecationWarning
 from minitune.util.debug import log_once
-
-from minitune import Trainable, TuneError
 
 
 def test_a_dict_is_flattened_and_unflattened():

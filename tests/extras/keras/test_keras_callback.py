@@ -10,10 +10,10 @@ import keras
 import numpy as np
 import pytest
 from kit import fit
-from minitune.train.tensorflow import TensorflowCheckpoint
 
 from minitune import Result
 from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback, TuneReporterCallback
+from minitune.train.tensorflow import TensorflowCheckpoint
 
 
 def fit_line(path: Path, *, epochs: int = 3, **options: Any) -> Result:

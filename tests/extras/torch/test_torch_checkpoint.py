@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from minitune.train.torch import TorchCheckpoint, prepare_model
 
 import minitune as tune
+from minitune.train.torch import TorchCheckpoint, prepare_model
 
 
 def test_weights_and_modules_come_back() -> None:

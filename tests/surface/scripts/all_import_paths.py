@@ -2,12 +2,11 @@
 
 import sys
 
+import minitune as ray
+from minitune import air, train, tune  # noqa: F401
 from minitune.air import session
 from minitune.air.config import RunConfig
 from minitune.tune.stopper import MaximumIterationStopper
-
-import minitune as ray
-from minitune import air, train, tune  # noqa: F401
 
 
 def objective(config):
