@@ -187,12 +187,10 @@ def test_a_function_may_give_several_scores() -> None:
     assert search.score(X, Y) > 0.9
 
 
-def test_scripts_for_tune_sklearn_run_and_the_grid_names_its_replacement() -> None:
+def test_scripts_for_tune_sklearn_find_the_class_by_its_old_path() -> None:
     from minitune.tune.sklearn import TuneSearchCV as ByItsOldPath
 
     assert ByItsOldPath is TuneSearchCV
-    with pytest.raises(ImportError, match="use TuneSearchCV with lists"):
-        from minitune.sklearn import TuneGridSearchCV  # noqa: F401
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
