@@ -51,7 +51,8 @@ class RunDescription:
 
     def wants_more_than(self, before: RunDescription) -> bool:
         """Whether there are more samples than before."""
-        then, now = before.num_samples, self.num_samples
+        then = before.num_samples
+        now = self.num_samples
         return now is not None and then not in (None, -1) and (now == -1 or now > then)
 
     def has_other_objective(self, before: RunDescription) -> bool:

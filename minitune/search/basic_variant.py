@@ -109,7 +109,8 @@ class BasicVariantGenerator(SearchAlgorithm):
                 does not belong to the space or violates a constraint.
         """
         experiment = only_experiment(experiments, self._experiment)
-        space, num_samples = experiment.param_space, experiment.num_samples
+        space = experiment.param_space
+        num_samples = experiment.num_samples
         table = VariantTable(space, num_samples, self._points, self._constant_grid_search, _draws_of(self._seed))
         if self._rules.refuse:
             self._filter = Filter(self._rules, space, num_samples)
