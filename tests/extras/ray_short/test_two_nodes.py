@@ -408,6 +408,6 @@ def test_a_full_disk_of_a_node_is_a_failure_of_its_trial(tmp_path: Path) -> None
     grid = fit(saving, tmp_path, {"full": tune.grid_search([True, False])})
 
     assert isinstance(grid[0].error.__cause__, OSError)
-    assert grid[0].error.errno == errno.ENOSPC
+    assert grid[0].error.__cause__.errno == errno.ENOSPC
     assert "The run has ended" not in str(grid[0].error)
     assert Path(grid[1].checkpoint.path, "n").read_text() == "1"
