@@ -262,6 +262,7 @@ class Driver:
     def make_state(self) -> None:
         """Make the state of a run without trials, and connect it with the plug-ins."""
         components = self.components
+        self.plan.experiment.maker.run_path = self.opened.run.path
         self.state = RunState(self._settings)
         self.hooks = Hooks(
             components.scheduler,

@@ -91,7 +91,8 @@ class Launcher:
         if state.supply == SUPPLY_WAITING:
             state.supply = SUPPLY_OPEN
         try:
-            self._start_all()
+            if self._max_running > len(state.running) + len(waiting.leaving):
+                self._start_all()
             num_drawn = len(state.trials)
             room = self._max_running - len(state.running) - len(waiting.leaving)
             is_done = not room or self._look_ahead(room)

@@ -59,7 +59,8 @@ class Outcomes:
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks."""
-        self.recorder.write()
+        if self.recorder.journal.unwritten:  # some turns of the loop record nothing
+            self.recorder.write()
         commands = self.commands
         if commands:
             self.commands = []  # first: a command may lead to others, which need a write of their own

@@ -257,7 +257,8 @@ class RunState:
 
     Attributes:
         supply: See `SchedulerContext.supply`.
-        ending: Why the run is ending; None while it continues.
+        ending: Why the run is ending; None while it continues. `begin_to_end` sets it.
+        interrupted: Whether a signal ends the run.
         may_start: False if no trial can start; True again when a trial is added, waits or ends, a worker exits, or the
             supply ends.
         trials: All trials. Plug-ins get this list, so only this class changes it.
@@ -271,6 +272,7 @@ class RunState:
         # The run as a whole.
         self.supply = SUPPLY_OPEN
         self.ending: Ending | None = None
+        self.interrupted = False
         self.may_start = True
         self.requests: deque[Request] = deque()
         self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
@@ -281,10 +283,10 @@ class RunState:
         self.waiting = WaitingTrials()
         self.running: dict[str, RunningTrial] = {}
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether a signal ends the run."""
-        return self.ending is not None and self.ending.kind is EndKind.INTERRUPTED
+    def begin_to_end(self, ending: Ending) -> None:
+        """The run is ending."""
+        self.ending = ending
+        self.interrupted = ending.kind is EndKind.INTERRUPTED
 
     def add(self, trial: Trial) -> None:
         """Add a trial, in any phase."""

@@ -288,7 +288,7 @@ class TuneController:
         """
         if self._state.ending is not None:
             return
-        self._state.ending = ending  # before the ends of trials: a trial that fails meanwhile is not retried
+        self._state.begin_to_end(ending)  # before the ends of trials: a trial that fails meanwhile is not retried
         deadline_s = self._now_s() + self._state.settings.grace_s
         self._wait_limits.append(lambda: deadline_s - self._now_s())
         self._checks.append(lambda: self._end_late(ending, deadline_s))

@@ -92,10 +92,8 @@ class Usage(NamedTuple):
     cpu_s: float = 0.0
     peak_bytes: int = 0
 
-    def after(self, earlier: Usage | None) -> Usage:
+    def after(self, earlier: Usage) -> Usage:
         """The sum of that of earlier attempts and that of one more."""
-        if earlier is None:
-            return self
         return Usage(earlier.cpu_s + self.cpu_s, max(earlier.peak_bytes, self.peak_bytes))
 
 

@@ -22,7 +22,11 @@ class TrialIds:
 
 
 class TrialMaker:
-    """Makes the trials of one experiment and numbers them."""
+    """Makes the trials of one experiment and numbers them.
+
+    Attributes:
+        run_path: The run's directory, in which trials have theirs; empty before it exists.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class TrialMaker:
         self.max_failures = max_failures
         self.name_creator = name_creator
         self.start_checkpoint = start_checkpoint
+        self.run_path = ""
 
     def next_id(self) -> str:
         """The id that the next trial will get."""
@@ -62,6 +67,7 @@ class TrialMaker:
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
             resources=request,
+            experiment_path=self.run_path,
         )
         self.adopt(trial)
         self.ids.count += 1

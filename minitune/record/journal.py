@@ -308,6 +308,7 @@ class MemoryJournal:
     """Stands in for the journal of a run without files: records go to a listener only."""
 
     offset = 0
+    unwritten = ()
 
     def __init__(self, listen: RecordHook):
         self._listen = listen

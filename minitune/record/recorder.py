@@ -42,7 +42,7 @@ class Recorder:
     ):
         self.run = run
         self.directories = directories
-        self._journal = journal
+        self.journal = journal
         self.write = journal.write
         self._checkpoints = checkpoints
         self.is_closed = False
@@ -60,11 +60,11 @@ class Recorder:
     def offset(self) -> int:
         """The journal's length in bytes, after all added records were written. Blocks."""
         self.write()
-        return self._journal.offset
+        return self.journal.offset
 
     def state_saved(self, file: str, sha256: str, offset: int) -> None:
         """Record that a snapshot of the plug-ins was written; see `records.state`."""
-        self._journal.add(records.state(file, sha256, offset))
+        self.journal.add(records.state(file, sha256, offset))
         self.write()  # at once: the caller now removes the file of an older snapshot
 
     def close(self, ending: Ending, took_s: float | None = None) -> None:
@@ -72,14 +72,15 @@ class Recorder:
         self.is_closed = True
         # The `close` record must be the last one, and synced checkpoints make older ones surplus.
         self._drop(self._checkpoints.finish())
-        self._journal.add(records.close(ending, took_s))
+        self.journal.add(records.close(ending, took_s))
         self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
         """Record a new trial of the run; see `records.trial`. To be written before the trial starts."""
-        trial.set_directory(self.run.path, trial.custom_dirname)
+        if trial.experiment_path != self.run.path:  # a user's search algorithm may make its trials itself
+            trial.set_directory(self.run.path, trial.custom_dirname)
         config = trial.current_config
         self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.evaluated_params)
         record = records.trial(
@@ -96,9 +97,9 @@ class Recorder:
         )
         if not is_small(config):  # the searched parameters are parts of it
             # Journal, worker and logs get references, so that a large value is stored once.
-            record = self._journal.by_reference(record)
+            record = self.journal.by_reference(record)
             trial.recorded_config = record["config"]
-        self._journal.add(record)
+        self.journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
@@ -116,25 +117,25 @@ class Recorder:
         tag = now.tag if before.tag != now.tag else None
         is_changed = config is not None or tag is not None or evaluated_params is not None
         if is_changed:
-            self._journal.add(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
+            self.journal.add(records.change(trial.trial_id, config=config, tag=tag, evaluated_params=evaluated_params))
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         if trial.recorded_config is trial.current_config and not is_small(trial.current_config):
-            trial.recorded_config = self._journal.by_reference({"config": trial.current_config})["config"]
+            trial.recorded_config = self.journal.by_reference({"config": trial.current_config})["config"]
         return trial.recorded_config
 
     def extends(self, samples: int, total_samples: int | None) -> None:
         """Record that the run gets another number of trials; see `records.extend`."""
-        self._journal.add(records.extend(samples, total_samples))
+        self.journal.add(records.extend(samples, total_samples))
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
-        self._journal.add(records.note(trial_id, text))
+        self.journal.add(records.note(trial_id, text))
 
     def usage(self, trial: Trial, usage: Usage) -> None:
         """Record what the process of the trial's attempt has used; see `records.usage`."""
-        trial.usage = usage.after(trial.usage)
-        self._journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
+        trial.usage = usage if trial.usage is None else usage.after(trial.usage)
+        self.journal.add(records.usage(trial.trial_id, trial.attempt.number, usage))
 
     def attempt_starts(
         self, trial: Trial, origin: str, reason: str = "", facts: Mapping[str, Any] | None = None
@@ -143,11 +144,11 @@ class Recorder:
         self.note_changes(trial)
         attempt = trial.attempt.number
         directory = trial.custom_dirname or ""
-        self._journal.add(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
+        self.journal.add(records.start(trial.trial_id, attempt, origin, directory, reason, facts))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`."""
-        self._journal.add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
+        self.journal.add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record the new public status of the trial, unless its last result is recorded as its end."""
@@ -157,7 +158,7 @@ class Recorder:
         total = None
         if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
-        self._journal.add(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
+        self.journal.add(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
 
     def result(
         self,
@@ -174,7 +175,7 @@ class Recorder:
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
-        self._journal.add(
+        self.journal.add(
             records.result(
                 trial.trial_id,
                 trial.attempt.number,
@@ -212,7 +213,7 @@ class Recorder:
         `reported`: a report's record has committed it.
         """
         if not reported:
-            self._journal.add(
+            self.journal.add(
                 records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
             )
         # After its record was written: until then a resume needs the previous checkpoint.
@@ -238,7 +239,7 @@ class Recorder:
         for item in surplus:
             # One write for each. A driver that dies in between leaves directories without a record, which the next one
             # removes.
-            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
+            self.journal.add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
             self._checkpoints.remove(item)
 
@@ -248,10 +249,10 @@ class Recorder:
         """Record that a trial continues from another trial's checkpoint with a new configuration. Returns its
         `Trial.recorded_config`.
         """
-        fields = self._journal.by_reference(
+        fields = self.journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
         )
-        self._journal.add(fields)
+        self.journal.add(fields)
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
         recorded_config: dict[str, Any] = fields["config"]
         return recorded_config

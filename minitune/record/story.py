@@ -459,7 +459,8 @@ class Story:
         self._move(trial, transition, cause)
 
     def _on_usage(self, trial: Trial, effect: Effect) -> None:
-        trial.usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"]).after(trial.usage)
+        usage = Usage(effect.record["cpu_s"], effect.record["peak_bytes"])
+        trial.usage = usage if trial.usage is None else usage.after(trial.usage)
 
     def _end(self, trial: Trial, before: Phase, transition: Transition, ending: Ending) -> None:
         # If it ran, its last result is final.

@@ -437,7 +437,7 @@ def test_no_signal_handler_can_raise_while_a_record_is_made_or_written(monkeypat
         real: Function[..., Any] = getattr(owner, name)
 
         def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-            unwritten = getattr(self, "_journal", self).unwritten
+            unwritten = getattr(self, "journal", self).unwritten
             # The first records of a run are written before its handlers are installed, as outside of any run.
             is_first = any(f'"type":"{kind}"' in text for text in unwritten for kind in ("run", "open"))
             if not is_first and (name != "write" or unwritten):
