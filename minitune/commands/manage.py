@@ -10,8 +10,7 @@ import socket
 import sys
 import time
 
-from minitune.base import files
-from minitune.base.text import counted, echo
+from minitune.base.text import counted, echo, one_line
 from minitune.commands import Commands, set_command
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -23,16 +22,18 @@ from minitune.commands.selecting import (
     note,
     run_and_trial,
 )
+from minitune.error import RunLockedError, TuneError
 from minitune.output.rows import ended, titled
-from minitune.record.layout import RunDirectory
-from minitune.record.lock import Holder, RunLock, check_trusted, read_holder
-from minitune.record.reading import RunFollower
+from minitune.record.layout import RunDirectory, find_runs
+from minitune.record.lock import RunLock, check_trusted, driver_pid, read_holder
+from minitune.record.reading import RunFollower, recorded_directories
 from minitune.record.standing import read_standing
 from minitune.record.stop_requests import ask_to_stop, is_heard
 
 _LOOK_S = 0.02
 _ANSWER_S = 5.0
 """So long `stop` waits for the end of a trial."""
+_NAMES_SHOWN = 5
 
 
 def add_parser(commands: Commands) -> None:
@@ -49,8 +50,10 @@ def add_parser(commands: Commands) -> None:
     set_command(parser, stop, "minitune stop valley", "minitune stop valley 3")
     parser = commands.add_parser(
         "rm",
-        description="Remove runs with all their files. The command asks first. A run that goes on is refused.",
-        epilog="The exit status is 1 if there is no such run, if one goes on, or if you decline, else 0.",
+        description="Remove what runs have written: their own files, and the directories of their trials. What else is "
+        "in a run's directory stays, and is named. The command asks first. It refuses a run that goes on or holds one "
+        "that does, and a directory without the journal of a run.",
+        epilog="The exit status is 1 if a run is refused or you decline, else 0.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -67,16 +70,21 @@ def stop(options: argparse.Namespace) -> int:
         raise NotFoundError(f"the run {path} does not go on: it {state.said}")
     if holder.host != socket.gethostname():
         raise NotFoundError(f"the run {path} belongs to {holder}: stop it there")
-    # The lock's file names the process. If another user can write it, it may name any process of this user.
+    # Another user who can write to the directory may have put any file into the place of the lock.
     check_trusted(path)
+    pid = driver_pid(RunDirectory(path).lock)
+    if not pid:
+        raise NotFoundError(
+            f"no process that this one can see holds the lock of the run {path}; its file names {holder}"
+        )
     if wanted is not None:
-        return _stop_trial(path, wanted, holder)
-    os.kill(holder.pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it
-    echo(f"{path}: process {holder.pid} ends its trials and then itself; `minitune resume {path}` continues the run")
+        return _stop_trial(path, wanted, pid)
+    os.kill(pid, signal.SIGTERM)  # unlike SIGINT, no shell lets its background processes ignore it
+    echo(f"{path}: process {pid} ends its trials and then itself; `minitune resume {path}` continues the run")
     return 0
 
 
-def _stop_trial(path: str, wanted: str, holder: Holder) -> int:
+def _stop_trial(path: str, wanted: str, pid: int) -> int:
     """Stop one trial of a live run. Blocks until that is on record, or for a few seconds."""
     follower = RunFollower(path)
     follower.read_new()
@@ -86,10 +94,10 @@ def _stop_trial(path: str, wanted: str, holder: Holder) -> int:
     run = RunDirectory(path)
     if not is_heard(run):
         raise ValueError(
-            f"{holder} stops no single trial, because its run is not in its main thread, or has not begun yet or ends "
-            f"just now; `minitune stop {shlex.quote(path)}` ends the run"
+            f"process {pid} stops no single trial, because its run is not in its main thread, or has not begun yet or "
+            f"ends just now; `minitune stop {shlex.quote(path)}` ends the run"
         )
-    ask_to_stop(run, trial.trial_id, holder.pid)
+    ask_to_stop(run, trial.trial_id, pid)
     until_s = time.monotonic() + _ANSWER_S
     while not trial.is_finished():
         if time.monotonic() >= until_s:
@@ -106,22 +114,35 @@ def rm(options: argparse.Namespace) -> int:
     """Run `minitune rm`. Blocks while it removes files."""
     paths = list(dict.fromkeys(map(existing_run, options.runs)))
     for path in paths:
-        if os.path.islink(path):
-            raise ValueError(f"{path} is a link to {os.path.realpath(path)}: pass that path to remove the run")
-        _refuse_live(path)
+        _refuse(path)
     if not options.yes and not _agrees(paths):
         note("nothing is removed")
         return 1
     for path in paths:
         with RunLock(RunDirectory(path).lock):  # so that no driver starts to work on it meanwhile
-            files.remove_tree(path)
+            stays = RunDirectory(path).remove(recorded_directories(path))
+        if stays:
+            names = ", ".join(one_line(name) for name in stays[:_NAMES_SHOWN])
+            more = f" and {len(stays) - _NAMES_SHOWN} more" if len(stays) > _NAMES_SHOWN else ""
+            note(f"{path} stays, with what is not the run's: {names}{more}")
     echo(f"removed {counted(len(paths), 'run')}")
     return 0
 
 
-def _refuse_live(path: str) -> None:
+def _refuse(path: str) -> None:
+    """Raise an error unless the directory holds a run of ours that nobody uses."""
+    if os.path.islink(path):
+        raise ValueError(f"{path} is a link to {os.path.realpath(path)}: pass that path to remove the run")
+    try:
+        recorded_directories(path)
+    except TuneError as error:
+        raise TuneError(f"{path} is not removed: which files are a run's is in its journal alone; {error}") from error
     with RunLock(RunDirectory(path).lock):
         pass
+    for inner in find_runs(path):
+        pid = driver_pid(RunDirectory(inner).lock)
+        if pid is not None:
+            raise RunLockedError(f"{path} is not removed: process {pid} works on the run {inner} in it")
 
 
 def _agrees(paths: list[str]) -> bool:

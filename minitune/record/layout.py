@@ -37,6 +37,11 @@ _IDENTIFIER_BYTES = NAME_LIMIT_BYTES - 30
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
+# The entries of a run's directory that drivers name, besides those of trials. The journal and the lock go last.
+_OWN_ENTRY = re.compile(
+    rf"(tuner|trainable|plugins-\d+)\.pkl|{OBJECTS_DIRECTORY}|shared|requests|pbt_(policy_\w+|global)\.txt|"
+    rf"journal\.torn-\d+|{files.WRITE_TEMPORARY.pattern}"
+)
 
 
 LAST = "last"
@@ -91,7 +96,7 @@ class RunDirectory(NamedTuple):
         return os.path.join(self.path, "requests")
 
     def has_trials(self) -> bool:
-        """Whether the run's directory has directories of trials."""
+        """Whether the run's directory has directories that may be those of trials."""
         others = (self.objects, self.shared, self.requests)
         with os.scandir(self.path) as entries:
             return any(
@@ -107,6 +112,25 @@ class RunDirectory(NamedTuple):
             f"the journal {self.journal} holds no record, although there are directories of trials beside it: it was "
             "damaged, and its records are lost; put back a copy, or start a run with another name"
         )
+
+    def remove(self, trial_directories: Container[str]) -> list[str]:
+        """Remove what drivers have written: their own files, and the directories of trials, by name. Blocks. The caller
+        holds the lock.
+
+        Returns the names of the other entries. They stay; without any, the run's directory goes, too.
+        """
+        own = {os.path.basename(self.journal), os.path.basename(self.lock)}
+        stays = []
+        for name in files.names(self.path):
+            if name in trial_directories or _OWN_ENTRY.fullmatch(name):
+                files.remove_tree(os.path.join(self.path, name))
+            elif name not in own:
+                stays.append(name)
+        files.remove_file(self.journal)  # after all that it names: a removal that is cut off can be done again
+        files.remove_file(self.lock)
+        if not stays:
+            os.rmdir(self.path)
+        return stays
 
     def clean(self) -> None:
         """Remove the temporary files of a killed driver from the run's directory and its object store."""
@@ -246,8 +270,8 @@ def create_run_directory(
     `project/model` is the directory `model` in `project`.
 
     Returns:
-        The directory and its lock. If another run is there or just begins there, the name gets a suffix, with a warning
-        if `name` was given.
+        The directory and its lock. If another run is there or just begins there, or a directory that has directories of
+        its own, the name gets a suffix, with a warning if `name` was given.
 
     Raises:
         ValueError: If `name` breaks a rule of `check_name`.
@@ -269,7 +293,7 @@ def create_run_directory(
         ) from error
     if run.path != os.path.join(root, chosen):
         level = logging.INFO if name is None else logging.WARNING  # the user did not choose a default name
-        logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), run.path)
+        logger.log(level, "%s is in use already; this run goes to %s", os.path.join(root, chosen), run.path)
     return run, lock
 
 
@@ -303,7 +327,7 @@ def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunL
                 continue
             if os.path.islink(path) or os.path.isdir(path):
                 check_own_directory(path)
-            if not may_share or not os.path.isdir(path):
+            if not may_share or not os.path.isdir(path) or RunDirectory(path).has_trials():
                 continue
         run = RunDirectory(path)
         lock = RunLock(run.lock)

@@ -19,6 +19,8 @@ import math
 import os
 import socket
 import stat
+import struct
+import sys
 import threading
 import time
 from typing import NamedTuple
@@ -33,6 +35,15 @@ _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 # Start times that differ by less may be of one process: see `Holder.is_alive`.
 _CLOCK_STEP_S = 5.0
+# The fields of the system's `struct flock`, and where it has the type of the lock and the process.
+if sys.platform == "darwin":
+    _FLOCK = struct.Struct("qqihh")  # start, length, process, type, whence
+    _FLOCK_TYPE = 3
+    _FLOCK_PID = 2
+else:
+    _FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, process
+    _FLOCK_TYPE = 0
+    _FLOCK_PID = 4
 
 logger = logging.getLogger("minitune")
 
@@ -141,7 +152,8 @@ class RunLock:
     def _acquire(self, holder: Holder) -> None:
         """Lock the file for `holder`. A link at its path is an error."""
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            # Others may see who holds the lock, but not say so.
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, files.OWN_FILE_MODE)
             try:
                 if not _lock(descriptor, self.path):
                     raise _locked(self.path, _read_holder(self.path))
@@ -171,6 +183,36 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
     if holder is not None and holder.is_alive():
         return holder
     return None
+
+
+def driver_pid(path: str | os.PathLike[str]) -> int | None:
+    """The process on this machine that holds the lock file at `path`; None if there is none. Unlike the file, which may
+    be old or of another author, the kernel knows.
+
+    Where the file system has no locks, it is the process that the file names.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
+    import fcntl
+
+    lock = RunLock(path)
+    with _held_guard:
+        if _own_holder(lock.path) is not None:
+            return os.getpid()
+        fields = [0] * 5
+        fields[_FLOCK_TYPE] = fcntl.F_WRLCK
+        try:
+            with files.open_to_read(lock.path) as file:
+                fields = list(_FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(*fields))))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            found = _read_holder(lock.path)
+            return found.pid if found is not None and found.is_alive() else None
+    return fields[_FLOCK_PID] if fields[_FLOCK_TYPE] == fcntl.F_WRLCK else None
 
 
 def _own_holder(path: str) -> Holder | None:

@@ -84,6 +84,19 @@ def read_description(path: str | os.PathLike[str]) -> RunDescription:
     return read_beginnings(path).description
 
 
+def recorded_directories(path: str | os.PathLike[str]) -> set[str]:
+    """The names of the directories that a run has given to its trials, also to those that others have replaced. Blocks.
+
+    Raises:
+        JournalCorruptError: If the journal is damaged, or holds no record: then it may be a file of something else.
+        TuneError: If the journal cannot be read.
+    """
+    file = RunDirectory(local_path(path)).journal
+    if not any(True for _ in journal.lines(file)):
+        raise JournalCorruptError(f"{file} holds no record of a run")
+    return {record["directory"] for record in journal.of_kinds(file, records.START)}
+
+
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> Story:
     """Read a run. Blocks. A driver may be running, and the directory may have been moved. Pass `unpickle` only after
     `lock.check_trusted`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ from kit import Script, cut
 
 from minitune import grid_search
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import RunLock
+from minitune.record.lock import Holder, RunLock
 
 FOREVER = ["run", "--name", "live", "--", "sh", "-c", "i=0; while :; do i=$((i+1)); echo report v=$i; sleep 0.1; done"]
 
@@ -56,15 +57,21 @@ def test_a_run_of_another_machine_is_not_stopped(
     assert "stop it there" in err
 
 
-def test_a_lock_that_another_user_can_write_stops_no_process(
-    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_lock_that_another_user_may_have_written_stops_no_process(
+    run: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_held: bool
 ) -> None:
     fit_three(tmp_path)
     monkeypatch.setattr(os, "kill", lambda *call: pytest.fail(f"a signal: {call}"))
-    (tmp_path / "run").chmod(0o777)
-    with RunLock(RunDirectory(str(tmp_path / "run")).lock):
-        status, _, _ = run("stop", "run")
-    assert status == 1
+    lock = Path(RunDirectory(str(tmp_path / "run")).lock)
+    if is_held:
+        (tmp_path / "run").chmod(0o777)
+        with RunLock(lock):
+            assert run("stop", "run")[0] == 1
+    else:
+        lock.write_text(json.dumps(Holder.here()._asdict()))
+        status, _, err = run("stop", "run")
+        assert (status, "holds the lock of the run" in err) == (1, True)
 
 
 def test_one_trial_is_stopped_and_the_run_goes_on(script: Script) -> None:
@@ -97,13 +104,46 @@ def test_a_driver_that_hears_no_requests_is_left_alone(
 
 # -- rm ----------------------------------------------------------------------------------------------------------------
 def test_a_run_is_removed_once_and_nothing_else(run: Minitune, tmp_path: Path) -> None:
-    fit_three(tmp_path)
+    results = fit_three(tmp_path)
     fit_three(tmp_path, name="other")
     (tmp_path / "kept").touch()
-    os.link(tmp_path / "kept", tmp_path / "run" / "linked")
+    os.link(tmp_path / "kept", Path(results[0].path) / "linked")
 
     assert run("rm", "--yes", "run", tmp_path / "run") == (0, "removed 1 run\n", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]
+
+
+def test_what_others_have_put_into_a_run_stays(run: Minitune, tmp_path: Path) -> None:
+    fit_three(tmp_path)
+    fit_three(tmp_path / "run", name="inner")
+    theirs = tmp_path / "run" / "paper" / "figures.tex"
+    theirs.parent.mkdir()
+    theirs.touch()
+    (tmp_path / "run" / "link").symlink_to(tmp_path)
+
+    with RunLock(RunDirectory(str(tmp_path / "run" / "inner")).lock):
+        status, _, err = run("rm", "--yes", "run")
+    assert (status, "inner in it" in err) == (1, True)
+    status, out, err = run("rm", "--yes", "run")
+
+    assert (status, out) == (0, "removed 1 run\n")
+    assert err == f"minitune: {tmp_path / 'run'} stays, with what is not the run's: inner, link, paper\n"
+    assert sorted(os.listdir(tmp_path / "run")) == ["inner", "link", "paper"]
+    assert theirs.exists()
+    assert run("ls", "run/inner")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("journal", "dear diary\n"), ("tuner.pkl", "x"), ("journal", "\0" * 4096)]
+)
+def test_without_a_journal_of_a_run_nothing_is_removed(run: Minitune, tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / name).write_text(content)
+
+    status, _, err = run("rm", "--yes", "notes")
+
+    assert (status, os.listdir(tmp_path / "notes")) == (1, [name])
+    assert "notes is not removed: which files are a run's is in its journal alone; " in err
 
 
 @pytest.mark.parametrize(("answer", "is_removed"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False)])

@@ -285,7 +285,7 @@ def test_two_default_names_of_one_second_are_no_cause_for_a_warning(
     monkeypatch.setenv("MINITUNE_DISABLE_DATED_SUBDIR", "1")
     grids = [fit(report_n(1), name=None) for _ in "12"]
     assert grids[1].experiment_path == f"{grids[0].experiment_path}_1"
-    assert "a run is already at" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
+    assert "is in use already" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
 
 
 def test_names_of_trials_and_directories_are_the_users_choice() -> None:

@@ -78,13 +78,18 @@ def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
     assert paths == [os.path.join("storage", "project", name) for name in ("model", "model_1")]
 
 
-def test_a_directory_without_a_run_is_used(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_used_unless_it_has_directories(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "exp").mkdir()
     (tmp_path / "exp" / "notes.txt").touch()
     (tmp_path / "file").touch()
+    (tmp_path / "project" / "data").mkdir(parents=True)
 
     assert create(tmp_path, "exp").name == "exp"
     assert create(tmp_path, "file").name == "file_1"
+    assert create(tmp_path, "project").name == "project_1"
+    assert f"{tmp_path / 'project'} is in use already; this run goes to {tmp_path / 'project_1'}" in caplog.messages
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
