@@ -30,7 +30,7 @@ SCRIPT = Path(__file__).resolve().parent / "runs" / "waiting_run.py"
 SOURCE = SCRIPT.parent.parent.parent
 MODULES = "import sys as _s, atexit as _a; _a.register(lambda: print('modules', len(_s.modules), file=_s.stderr))\n"
 """Makes a process tell how many modules it has loaded."""
-COMMAND = "from minitune.cli import main; _s.argv[0] = 'minitune'; _s.exit(main())"
+COMMAND = "from minitune.commands.cli import main; _s.argv[0] = 'minitune'; _s.exit(main())"
 BARE = "import multiprocessing, json, logging, socket, os; os.fork() or os._exit(0); os.wait()"
 """What a script with one process of its own costs without us."""
 FIRST = (

@@ -163,7 +163,7 @@ _alias.install()
 
 __all__ = ["__version__", *_MODULE_OF]
 
-if os.environ.get("MINITUNE_AS_RAY") and importlib.import_module("minitune.settings").is_on("AS_RAY"):
+if os.environ.get("MINITUNE_AS_RAY") and importlib.import_module("minitune.base.settings").is_on("AS_RAY"):
     importlib.import_module("minitune.as_ray")
 
 

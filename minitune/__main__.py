@@ -2,7 +2,7 @@
 
 import sys
 
-from minitune.cli import main
+from minitune.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

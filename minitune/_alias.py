@@ -461,7 +461,7 @@ class HintFinder:
         package, _, last = name.rpartition(".")
         if not f"{package}.".startswith(_PREFIX) or last.startswith("_") or name in _probed:
             return
-        from minitune._missing import place_of
+        from minitune.base.missing import place_of
 
         if place := place_of(last):
             raise LeftOutError(f"cannot import {last!r} from {package!r}: it is {place}")
@@ -489,7 +489,7 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
                     raise
             finally:
                 _probed.discard(path)
-        from minitune._missing import MissingNameError
+        from minitune.base.missing import MissingNameError
 
         raise MissingNameError(package, name)
 

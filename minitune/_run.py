@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require_flag, shown
 from minitune.base.files import local_path
+from minitune.base.settings import RESUME, shared_variable
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
@@ -26,7 +27,6 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
-from minitune.settings import RESUME, shared_variable
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:

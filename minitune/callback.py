@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import of_class
+from minitune.base.settings import setting, variable_of
 from minitune.checkpoint import Checkpoint
-from minitune.settings import setting, variable_of
 
 if TYPE_CHECKING:
     from minitune.experiment.trial import Trial

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, of_class, require, require_flag, require_metric, shown
 from minitune.base.files import local_path
+from minitune.base.settings import setting
 from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.resources import CPU, GPU, Resources
-from minitune.settings import setting
 from minitune.space.domains import Domain, is_grid
 
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")

@@ -18,7 +18,7 @@ from types import MemberDescriptorType, TracebackType
 from typing import Any, NamedTuple
 
 from minitune.base.pickling import dumps_by_value
-from minitune.settings import is_on
+from minitune.base.settings import is_on
 
 MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""

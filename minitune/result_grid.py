@@ -92,7 +92,7 @@ class Result:
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
-            from minitune._missing import missing_attribute
+            from minitune.base.missing import missing_attribute
 
             if not name.startswith("_") and name in self.__dict__.get("metrics", ()):
                 raise missing_attribute(self, name, {name: f"metrics[{name!r}]"})
@@ -329,7 +329,7 @@ class ResultGrid(Sequence[Result]):
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
-            from minitune._missing import missing_attribute
+            from minitune.base.missing import missing_attribute
 
             raise missing_attribute(self, name, _IN_GRID)
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
+from minitune.base.clock import VirtualClock
 from minitune.base.numbers import known_number
 from minitune.callback import Callback
-from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
 from minitune.driver.driver import Driver, open_run_of, run_record
 from minitune.driver.open_run import MemoryRun, OpenRun

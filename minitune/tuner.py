@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
+from minitune.base.settings import RESUME, is_on, shared_variable
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.driver.experiment_spec import HasToDict, as_space
 from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
-from minitune.settings import RESUME, is_on, shared_variable
 from minitune.trainable.util import BoundFunction
 from minitune.tune_config import TuneConfig
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.shared_values import ObjectRef
 from minitune.error import RemoteError, TuneError
 from minitune.executors.trial_executor import (

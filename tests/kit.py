@@ -79,8 +79,8 @@ from minitune import (
     report,
 )
 from minitune.base.actor_thread import ActorThread
+from minitune.base.clock import VirtualClock
 from minitune.base.shared_values import hold
-from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment import states

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from kit import Script
 
-from minitune import __version__, cli
+from minitune import __version__
+from minitune.commands import cli
 from minitune.commands.selecting import EXIT_CANNOT, EXIT_ENDED_EARLY, EXIT_INTERRUPTED, EXIT_TRIALS_FAILED
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -74,7 +75,10 @@ def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [
-        (("--help",), "cloudpickle psutil multiprocessing subprocess asyncio logging minitune.error minitune.commands"),
+        (
+            ("--help",),
+            "cloudpickle psutil multiprocessing subprocess asyncio logging minitune.error minitune.commands.selecting",
+        ),
         (("help", "--help"), "psutil multiprocessing subprocess logging minitune.error minitune.commands.selecting"),
         (("ls", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.again"),
         (("watch", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.output.reporters"),

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from minitune import clock
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 
 
 def test_a_virtual_clock_goes_on_by_sleep_alone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minitune.decision import CONTINUE, DECISIONS, GO_ON, PAUSE, STOP, Decision
+from minitune.experiment.decision import CONTINUE, DECISIONS, GO_ON, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 
 

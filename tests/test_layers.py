@@ -20,9 +20,9 @@ PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
-    "base": "base.* error settings clock _alias _missing _version",
+    "base": "base.* error _alias _version",
     "values": """
-        space.* result checkpoint resources config decision
+        space.* result checkpoint resources config
         experiment.*
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
@@ -38,11 +38,11 @@ LAYERS: dict[str, str] = {
         driver driver.tune_controller driver.events driver.launching driver.outcomes driver.hooks driver.failure
         driver.limits driver.state driver.replay driver.snapshot driver.transitions driver.open_run
         driver.objectives
-        driver.confirming driver.experiment_spec tune_config plugin_calls
+        driver.confirming driver.experiment_spec tune_config
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray as_ray.* trainers tuner study driver.* _run runtime simulation cli commands.* __main__
+        <top> ray as_ray.* trainers tuner study driver.* _run runtime simulation commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }

@@ -24,7 +24,7 @@ from minitune import (
     report,
     with_resources,
 )
-from minitune.decision import Decision
+from minitune.experiment.decision import Decision
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:

@@ -27,7 +27,6 @@ from minitune import (
     Trial,
     TuneError,
     Tuner,
-    clock,
     get_checkpoint,
     grid_search,
     report,
@@ -35,6 +34,7 @@ from minitune import (
     uniform,
     with_resources,
 )
+from minitune.base import clock
 from minitune.search import ConcurrencyLimiter
 
 pytestmark = pytest.mark.usefixtures("inline")

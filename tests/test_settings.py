@@ -7,9 +7,8 @@ import os
 
 import pytest
 
-from minitune import settings
-from minitune.base import text
-from minitune.settings import (
+from minitune.base import settings, text
+from minitune.base.settings import (
     SETTINGS,
     check_numbers,
     is_on,

@@ -24,11 +24,11 @@ from minitune import (
     TrialScheduler,
     TuneConfig,
     Tuner,
-    clock,
     grid_search,
     uniform,
 )
-from minitune.decision import PAUSE, Decision
+from minitune.base import clock
+from minitune.experiment.decision import PAUSE, Decision
 from minitune.experiment.endings import EndKind
 from minitune.record.past_run import read_curves
 from minitune.record.reading import read_run

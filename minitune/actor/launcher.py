@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 from minitune.actor.sockets import Socket
-from minitune.settings import setting
+from minitune.base.settings import setting
 
 
 class End(NamedTuple):

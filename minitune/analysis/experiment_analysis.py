@@ -15,6 +15,7 @@ from minitune.analysis.result_rows import ResultRow, import_pandas, result_rows
 from minitune.analysis.run_results import RunResults, last_result_of
 from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
+from minitune.base.settings import setting
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
 from minitune.experiment.goal import Metric, best_checkpoint, check_mode
@@ -27,7 +28,6 @@ from minitune.result import (
     flat_row,
     flatten,
 )
-from minitune.settings import setting
 
 if TYPE_CHECKING:
     import pandas
@@ -86,7 +86,7 @@ class ExperimentAnalysis:
     if not TYPE_CHECKING:  # a type checker must not accept every name
 
         def __getattr__(self, name: str) -> Any:
-            from minitune._missing import missing_attribute
+            from minitune.base.missing import missing_attribute
 
             raise missing_attribute(self, name, _NAMES_OF_GRID)
 

@@ -2,6 +2,9 @@
 
 ::
 
+    settings              the environment variables
+    clock                 the time, also a virtual one
+    missing               names that a module lacks, and where they are
     checks, calls         arguments and calls of users: an error names rule and value
     conditions            the language of `ls --filter`
     numbers               what counts as a number
@@ -18,6 +21,7 @@
     processes, cgroups    what the system says about a process
     seeds, randomness     seeds; the global generators
     collecting            pauses the garbage collector
+    plugin_calls          one call to a plug-in, and what its errors mean
     actor_thread          runs the code of one actor
     user_code             where the code of users runs
     read_only             lists and dicts that refuse changes

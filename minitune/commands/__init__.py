@@ -2,6 +2,7 @@
 
 ::
 
+    cli          the program `minitune`: finds the command, and shows errors
     look         ls, show, best, compare, with `about` and `facts`
     watch        watch, logs
     why          explain, importance, report

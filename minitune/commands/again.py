@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import runtime
+from minitune.base.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
 from minitune.base.shared_values import ObjectRef, hold
 from minitune.base.table import short_repr
 from minitune.base.text import counted, echo
@@ -55,7 +56,6 @@ from minitune.record.standing import RUNNING_RUN, read_standing, standing_of
 from minitune.record.story import Story
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
-from minitune.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
 

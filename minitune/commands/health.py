@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from minitune._version import __version__
+from minitune.base.settings import SETTINGS, setting, variable_of
 from minitune.base.text import echo
 from minitune.commands import Commands, set_command
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
-from minitune.settings import SETTINGS, setting, variable_of
 
 _NEEDED = ("cloudpickle", "psutil")
 

@@ -24,13 +24,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minitune import clock, runtime
+from minitune import runtime
 from minitune._version import __version__
+from minitune.base import clock
 from minitune.base.checks import duration_s
 from minitune.base.disk import has_too_many_open, open_files_error
 from minitune.base.files import local_path
+from minitune.base.plugin_calls import guarded
 from minitune.base.randomness import lending
 from minitune.base.seeds import draw_global_seed
+from minitune.base.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.config import default_storage_path
 from minitune.driver.hooks import Hooks
 from minitune.driver.interrupts import Interrupts
@@ -64,14 +67,12 @@ from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.run_description import RunDescription, source_hash
 from minitune.experiment.trial import Trial
 from minitune.output.progress import ProgressDisplay, tell_resume
-from minitune.plugin_calls import guarded
 from minitune.record import records, stop_requests
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
 from minitune.record.run_files import dump_trainable, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import SUPPLY_ENDED
-from minitune.settings import check_numbers, is_on, number_setting, setting, warn_of_unknown
 from minitune.space.parameters import scales
 from minitune.trainable.util import bind_parameters
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.driver.failure import (
     Failures,
     died_by_signal,
@@ -29,6 +28,7 @@ from minitune.driver.outcomes import Outcomes, stronger
 from minitune.driver.state import RunningTrial
 from minitune.error import DiskError, TuneError
 from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started
+from minitune.experiment.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from minitune.base.checks import check_num_samples, duration_s, require, require_creator, shown
 from minitune.base.files import StorageContext, local_path
+from minitune.base.settings import number_setting, setting, variable_of
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -28,7 +29,6 @@ from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
-from minitune.settings import number_setting, setting, variable_of
 from minitune.space.distributions import own_space
 from minitune.space.domains import Domain, is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper

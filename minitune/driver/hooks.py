@@ -13,21 +13,21 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from minitune.base.plugin_calls import PluginCaller, hook_name, raise_told
+from minitune.base.settings import number_setting
 from minitune.base.snapshots import CALLBACKS, SCHEDULER, SEARCHER, STOPPER
 from minitune.callback import Callback
-from minitune.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.error import TuneError
 from minitune.experiment.completed_result import CompletedResult
+from minitune.experiment.decision import CONTINUE, GO_ON, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import RUNNING, STATUS
 from minitune.experiment.trial import Trial, copy_of_metrics
-from minitune.plugin_calls import PluginCaller, hook_name, raise_told
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten, with_plain_keys
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
-from minitune.settings import number_setting
 from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper, is_goal_of
 

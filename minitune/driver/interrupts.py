@@ -18,10 +18,10 @@ from types import FrameType
 from typing import Any
 
 from minitune.base.forks import Origin
+from minitune.base.plugin_calls import hook_name
+from minitune.base.settings import is_on
 from minitune.base.user_code import user_code
-from minitune.plugin_calls import hook_name
 from minitune.record import stop_requests
-from minitune.settings import is_on
 
 logger = logging.getLogger("minitune")
 

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.limits import REPORT_LIMIT
 from minitune.driver.state import Request, RunningTrial, RunState
@@ -27,6 +26,7 @@ from minitune.executors.trial_executor import (
     Exited,
     TrialExecutor,
 )
+from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Transition
 from minitune.experiment.trial import InheritedCheckpoint, Trial, Usage

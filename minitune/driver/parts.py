@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from minitune import runtime
 from minitune.base.checks import of_class, shown
 from minitune.base.seeds import component_seed
+from minitune.base.settings import is_on, setting
 from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
@@ -34,7 +35,6 @@ from minitune.search.filters import Rules
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties, layers_of
 from minitune.search.wrappers import ConcurrencyLimiter
-from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
 from minitune.stopper.stopper import ASKED_EVERY_S
 

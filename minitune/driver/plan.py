@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from minitune import runtime
 from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
+from minitune.base.settings import setting
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.driver.experiment_spec import Experiment, as_space
 from minitune.error import TuneError
 from minitune.experiment.goal import Goal
 from minitune.resources import Resources
-from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:

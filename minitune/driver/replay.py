@@ -16,11 +16,11 @@ from typing import Any
 
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
-from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.snapshot import Snapshot, load_state
 from minitune.driver.state import RunState
 from minitune.driver.transitions import take
+from minitune.experiment.decision import DECISIONS, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Transition
 from minitune.experiment.trial import Trial

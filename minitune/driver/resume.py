@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.files import local_path
+from minitune.base.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.base.shared_values import ObjectRef
 from minitune.base.snapshots import CALLBACKS, STOPPER
 from minitune.config import ResumeConfig, default_storage_path
@@ -38,7 +39,6 @@ from minitune.record.reading import read_beginnings, read_overview
 from minitune.record.reports import logged_reports
 from minitune.record.run_files import dump_trainable, load_param_space, load_tuner_file, offer, write_trainable_file
 from minitune.result import flatten
-from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
 from minitune.space.domains import Categorical
 from minitune.space.tree import is_plain

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 from minitune.base import files
 from minitune.base.forks import Origin
 from minitune.base.pickling import by_value_pickler, loads_referring
+from minitune.base.plugin_calls import forked_error
+from minitune.base.settings import number_setting, setting
 from minitune.base.snapshots import (
     CALLBACKS,
     NAME,
@@ -40,14 +42,12 @@ from minitune.callback import Callback
 from minitune.driver.hooks import DriverContext, Hooks
 from minitune.error import TuneError
 from minitune.experiment.trial import Trial
-from minitune.plugin_calls import forked_error
 from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, layers_of, newest_file
-from minitune.settings import number_setting, setting
 from minitune.stopper import Stopper
 
 logger = logging.getLogger("minitune")

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from minitune.base.read_only import ReadOnlyList
 from minitune.base.shared_values import ObjectRef
 from minitune.config import CheckpointConfig, FailureConfig
-from minitune.decision import GO_ON, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.experiment.completed_result import text_of_config
+from minitune.experiment.decision import GO_ON, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import ENDED_PHASES, OWNS_ACTOR, STATUS, Phase, Transition

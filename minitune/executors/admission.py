@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from minitune import clock as clocks
 from minitune.actor.loop import Loop
+from minitune.base import clock as clocks
+from minitune.base.clock import Clock
 from minitune.base.forks import Origin, only_here
 from minitune.base.shared_values import ObjectRef, forget, hold
-from minitune.clock import Clock
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import CallReturned, Event, Exited

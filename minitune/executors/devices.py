@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from minitune.base import cgroups
 from minitune.base.cgroups import read_text
 from minitune.base.checks import is_real
+from minitune.base.settings import setting
 from minitune.resources import CPU, GPU, MEMORY
-from minitune.settings import setting
 
 logger = logging.getLogger("minitune")
 

@@ -30,13 +30,14 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from minitune import clock as clocks
+from minitune.base import clock as clocks
 from minitune.base.actor_thread import ActorThread
+from minitune.base.clock import Clock, VirtualClock
 from minitune.base.forks import Origin
 from minitune.base.pickling import PROTOCOL, dump_answer, dumps
 from minitune.base.randomness import GlobalDraws
+from minitune.base.settings import number_setting
 from minitune.base.user_code import runs
-from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
 from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
@@ -50,7 +51,6 @@ from minitune.executors.trial_executor import (
     Started,
 )
 from minitune.resources import Allocation, Resources
-from minitune.settings import number_setting
 
 logger = logging.getLogger("minitune")
 

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from minitune.base.settings import is_on
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
-from minitune.settings import is_on
 
 UNIT = 10_000
 """The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""

@@ -23,13 +23,13 @@ from minitune.actor.process_tree import MemoryKills
 from minitune.actor.remote_actor import ActorPhase, RemoteActor
 from minitune.base.files import OWN_DIRECTORY_MODE, search_path
 from minitune.base.pickling import dumps, dumps_small
+from minitune.base.settings import ORIG_WORKING_DIR, number_setting
 from minitune.base.shared_values import ObjectRef, ValueFile, preload, read_value
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
 from minitune.executors.trial_executor import ActorSpec, CallRaised, Event, Exited, Started
 from minitune.resources import CPU, Allocation, Resources
-from minitune.settings import ORIG_WORKING_DIR, number_setting
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess

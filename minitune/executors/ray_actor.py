@@ -31,12 +31,12 @@ from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import processes, shared_values
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_answer, load_value
+from minitune.base.settings import ORIG_WORKING_DIR
 from minitune.base.user_code import declare_trial_thread
 from minitune.error import DiskError, RemoteError
 from minitune.executors.ray_files import Delivery, Home, Proof, Scratch, remove_leftovers
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
-from minitune.settings import ORIG_WORKING_DIR
 
 logger = logging.getLogger("minitune")
 

@@ -33,6 +33,7 @@ from minitune.actor.process import last_lines
 from minitune.base import shared_values
 from minitune.base.files import search_path, working_directory
 from minitune.base.pickling import dumps
+from minitune.base.settings import number_setting
 from minitune.base.shared_values import ObjectRef
 from minitune.error import HINT, RemoteError
 from minitune.executors.admission import LoopExecutor
@@ -54,7 +55,6 @@ from minitune.executors.ray_process import ActorOnCluster, ClusterActorPhase, Ra
 from minitune.executors.ray_values import RayValues
 from minitune.executors.trial_executor import RESTORE, ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Resources
-from minitune.settings import number_setting
 
 logger = logging.getLogger("minitune")
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base.checks import is_real
+from minitune.base.clock import VirtualClock
 from minitune.base.numbers import finite_number
 from minitune.checkpoint import CheckpointRecord, directory_name
-from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
 from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, CallReturned, Event, Exited, Placed, Started
+from minitune.base.clock import Clock
 from minitune.base.shared_values import ObjectRef
-from minitune.clock import Clock
 from minitune.resources import Resources
 
 # from lower layers

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple
 
-from minitune import clock
-from minitune.base import files
+from minitune.base import clock, files
 from minitune.base.files import StorageContext
 from minitune.base.numbers import as_number, known_number
 from minitune.base.read_only import ReadOnlyDict

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minitune.base.settings import setting
 from minitune.checkpoint import Checkpoint
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 from minitune.result import flatten
-from minitune.settings import setting
 
 
 class TrialIds:

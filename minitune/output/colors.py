@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitune.base.settings import shared_variable
 from minitune.base.text import is_terminal
 from minitune.experiment import states
 from minitune.record import standing
-from minitune.settings import shared_variable
 
 NO_CODES = ("dumb", "unknown")
 """The values of `TERM` of terminals that know no codes."""

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_text, format_cell, left_out_line
 from minitune.base.text import Console, counted, duration

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.numbers import known_number
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from minitune import clock
+from minitune.base import clock
+from minitune.base.plugin_calls import PluginCaller
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import interruption
 from minitune.experiment.trial import Trial
-from minitune.plugin_calls import PluginCaller
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitune.base.forks import Origin
+from minitune.base.settings import shared_variable
 from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
 from minitune.output.colors import NO_CODES, has_color
-from minitune.settings import shared_variable
 
 _FALLBACK_SIZE = (80, 24)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
 from minitune.base.lines import shown_lines
+from minitune.base.plugin_calls import PluginCaller
 from minitune.base.text import Console, printable
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
-from minitune.plugin_calls import PluginCaller
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
+from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import Transition
 from minitune.record import journal, records

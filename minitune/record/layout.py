@@ -14,17 +14,16 @@ from collections.abc import Callable, Container, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from minitune import clock
-from minitune.base import files
+from minitune.base import clock, files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.pickling import dumps_by_value
+from minitune.base.settings import is_on, setting, variable_of
 from minitune.checkpoint import directory_name, number_of_directory, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock, check_own_directory
 from minitune.result import EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE
-from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
 

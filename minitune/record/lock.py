@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 from minitune.base import files
 from minitune.base.processes import start_s
+from minitune.base.settings import is_on
 from minitune.base.text import date
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
-from minitune.settings import is_on
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from minitune.base.forks import Origin
 from minitune.checkpoint import CheckpointRecord
-from minitune.decision import Decision
 from minitune.experiment.completed_result import CompletedResult
+from minitune.experiment.decision import Decision
 from minitune.experiment.endings import Ending
 from minitune.experiment.lifecycle import STATUS
 from minitune.experiment.trial import KeptCheckpoint, Trial, Usage

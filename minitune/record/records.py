@@ -19,9 +19,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minitune import clock
+from minitune.base import clock
 from minitune.checkpoint import CheckpointRecord
-from minitune.decision import STOP, Decision
+from minitune.experiment.decision import STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.run_description import RunDescription
 from minitune.experiment.trial import Repeat, Usage

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minitune.base.numbers import finite_number
-from minitune.decision import STOP
 from minitune.error import JournalCorruptError, trial_error_of_text
+from minitune.experiment.decision import STOP
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.goal import Goal
 from minitune.experiment.lifecycle import (

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from minitune._alias import listing, submodules
 from minitune.base.checks import did_you_mean, made_with, shown
+from minitune.experiment.decision import Decision
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "PB2",
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
+    "Decision",
     "FIFOScheduler",
     "HyperBandForBOHB",
     "HyperBandScheduler",

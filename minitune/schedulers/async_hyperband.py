@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.base.text import number_text
-from minitune.decision import Decision
+from minitune.experiment import decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial

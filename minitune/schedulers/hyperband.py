@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.text import number_text
-from minitune.decision import Decision
+from minitune.experiment import decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry, HalvingScheduler, Rung, bracket_size

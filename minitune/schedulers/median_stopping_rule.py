@@ -10,11 +10,11 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.base.text import number_text, warn_once
-from minitune.decision import Decision
+from minitune.experiment import decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (

@@ -20,15 +20,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minitune import decision
 from minitune.base import files
 from minitune.base.calls import explains_calls
 from minitune.base.checks import did_you_mean, is_real, require, require_flag, shown
 from minitune.base.numbers import known_number
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import number_text, plain_or_short, warn_once
-from minitune.decision import Decision
 from minitune.error import InvalidArgumentError
+from minitune.experiment import decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, Phase
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, own_metrics

@@ -11,12 +11,12 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from minitune import decision
 from minitune.base import files
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.numbers import known_number
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import number_text, warn_once
+from minitune.experiment import decision
 from minitune.experiment.goal import check_mode
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, own_metrics

@@ -268,6 +268,10 @@ class SearchGenerator(SearchAlgorithm):
         self._live: set[str] = set()  # the ids of suggestions whose end the searcher does not know yet
 
     @property
+    def _passes_on_to(self) -> Searcher:
+        return self.searcher
+
+    @property
     def metric(self) -> Metric:
         return self.searcher.metric
 

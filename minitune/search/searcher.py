@@ -288,6 +288,10 @@ class SearcherWrapper(Searcher):
         self.searcher = searcher
 
     @property
+    def _passes_on_to(self) -> Searcher:  # for `base.plugin_calls`, which names the user's own plug-in
+        return self.searcher
+
+    @property
     def metric(self) -> Metric:
         return self.searcher.metric
 

@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, shown
 from minitune.base.numbers import known_number

@@ -34,6 +34,7 @@ from minitune.analysis.summary import Target, grouped_errors
 from minitune.base.checks import is_real, require
 from minitune.base.files import discard_tree, working_directory
 from minitune.base.forks import only_here
+from minitune.base.settings import variable_of
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
@@ -41,7 +42,6 @@ from minitune.experiment.goal import Best, why_no_best
 from minitune.output.summary import best_text
 from minitune.result import own_metrics
 from minitune.result_grid import Result, ResultGrid
-from minitune.settings import variable_of
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.numbers import finite_number
 from minitune.result import (
     CONFIG,

@@ -27,12 +27,12 @@ from typing import IO, Any, TextIO
 from minitune.base import files
 from minitune.base.lines import LONGEST_BYTES, LineSplitter, shown_lines
 from minitune.base.process_limits import with_limits
+from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, number_setting
 from minitune.base.text import counted, cut, name_of_signal
 from minitune.checkpoint import Checkpoint
 from minitune.context import get_context
 from minitune.error import ProgramError
 from minitune.result import EXPR_COMMAND_FILE
-from minitune.settings import CHECKPOINT_DIR, PROGRAM, number_setting
 from minitune.trainable.command_line import CommandLine
 from minitune.trainable.printed import MARK, pattern_hint, report_in
 from minitune.trainable.session import get_checkpoint, report

@@ -17,6 +17,7 @@ from typing import Any
 from minitune.base.files import absolute, discard_tree
 from minitune.base.forks import Origin
 from minitune.base.randomness import is_on_loan, seed_process
+from minitune.base.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
 from minitune.base.text import warn_once
 from minitune.base.user_code import has_process_to_itself
 from minitune.checkpoint import (
@@ -36,7 +37,6 @@ from minitune.result import (
     SHOULD_CHECKPOINT,
     Report,
 )
-from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
 from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.metric_checks import checked_metrics
 

@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from minitune import clock
-from minitune.base import files
+from minitune.base import clock, files
 from minitune.base.checks import shown
 from minitune.base.files import absolute
 from minitune.base.numbers import as_number

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.pickling import find_unpicklable, unpicklable_variables
+from minitune.base.settings import number_setting
 from minitune.base.text import echo
 from minitune.error import TuneError
 from minitune.executors.devices import machine_resources
 from minitune.resources import GPU
 from minitune.result import TRAINING_ITERATION, own_metrics
-from minitune.settings import number_setting
 from minitune.trainable.trainable import Trainable
 
 logger = logging.getLogger("minitune")

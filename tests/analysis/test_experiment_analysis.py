@@ -25,7 +25,7 @@ from minitune import (
     grid_search,
     report,
 )
-from minitune.cli import main
+from minitune.commands.cli import main
 from minitune.error import JournalCorruptError
 from minitune.record.decisions import read_decisions
 from minitune.record.journal import Journal

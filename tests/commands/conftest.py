@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_runs import Minitune, fit_three
 
-from minitune import cli
+from minitune.commands import cli
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kit import make_trial, run_trial
 
-from minitune import clock
+from minitune.base import clock
 from minitune.base.text import date
 from minitune.checkpoint import CheckpointRecord
 from minitune.commands.about import about_best, about_run, about_trial, require_best

@@ -15,7 +15,7 @@ import pytest
 from command_runs import Minitune
 from kit import scaled_s
 
-from minitune import cli
+from minitune.commands import cli
 
 COMPLETES = Path(__file__).with_name("scripts") / "completes.py"
 

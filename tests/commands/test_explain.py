@@ -19,13 +19,13 @@ from minitune import (
     RunConfig,
     TuneConfig,
     Tuner,
-    cli,
-    clock,
     grid_search,
     report,
     uniform,
 )
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
+from minitune.commands import cli
 from minitune.error import TuneError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor

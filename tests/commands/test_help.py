@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from manual_pages import MANUAL
 
-from minitune import cli
+from minitune.commands import cli
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -12,7 +12,7 @@ from command_runs import Minitune
 from kit import fit, raiser
 
 import minitune as tune
-from minitune import cli
+from minitune.commands import cli
 from minitune.experiment import states
 
 MANUAL = Path(cli.__file__).parent / "docs" / "command-line.md"

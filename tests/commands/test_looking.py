@@ -17,10 +17,11 @@ from command_runs import Minitune, fit_three, grows_record_by_record, train
 from kit import cut, fit, listening, make_tuner, raiser, report_state, restore, table_in
 
 import minitune as tune
-from minitune import ResultGrid, clock
+from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.base.text import without_codes
-from minitune.clock import VirtualClock
 from minitune.commands import look as minitune_look
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from minitune import Callback, Searcher, Stopper, Trial, TrialScheduler
-from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.experiment.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 
 Notes = list[tuple[str, str, Any]]
 """(what, the trial's id or nothing, details)."""

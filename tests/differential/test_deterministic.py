@@ -24,13 +24,13 @@ from minitune import (
     TuneConfig,
     TuneError,
     choice,
-    clock,
     get_context,
     report,
     simulate,
     uniform,
     with_resources,
 )
+from minitune.base import clock
 from minitune.schedulers import (
     ASHAScheduler,
     HyperBandScheduler,

@@ -25,9 +25,10 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Trial, clock, grid_search, report
+from minitune import Trial, grid_search, report
 from minitune.actor.messages import CallRaised, Event, Exited
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.driver.limits import Backoff
 from minitune.driver.state import RunningTrial, RunState
 from minitune.error import CrashLoopError, WorkerDiedError

@@ -26,14 +26,14 @@ from minitune import (
     ExperimentAnalysis,
     ResultGrid,
     Trial,
-    clock,
     get_context,
     grid_search,
     randint,
     report,
     uniform,
 )
-from minitune.cli import main
+from minitune.base import clock
+from minitune.commands.cli import main
 from minitune.output.live_reporter import default_reporter
 from minitune.schedulers import PopulationBasedTraining
 from minitune.search import BasicVariantGenerator, Searcher

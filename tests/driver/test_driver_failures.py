@@ -40,7 +40,7 @@ from minitune import (
     with_resources,
 )
 from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, Event, Exited
-from minitune.clock import VirtualClock
+from minitune.base.clock import VirtualClock
 from minitune.error import WorkerDiedError, WorkerStartError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor

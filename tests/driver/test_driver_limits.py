@@ -28,12 +28,12 @@ from minitune import (
     ConcurrencyLimiter,
     Trainable,
     TuneError,
-    clock,
     grid_search,
     report,
     uniform,
     with_resources,
 )
+from minitune.base import clock
 from minitune.driver.limits import REPORT_LIMIT, TRIAL_LIMIT, Deadlines
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial

@@ -24,11 +24,12 @@ from kit import (
     restored_state,
 )
 
-from minitune import Trial, clock, grid_search, report
-from minitune.clock import VirtualClock
-from minitune.decision import Decision
+from minitune import Trial, grid_search, report
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.decision import Decision
 
 BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_trial_start 0 PENDING"]
 END = ["callback.on_experiment_end"]

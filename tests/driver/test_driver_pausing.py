@@ -32,13 +32,13 @@ from minitune import (
     Trial,
     TuneConfig,
     TuneError,
-    clock,
     grid_search,
     report,
     simulate,
     with_resources,
 )
-from minitune.decision import Decision
+from minitune.base import clock
+from minitune.experiment.decision import Decision
 from minitune.record.reading import read_run
 from minitune.search import Searcher
 

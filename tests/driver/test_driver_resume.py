@@ -44,12 +44,12 @@ from minitune import (
     Trial,
     TuneError,
     Tuner,
-    clock,
     grid_search,
     report,
     uniform,
 )
-from minitune.decision import Decision
+from minitune.base import clock
+from minitune.experiment.decision import Decision
 
 NOT_THE_SAME = ("journal", "lock", "trainable.pkl")
 """The files of a run that a resume changes: the journal says that it was opened again, and the trainable is another."""

@@ -26,12 +26,12 @@ from minitune import (
     Searcher,
     Trial,
     choice,
-    clock,
     grid_search,
     report,
     uniform,
     with_resources,
 )
+from minitune.base import clock
 
 
 def ends(log: Log) -> list[str]:

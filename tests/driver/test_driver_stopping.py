@@ -18,11 +18,11 @@ from minitune import (
     Stopper,
     Trial,
     TuneError,
-    clock,
     grid_search,
     report,
     uniform,
 )
+from minitune.base import clock
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 

@@ -38,9 +38,9 @@ from minitune import (
     TuneError,
     report,
 )
-from minitune.decision import Decision
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.decision import Decision
 from minitune.record.reading import read_run
 
 TRIALS, STEPS = 5, 5

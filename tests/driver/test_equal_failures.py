@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kit import RUN, fit, journal_of, restore, resume, run_path, virtual_executor
 
-from minitune import TrialError, choice, clock, grid_search, report, run, uniform
+from minitune import TrialError, choice, grid_search, report, run, uniform
+from minitune.base import clock
 from minitune.error import CrashLoopError
 from minitune.record.standing import read_standing
 

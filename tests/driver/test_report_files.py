@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from kit import LastFirst, Spy, files_below, fit, run_path, virtual_executor
 
-from minitune import clock, grid_search, report
+from minitune import grid_search, report
+from minitune.base import clock
 from minitune.callback import Callback
-from minitune.decision import Decision
 from minitune.experiment.completed_result import CompletedResult
+from minitune.experiment.decision import Decision
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.record.reading import read_run

@@ -50,8 +50,8 @@ from minitune import (
 )
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
-from minitune.decision import Decision
 from minitune.error import UntrustedStateError
+from minitune.experiment.decision import Decision
 from minitune.record.reading import read_run
 
 pytestmark = pytest.mark.usefixtures("inline")

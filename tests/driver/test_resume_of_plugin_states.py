@@ -36,10 +36,10 @@ from minitune import (
     Stopper,
     Trial,
     TuneError,
-    clock,
     report,
 )
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.driver import driver as _driver
 from minitune.driver import snapshot
 from minitune.driver.snapshot import Snapshot, SnapshotKeeper

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kit import RUN, fit, journal_of, restore, run_path
 
-from minitune import cli, grid_search, report
+from minitune import grid_search, report
+from minitune.commands import cli
 from minitune.visualization.history import history_of
 from minitune.visualization.page import trial_details
 

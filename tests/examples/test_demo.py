@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from kit import Script
 
-from minitune import Checkpoint, cli
+from minitune import Checkpoint
+from minitune.commands import cli
 from minitune.examples import quickstart
 
 

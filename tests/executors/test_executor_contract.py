@@ -6,7 +6,7 @@ import pytest
 from executor_contract import TrialExecutorContract
 from kit import scaled_s
 
-from minitune.clock import VirtualClock
+from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.executors.local import LocalTrialExecutor

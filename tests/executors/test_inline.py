@@ -19,8 +19,8 @@ from executor_contract import Account, Reusable, Watch, Worker
 from kit import Script, fit, virtual_executor
 
 import minitune
-from minitune import clock
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.executors.trial_executor import CallReturned, Exited, Started

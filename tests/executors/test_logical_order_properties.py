@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitune.clock import VirtualClock
+from minitune.base.clock import VirtualClock
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started
 from minitune.resources import Allocation, Resources

@@ -13,7 +13,7 @@ import pytest
 from kit import counting, cut, deciding, files_below, fit, journal_of, resume, run_path, shorten
 
 from minitune import Trial, get_context, grid_search, report
-from minitune.decision import Decision
+from minitune.experiment.decision import Decision
 
 ALL_FILES: dict[str, Any] = {"space": {"x": grid_search([1, 2]), "function": len}, "max_failures": 1}
 

@@ -24,8 +24,9 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Trainable, TuneConfig, clock, get_context, grid_search, report
-from minitune.clock import VirtualClock
+from minitune import Trainable, TuneConfig, get_context, grid_search, report
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.error import TrialTimeoutError
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor

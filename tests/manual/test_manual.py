@@ -140,7 +140,7 @@ def test_readme_and_index_lead_to_every_page() -> None:
 
 
 def test_every_environment_variable_is_in_the_manual() -> None:
-    settings = importlib.import_module("minitune.settings").SETTINGS
+    settings = importlib.import_module("minitune.base.settings").SETTINGS
     text = (MANUAL / "environment.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`MINITUNE_(\w+)`", text))
     assert named == set(settings)
@@ -149,7 +149,7 @@ def test_every_environment_variable_is_in_the_manual() -> None:
 @pytest.mark.parametrize(("page", "besides"), [(MANUAL / "command-line.md", set()), (README, {"demo"})])
 def test_every_command_is_in_the_table_of_commands(page: Path, besides: set[str]) -> None:
     named = re.findall(r"^\| `minitune (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert set(named) >= set(importlib.import_module("minitune.cli").COMMANDS) - besides
+    assert set(named) >= set(importlib.import_module("minitune.commands.cli").COMMANDS) - besides
 
 
 def test_continuous_integration_runs_the_readmes_own_commands() -> None:

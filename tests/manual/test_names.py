@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from manual_pages import pages
 
-from minitune import cli
+from minitune.commands import cli
 
 MODULES = ("minitune", "minitune.schedulers", "minitune.search", "minitune.stopper", "minitune.testing")
 CALL = re.compile(r"(?<!\w)(\w+)\(([^()]*)")

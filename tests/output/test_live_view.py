@@ -33,9 +33,11 @@ from kit import (
 from terminal import Terminal
 
 import minitune as tune
-from minitune import Callback, cli, clock
+from minitune import Callback
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.base.text import Console, width_of, without_codes
-from minitune.clock import VirtualClock
+from minitune.commands import cli
 from minitune.error import trial_error_of_text
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor

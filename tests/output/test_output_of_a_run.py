@@ -18,7 +18,8 @@ import pytest
 from kit import Listed, fit, listening, make_tuner, report_state, run_path, virtual_executor
 
 import minitune as tune
-from minitune import CLIReporter, ProgressReporter, Result, ResultGrid, clock
+from minitune import CLIReporter, ProgressReporter, Result, ResultGrid
+from minitune.base import clock
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.output.live_reporter import JupyterNotebookReporter

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kit import make_trial, run_trial
 
-from minitune import clock
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.output.live import render, render_html

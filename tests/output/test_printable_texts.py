@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune import cli, report
+from minitune import report
 from minitune.base.text import Console, printable
+from minitune.commands import cli
 from minitune.output.screen import Screen
 
 HOSTILE = "a\x1b[2J\x1b]0;title\x07b\rc\x9b31m\x07\x7f"

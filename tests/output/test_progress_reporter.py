@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kit import REPOSITORY, make_trial, run_trial
 
-from minitune import clock
+from minitune.base import clock
 from minitune.error import ProgramError, RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial

@@ -9,7 +9,8 @@ import pytest
 from kit import SavedCounter, fit, make_trial, resume, run_trial, virtual_executor
 
 import minitune as tune
-from minitune import ResultGrid, clock, grid_search, report, uniform
+from minitune import ResultGrid, grid_search, report, uniform
+from minitune.base import clock
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Repeat, Trial
 from minitune.output.remarks import closing_remarks, opening_remarks, remark_on_luck_of

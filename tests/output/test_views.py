@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from minitune import clock
-from minitune.cli import main
-from minitune.clock import VirtualClock
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
+from minitune.commands.cli import main
 from minitune.output.live import render
 from minitune.output.live_reporter import default_reporter
 from minitune.output.reporters import RunInfo

@@ -15,11 +15,10 @@ import pytest
 from kit import Injured, NoThread, Trace, raiser
 from test_journal_codec import encode
 
-from minitune import clock
-from minitune.base import files
+from minitune.base import clock, files
 from minitune.checkpoint import CheckpointRecord
-from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import DiskError, JournalCorruptError, TuneError
+from minitune.experiment.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.experiment.endings import Ending, EndKind
 from minitune.record import journal, records
 from minitune.record.housekeeper import Housekeeper

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from kit import file_size_limit, fit, raiser, report_n
 
-from minitune import clock
-from minitune.base import files
+from minitune.base import clock, files
 from minitune.config import default_storage_path
 from minitune.error import UntrustedStateError
 from minitune.experiment.trial import Trial

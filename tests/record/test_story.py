@@ -27,8 +27,8 @@ from kit import (
 )
 
 from minitune import Trial, TuneError, grid_search, report
-from minitune.decision import Decision
 from minitune.error import JournalCorruptError
+from minitune.experiment.decision import Decision
 from minitune.record import records
 from minitune.record.decisions import Decisions, read_decisions
 from minitune.record.past_run import read_curves

@@ -13,7 +13,7 @@ from kit import FakeContext, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
 from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
-from minitune.decision import Decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import Transition
 from minitune.schedulers.pbt import ExploitStep, PopulationBasedTraining, PopulationBasedTrainingReplay, write_step
 

@@ -15,7 +15,7 @@ from kit import FakeContext, make_trial, run_trial
 
 from minitune import uniform
 from minitune.checkpoint import CheckpointRecord
-from minitune.decision import Decision
+from minitune.experiment.decision import Decision
 from minitune.experiment.lifecycle import Transition
 from minitune.experiment.trial import Trial
 from minitune.schedulers import (

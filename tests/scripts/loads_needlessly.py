@@ -2,9 +2,9 @@
 
 import sys
 
-import minitune.cli
+import minitune.commands.cli
 
 try:
-    minitune.cli.main(sys.argv[2:])
+    minitune.commands.cli.main(sys.argv[2:])
 except SystemExit:
     print([name for name in sys.argv[1].split() if name in sys.modules], file=sys.stderr)

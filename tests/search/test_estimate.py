@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kit import fit, virtual_executor
 
-from minitune import ResultGrid, choice, clock, loguniform, report, uniform
+from minitune import ResultGrid, choice, loguniform, report, uniform
+from minitune.base import clock
 from minitune.search.estimate import Estimate, _chosen, _columns_of, _Surface, remark_on_luck
 
 TRUTH_OF = {"a": 0.0, "b": 0.4}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from minitune import clock
+from minitune.base import clock
 from minitune.error import InvalidArgumentError
 from minitune.stopper import (
     CombinedStopper,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kit import FakeDriver, pull
 
-from minitune import clock
+from minitune.base import clock
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 from minitune.trainable import get_checkpoint, report

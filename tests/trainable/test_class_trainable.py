@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kit import BOUND_S, FakeDriver, pull, raiser, settle
 
-from minitune import clock
+from minitune.base import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
 from minitune.resources import Resources

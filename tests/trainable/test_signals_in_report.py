@@ -11,7 +11,7 @@ import pytest
 from kit import Spy, fit
 
 from minitune import ResultGrid, grid_search, report
-from minitune.cli import main
+from minitune.commands.cli import main
 from minitune.error import WorkerDiedError
 
 

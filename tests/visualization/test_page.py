@@ -29,12 +29,14 @@ from kit import (
 )
 
 import minitune as tune
-from minitune import cli, clock, grid_search, report
+from minitune import grid_search, report
 from minitune import visualization as plots
-from minitune.clock import VirtualClock
-from minitune.decision import PAUSE, Decision
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
+from minitune.commands import cli
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.decision import PAUSE, Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import RunData

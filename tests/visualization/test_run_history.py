@@ -22,11 +22,12 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, choice, clock, grid_search, report, sample_from, uniform
-from minitune.clock import VirtualClock
-from minitune.decision import Decision
+from minitune import Callback, choice, grid_search, report, sample_from, uniform
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
+from minitune.experiment.decision import Decision
 from minitune.schedulers import AsyncHyperBandScheduler
 from minitune.visualization import RunHistory, page
 from minitune.visualization.history import METRICS_KEPT

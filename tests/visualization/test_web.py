@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 import pytest
 from kit import Script, fit, journal_of, listening, report_n, run_path
 
-from minitune import clock, grid_search
-from minitune.clock import VirtualClock
+from minitune import grid_search
+from minitune.base import clock
+from minitune.base.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.standing import Standing

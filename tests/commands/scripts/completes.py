@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from minitune import cli
+from minitune.commands import cli
 
 if sys.argv[1] == "completion":
     raise SystemExit(cli.main())

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from minitune import cli
 from minitune.analysis import ExperimentAnalysis
+from minitune.commands import cli
 from minitune.commands.sweep import SweepFile, read_sweep
 from minitune.space.domains import Categorical, Float, Integer
 

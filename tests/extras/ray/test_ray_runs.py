@@ -15,7 +15,8 @@ import pytest
 import ray
 
 import minitune as tune
-from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
+from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
+from minitune.commands import cli
 from minitune.error import TuneError
 from minitune.executors import ray_executor
 from minitune.executors.ray_executor import RayTrialExecutor

@@ -12,8 +12,9 @@ import pytest
 from browser import Browser, Page
 from kit import fit, table_in
 
-from minitune import ResultGrid, cli, uniform
+from minitune import ResultGrid, uniform
 from minitune import visualization as plots
+from minitune.commands import cli
 from minitune.visualization import RunHistory
 from minitune.visualization.page import fill_page
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from minitune.decision import CONTINUE, Decision
+from minitune.experiment.decision import CONTINUE, Decision
 from minitune.record import records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal

@@ -10,20 +10,25 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from minitune.base import forks
 from minitune.base.forks import Origin
 from minitune.base.user_code import runs, user_code
 from minitune.error import ConstraintError, DiskError, SampleError, TuneError
-from minitune.experiment.trial import Trial
-from minitune.search.search_algorithm import SearchGenerator
-from minitune.search.searcher import Searcher, layers_of
 
 logger = logging.getLogger("minitune")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEPT = "the run was ended; its reports are kept"
+
+
+class HasName(Protocol):
+    """A trial, for the text of an error."""
+
+    @property
+    def name(self) -> str:
+        """The name that users see."""
 
 
 class PluginError(TuneError):
@@ -46,7 +51,7 @@ class PluginCaller:
         self._slow: set[str] = set()
         self._num_forks = forks.num_forks
 
-    def call(self, hooks: Iterable[Callable[..., Any]], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, hooks: Iterable[Callable[..., Any]], trial: HasName | None, /, *args: Any, **kwargs: Any) -> Any:
         """Call hooks in order with the same arguments, and return the answer of the last one.
 
         Raises:
@@ -88,7 +93,7 @@ class PluginCaller:
             logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
-def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
+def raise_told(hook: Callable[..., Any], trial: HasName | None, error: Exception) -> NoReturn:
     """Raise the error of a hook, with the hook's name."""
     if isinstance(error, (ConstraintError, SampleError)):
         raise type(error)(f"{error}; {_KEPT}") from error.__cause__
@@ -126,17 +131,15 @@ def guarded(function: _Function, name: str) -> _Function:
 
 
 def hook_name(hook: Any) -> str:
-    """The name of a hook for users. That of a wrapped searcher is its own."""
+    """The name of a hook for users. A plug-in that passes its calls on names the one within it as `_passes_on_to`."""
     if isinstance(hook, str):
         return hook
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__
     name = hook.__name__
-    if isinstance(owner, SearchGenerator) and name == "next_trial":
-        name = "suggest"
-    if isinstance(owner, SearchGenerator):
-        owner = owner.searcher
-    if isinstance(owner, Searcher):
-        owner = layers_of(owner)[-1]
+    while hasattr(owner, "_passes_on_to"):
+        owner = owner._passes_on_to
+        if name == "next_trial":
+            name = "suggest"
     return f"{type(owner).__name__}.{name}"
